@@ -1,24 +1,48 @@
-"""The console script ``arnold``."""
+"""The console script ``arnold``; it stops early where one of our package names is another project's package.
+
+PyPI has another distribution that installs a top-level package ``scheduler``.  pip lets two distributions write the
+same file: the one installed last owns ``scheduler/__init__.py``, and when it is uninstalled the file is gone.  Arnold
+would then run with another project's package around its own modules.  A mark in each ``__init__.py`` shows that; it is
+an attribute, so that looking at it costs no start-up time, as reading the metadata of what is installed would.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 PACKAGES = ("topology", "scheduler", "health", "extender", "simulator", "arnold")
 """Every top-level package of the wheel."""
 
+DISTRIBUTION = "arnold-scheduler"
+"""The mark that each of our top-level packages carries under the same name."""
+
 
 def main() -> NoReturn:
     """Check that all packages are ours, run the command that the arguments name, and exit with its code."""
-    from arnold.guard import check_packages
-
-    try:
-        check_packages(*PACKAGES)
-    except ImportError as error:
-        sys.exit(f"Error: {error}")
+    for name in PACKAGES:
+        package = import_module(name)
+        if getattr(package, "DISTRIBUTION", None) != DISTRIBUTION:
+            place = getattr(package, "__file__", None) or ", ".join(package.__path__)
+            sys.exit(
+                f"Error: the package {name!r} at {place} does not belong to {DISTRIBUTION}: another distribution has "
+                f"replaced it or stands before it on the path\nTo fix: {_remedy(place)}"
+            )
     from arnold.commands.interrupts import watch_for_interrupts
     from arnold.commands.run import run
 
     watch_for_interrupts()
     sys.exit(run(sys.argv[1:]))
+
+
+def _remedy(place: str) -> str:
+    """Return what to do, by how the package came to stand there."""
+    for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep):
+        if folder and place.startswith(os.path.join(os.path.abspath(folder), "")):  # noqa: PTH100, PTH118
+            return "run it without PYTHONPATH, which puts that folder first: env -u PYTHONPATH arnold ..."
+    return (
+        "give Arnold an environment of its own (pipx makes one), or uninstall the other distribution "
+        f"and install {DISTRIBUTION} again"
+    )

@@ -31,7 +31,7 @@ class ArnoldError(Exception):
     @property
     def kind(self) -> str:
         """Stable name of the kind of error, as shown in JSON."""
-        return type(self).__name__
+        return type(self).__name__.removeprefix("_")
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""

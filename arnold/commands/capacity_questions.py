@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, read_cluster, state_options
-from arnold.commands.command import JsonCommand, document_at
+from arnold.commands.cluster_options import read_cluster, state_options
+from arnold.commands.command import JsonCommand, object_at
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import console, emit_json, progress, table
 from topology.errors import InvalidInput
 
@@ -54,7 +54,7 @@ class QuestionGroup(LazyGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import one question, and make its command."""
         row = QUESTIONS.get(cmd_name)
-        return None if row is None else question_command(cmd_name, document_at(row.target))
+        return None if row is None else question_command(cmd_name, object_at(row.target))
 
 
 command = QuestionGroup(
@@ -138,7 +138,7 @@ def _show(
     if as_json:
         emit_json(answer)
         return
-    from arnold.commands.place_text import GOOD, print_sentences
+    from arnold.commands.output import GOOD, print_sentences
 
     out = console()
     out.print(answer.verdict, style=GOOD)

@@ -1,120 +1,144 @@
-"""The options of commands that read a cluster, and the cluster that they describe."""
+"""The options of commands that read a cluster, or place a job on one, and what they describe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import click
-
+from arnold.commands.field_options import options_of, take
+from scheduler.job import Overrides
+from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
+from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:
+    from scheduler.outcome import Instance
     from topology.cluster import Cluster
     from topology.readers import LoadedTopology
-
-
-FILE = click.Path()
-"""Any file name; what is wrong with the file is said by its reader.  Shells complete it."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def finite(_: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Refuse NaN and infinities, which click's ranges let through."""
-    if value is not None and not isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number.", param=parameter)
-    return value
+@dataclass(frozen=True, slots=True)
+class ClusterFiles:
+    """A cluster file, how to read it, and what lies over it."""
 
-
-def cluster_options(command: F) -> F:
-    """Return ``--cluster`` and what lies over it."""
-    return _with(
-        command,
-        click.option(
-            "--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format; - is stdin."
-        ),
-        state_options,
+    cluster: str = field(metadata={"file": True})
+    """The cluster, in any known format; - is stdin."""
+    format: str | None = field(
+        default=None,
+        metadata={"metavar": "NAME", "help": "Format of the cluster file  [default: recognised by content]"},
     )
-
-
-def state_options(command: F) -> F:
-    """Return how to read a cluster file, and what lies over it."""
-    return _with(
-        command,
-        click.option("--format", metavar="NAME", help="Format of the cluster file  [default: recognised by content]"),
-        overlay_options,
+    levels: str | None = field(default=None, metadata={"metavar": "A,B,.."})
+    """Labels to take as levels, broad to close (Kubernetes)."""
+    gpus_per_node: AtLeastOne | None = field(
+        default=None,
+        metadata={"metavar": "N", "help": "GPUs of each node, where the cluster file does not say  [default: 8]"},
     )
+    busy: tuple[str, ...] = field(default=(), metadata={"file": True})
+    """Which nodes are in use: a node or Slurm hostlist a line, or what sinfo or scontrol say of nodes; may be repeated.
+    """
+    flags: tuple[str, ...] = field(default=(), metadata={"file": True})
+    """Slow and faulty nodes besides: YAML, JSON, flag store; may be repeated."""
+
+    def read(self) -> LoadedTopology:
+        """Return the cluster with what lies over it.
+
+        :raises ArnoldError: a file is unusable.
+        """
+        from topology.readers import load_topology
+
+        levels = None if self.levels is None else [level.strip() for level in self.levels.split(",")]
+        return load_topology(
+            self.cluster,
+            format=self.format,
+            levels=levels,
+            gpus_per_node=self.gpus_per_node,
+            busy=self.busy,
+            flags=self.flags,
+        )
 
 
-def overlay_options(command: F) -> F:
-    """Return what lies over a cluster file, for commands whose ``--format`` is that of another file."""
-    return _with(
-        command,
-        click.option("--levels", metavar="A,B,..", help="Labels to take as levels, broad to close (Kubernetes)."),
-        gpus_option,
-        click.option(
-            "--busy",
-            type=FILE,
-            multiple=True,
-            metavar="FILE",
-            help="Which nodes are in use: a node or Slurm hostlist a line, or what sinfo or scontrol say of nodes; "
-            "may be repeated.",
-        ),
-        click.option(
-            "--flags",
-            type=FILE,
-            multiple=True,
-            metavar="FILE",
-            help="Slow and faulty nodes besides: YAML, JSON, flag store; may be repeated.",
-        ),
-    )
+cluster_options = options_of(ClusterFiles)
+"""Give a command ``--cluster`` and what lies over it."""
+
+_OVERLAY = ("levels", "gpus_per_node", "busy", "flags")
+
+state_options = options_of(ClusterFiles, only=("format", *_OVERLAY))
+"""Give a command how to read a cluster file, and what lies over it."""
+
+overlay_options = options_of(ClusterFiles, only=_OVERLAY)
+"""Give a command what lies over a cluster file; its ``--format`` is that of another file."""
 
 
-def gpus_option(command: F) -> F:
-    """Return ``--gpus-per-node``, for the formats that do not say it."""
-    return click.option(
-        "--gpus-per-node",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="GPUs of each node, where the cluster file does not say  [default: 8]",
-    )(command)
+def read_cluster(**files: Any) -> tuple[Cluster, tuple[str, ...]]:
+    """Return the cluster that the options of :class:`ClusterFiles` describe, and notes about it.
 
-
-def _with(command: F, *options: Callable[[F], F]) -> F:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def read_cluster(*, cluster: str, **state: Any) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster that ``cluster_options`` describe, and notes about it.
-
-    :param state: as of :func:`load_state`.
     :raises ArnoldError: a file is unusable.
     """
-    loaded = load_state(cluster, **state)
+    loaded = ClusterFiles(**files).read()
     return loaded.cluster, loaded.notes
 
 
-def load_state(
-    path: str,
-    *,
-    format: str | None = None,
-    levels: str | None = None,
-    gpus_per_node: int | None = None,
-    busy: Sequence[str] = (),
-    flags: Sequence[str] = (),
-) -> LoadedTopology:
-    """Return a cluster file with what ``state_options`` lay over it.
+@dataclass(frozen=True, slots=True)
+class JobFiles:
+    """The files that describe a job."""
 
-    :raises ArnoldError: a file is unusable.
-    """
-    from topology.readers import load_topology
+    job: str = field(metadata={"file": True})
+    """The job, YAML or JSON; - is stdin."""
+    records: str | None = field(default=None, metadata={"file": True})
+    """Own measurements, where the job leaves alpha to its model."""
 
-    named: Sequence[str] | None = None if levels is None else [level.strip() for level in levels.split(",")]
-    return load_topology(path, format=format, levels=named, gpus_per_node=gpus_per_node, busy=busy, flags=flags)
+
+@dataclass(frozen=True, slots=True)
+class PlacementInputs:
+    """What commands that place a job are asked."""
+
+    files: ClusterFiles
+    job: JobFiles
+    overrides: Overrides
+    limits: Limits
+
+    def read(self) -> Instance:
+        """Return the instance.
+
+        :raises ArnoldError: a file is unusable, or the job names a level that the cluster does not have.
+        """
+        from scheduler.jobfile import load_job, load_records
+        from scheduler.outcome import Instance
+        from topology.files import read_source
+
+        files, own = self.files, self.job
+        check_stdin(
+            {
+                "--cluster": files.cluster,
+                "--job": own.job,
+                "--busy": files.busy,
+                "--flags": files.flags,
+                "--records": own.records,
+            }
+        )
+        records = () if own.records is None else load_records(read_source(own.records))
+        job = load_job(read_source(own.job), overrides=self.overrides, records=records)
+        loaded = files.read()
+        job.check_levels(loaded.cluster)
+        return Instance(loaded.cluster, job.job, files.cluster, (*loaded.notes, *job.notes))
+
+
+def placement_inputs(command: F) -> F:
+    """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
+
+    @wraps(command)
+    def call(**options: Any) -> Any:
+        files, job, overrides = take(ClusterFiles, options), take(JobFiles, options), take(Overrides, options)
+        return command(inputs=PlacementInputs(files, job, overrides, take(Limits, options)), **options)
+
+    # the last decorator's options stand first in the help
+    for part in (Limits, Overrides, JobFiles, ClusterFiles):
+        call = options_of(part)(call)
+    return cast("F", call)
 
 
 def check_stdin(inputs: Mapping[str, str | Sequence[str] | None]) -> None:
@@ -123,10 +147,8 @@ def check_stdin(inputs: Mapping[str, str | Sequence[str] | None]) -> None:
     :param inputs: option -> file, or files.
     :raises InvalidInput: it would be read twice.
     """
-    from_stdin: list[str] = []
-    for option, given in inputs.items():
-        files = [given] if isinstance(given, str) else given or ()
-        from_stdin += [option for file in files if file == "-"]
+    files = [(option, [given] if isinstance(given, str) else given or ()) for option, given in inputs.items()]
+    from_stdin = [option for option, names in files for file in names if file == "-"]
     if len(from_stdin) > 1:
         raise InvalidInput(
             f"{' and '.join(from_stdin)} both read standard input",

@@ -48,7 +48,7 @@ class JsonCommand(Command):
 
     def __init__(self, *args: Any, document: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self._document = document
+        self.document = document
         self.params.append(
             click.Option(
                 ["--json", "as_json"],
@@ -58,12 +58,8 @@ class JsonCommand(Command):
             )
         )
 
-    def document(self) -> Any:
-        """Return the type of the JSON document."""
-        return document_at(self._document)
 
-
-def document_at(target: str) -> Any:
-    """Return the type at ``module:name``."""
+def object_at(target: str) -> Any:
+    """Import what stands at ``module:name``."""
     module, _, name = target.partition(":")
     return getattr(import_module(module), name)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import click
 
+from arnold.commands.command import object_at
 from topology.errors import UnknownName, did_you_mean
 
 ENTRY_POINTS = "arnold.commands"
@@ -100,8 +100,7 @@ class LazyGroup(click.Group):
         row = self._own.get(cmd_name) or self.table().get(cmd_name)
         if row is None:
             return None
-        module, _, attribute = row.target.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = object_at(row.target)
         return command
 
     def resolve_command(

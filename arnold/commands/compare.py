@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import take
-from arnold.commands.output import console, emit_json, progress, table
-from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
-from arnold.commands.placement_options import instance_options, read_instance
-from scheduler.placement.types import Limits
+from arnold.commands.output import answer, print_sentences, progress, table
+from arnold.commands.place import exit_code
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from arnold.documents.compare_answer import CompareDocument
+    from arnold.documents.compare_answer import AlgorithmsDocument, CompareDocument
     from scheduler.outcome import Instance, Outcome
-    from scheduler.placement.types import PlacementAlgorithm
+    from scheduler.placement.types import Limits, PlacementAlgorithm
 
 EXAMPLES = """\b
 Examples:
@@ -32,29 +30,26 @@ Examples:
 
 def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Answer ``--list`` at once: it needs no instance.  Options that are missing are noticed after those given."""
-    if not wanted or context.resilient_parsing:
-        return
-    from arnold.documents.compare_answer import AlgorithmsDocument, InstalledAlgorithm
-    from scheduler.placement.types import ALGORITHMS
+    if wanted and not context.resilient_parsing:
+        from arnold.documents.compare_answer import algorithms_document
 
-    names = ALGORITHMS.names()
-    installed = tuple(InstalledAlgorithm(name=name, summary=ALGORITHMS.load(name).summary) for name in names)
-    document = AlgorithmsDocument(algorithms=installed)
-    if context.params.get("as_json"):
-        emit_json(document)
-    else:
-        rows = table("algorithm", "what it does", title="Installed algorithms", left=["what it does"])
-        for algorithm in document.algorithms:
-            rows.add_row(algorithm.name, algorithm.summary)
-        console().print(rows)
-    context.exit()
+        document = algorithms_document()
+        answer(document, _print_algorithms, as_json=bool(context.params.get("as_json")))
+        context.exit()
+
+
+def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
+    rows = table("algorithm", "what it does", title="Installed algorithms", left=["what it does"])
+    for algorithm in document.algorithms:
+        rows.add_row(algorithm.name, algorithm.summary)
+    out.print(rows)
 
 
 @click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
-@instance_options
+@placement_inputs
 @click.option("--algorithms", metavar="A,B,..", help="Only these  [default: all].")
 @click.option("--list", is_flag=True, expose_value=False, callback=_list_algorithms, help="List the algorithms.")
-def command(*, as_json: bool, algorithms: str | None, **inputs: Any) -> int:
+def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -> int:
     """Run every algorithm on one job and one cluster, best first.
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
@@ -63,20 +58,12 @@ def command(*, as_json: bool, algorithms: str | None, **inputs: Any) -> int:
     from scheduler.placement.types import ALGORITHMS
 
     names = ALGORITHMS.names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
-    chosen, limits = [ALGORITHMS.load(name) for name in names], take(Limits, inputs)
-    instance = read_instance(inputs)
-    outcomes = run_all(chosen, instance, limits)
+    chosen = [ALGORITHMS.load(name) for name in names]
+    instance = inputs.read()
+    outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
-    if as_json:
-        emit_json(document)
-    else:
-        from arnold.commands.place_text import print_head, print_sentences
-
-        out = console()
-        print_head(out, instance)
-        print_results(out, document)
-        print_sentences(out, "Notes", document.notes)
-    return exit_code(outcomes)
+    answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
+    return exit_code(*outcomes)
 
 
 def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:
@@ -91,9 +78,16 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
     return outcomes
 
 
+def _print(out: Console, instance: Instance, document: CompareDocument) -> None:
+    from arnold.commands.place_text import print_head
+
+    print_head(out, instance)
+    print_results(out, document)
+    print_sentences(out, "Notes", document.notes)
+
+
 def print_results(out: Console, document: CompareDocument) -> None:
     """Print the table, best objective first; below it those that found no placement, with the reason."""
-    from arnold.commands.place_text import print_sentences
     from scheduler.outcome import status_words
     from topology.quantities import decimal
 
@@ -106,24 +100,9 @@ def print_results(out: Console, document: CompareDocument) -> None:
         if result.spread is None or result.objective is None or result.ratio is None:
             without.append(f"{result.algorithm}: {status}: {result.reason}")
             continue
-        rows.add_row(
-            result.algorithm,
-            decimal(result.objective),
-            f"{result.ratio:.2f}",
-            str(result.spread.dp),
-            str(result.spread.pp),
-            str(result.domains),
-            str(result.used_flagged),
-            f"{result.solve_seconds:.3f}",
-            status,
-            style="bold" if result.ratio == 1.0 else "",
-        )
+        worth = decimal(result.objective), f"{result.ratio:.2f}", str(result.spread.dp), str(result.spread.pp)
+        counts = str(result.domains), str(result.used_flagged), f"{result.solve_seconds:.3f}"
+        rows.add_row(result.algorithm, *worth, *counts, status, style="bold" if result.ratio == 1.0 else "")
     if rows.row_count:
-        out.print()
-        out.print(rows)
+        out.print("", rows)
     print_sentences(out, "Without a placement", without)
-
-
-def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """Return the best exit code of several outcomes: 0 if any has a placement."""
-    return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
-from arnold.commands.compare import exit_code, print_results, run_all
-from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit_json, progress
+from arnold.commands.compare import print_results, run_all
+from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.output import BAD, answer, print_sentences, progress
+from arnold.commands.place import exit_code
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 from topology.files import check_writable, write_file
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.compare_answer import DemoDocument
-    from scheduler.job import Job
     from scheduler.outcome import Instance, Outcome
-    from topology.cluster import Cluster
 
 PAGE = "arnold-demo.html"
 
@@ -51,7 +49,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     --save writes its cluster and job, a trace of a job with a slow node, and a trace of jobs: every file that the
     commands of Arnold's README use. Files of other content that are there already are an error, and stay.
     """
-    from arnold.demo_instance import demo_instance
+    from arnold.demonstration import demo_files, demo_instance
     from arnold.documents.compare_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
     from scheduler.outcome import Instance
@@ -60,7 +58,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     limits = take(Limits, options)
     cluster, job = demo_instance(limits.seed)
     instance = Instance(cluster, job, "the demo's cluster")
-    files = [] if save is None else _save(save, _files(cluster, job, limits.seed), page=output)
+    files = [] if save is None else _save(save, demo_files(cluster, job, limits.seed), page=output)
     check_writable(output)
     names = sorted(ALGORITHMS.names(), key=lambda name: name != "exact")
     if not sys.stderr.isatty():  # where a terminal shows a bar
@@ -70,20 +68,8 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
         page = placement_page(cluster, job, outcomes, title="Arnold: 9,600 GPUs on a fragmented cluster")
     write_file(output, page)
     document = DemoDocument(output, tuple(files), compare_document(instance, outcomes))
-    if as_json:
-        emit_json(document)
-    else:
-        _print(console(), instance, outcomes[0], document)
-    return exit_code(outcomes)
-
-
-def _files(cluster: Cluster, job: Job, seed: int) -> dict[str, bytes]:
-    """Return the content of each file to save, by name."""
-    from arnold.demo_files import demo_files
-    from arnold.demo_jobs import demo_jobs
-
-    files = {**demo_files(cluster, job), **demo_jobs(cluster, seed)}
-    return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
+    answer(document, lambda out, shown: _print(out, instance, outcomes[0], shown), as_json=as_json)
+    return exit_code(*outcomes)
 
 
 def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
@@ -117,7 +103,7 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
-    from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
+    from arnold.commands.place_text import COLOURS, print_head, print_pareto
 
     print_head(out, instance)
     out.print()
@@ -144,13 +130,14 @@ def _print_what_next(out: Console, files: Sequence[str]) -> None:
 
 
 def _own_name() -> str:
-    """Return how this program is called again: ``arnold`` where that is what the shell finds, else the path of its
-    script.
+    """Return how this program is called again: ``arnold`` if the shell finds it by that name, else its script's path.
+
+    A program that was not started by its script is ``arnold`` too.
     """
     from shutil import which
 
     script = Path(sys.argv[0])
-    if script.name != "arnold" or not script.is_file():  # not started by its script
+    if script.name != "arnold" or not script.is_file():
         return "arnold"
     found = which("arnold")
     return "arnold" if found is not None and Path(found).samefile(script) else shlex.quote(str(script))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import take
-from arnold.commands.output import console, emit_json, progress
-from arnold.commands.place import EXIT_CODES, OUT_OF_TIME, SECONDS_A_CHANGE
-from arnold.commands.placement_options import instance_options, read_instance
-from scheduler.placement.types import Limits
+from arnold.commands.output import BAD, answer, print_sentences, progress
+from arnold.commands.place import exit_code, of_a_change
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from arnold.documents.explain_answer import ExplainDocument
     from scheduler.explain import CheaperPair
     from scheduler.outcome import Instance, Outcome
+    from scheduler.remedies import Misfit
 
 
 EXAMPLES = """\b
@@ -29,10 +28,21 @@ Examples:
   arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
 """
 
+BINDS = {
+    "nodes": "There are too few nodes, whatever the shape of the job.",
+    "hold": "There are enough nodes; a hard constraint of the job binds.",
+    "unknown": "There are enough nodes.",
+}
+EMPTY = {
+    True: "If the cluster were empty, the job would fit.",
+    False: "Even if the cluster were empty, the job would not fit.",
+    None: "Whether it would fit on the empty cluster was not settled in time.",
+}
+
 
 @click.command("explain", cls=JsonCommand, document="arnold.documents.explain_answer:ExplainDocument", epilog=EXAMPLES)
-@instance_options
-def command(*, as_json: bool, **inputs: Any) -> int:
+@placement_inputs
+def command(*, as_json: bool, inputs: PlacementInputs) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
@@ -40,60 +50,56 @@ def command(*, as_json: bool, **inputs: Any) -> int:
     the job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.documents.explain_answer import explain_document
-    from scheduler.avoidance import comparison, weigh
-    from scheduler.explain import cheaper_pairs
+    from scheduler.avoidance import weigh
     from scheduler.outcome import run
     from scheduler.placement.types import ALGORITHMS
     from scheduler.remedies import diagnose
 
-    solver, limits = ALGORITHMS.load("exact"), take(Limits, inputs)
-    instance = read_instance(inputs)
+    solver = ALGORITHMS.load("exact")
+    instance = inputs.read()
     cluster, job = instance.cluster, instance.job
     with progress(f"Explaining {job.name}") as say:
-        limits = replace(limits, progress=say)
+        limits = replace(inputs.limits, progress=say)
         outcome = run(solver, cluster, job, limits)
         diagnosis = None
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
         if outcome.status == "infeasible":
-            each = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
-            diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=each)
-    cheaper = cheaper_pairs(cluster, job, outcome)
-    document = explain_document(instance, outcome, cheaper=cheaper, options=options, diagnosis=diagnosis)
-    if as_json:
-        emit_json(document)
-    else:
-        _print(console(), instance, outcome, document, compared=comparison(options))
-    return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
+            diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=of_a_change(limits))
+    document = explain_document(instance, outcome, options=options, diagnosis=diagnosis)
+    answer(document, lambda out, shown: _print(out, instance, outcome, shown), as_json=as_json)
+    return exit_code(outcome)
 
 
-def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument, *, compared: str) -> None:
-    from arnold.commands.place_text import BAD, COLOURS, print_head, print_pareto, print_sentences
+def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
+    from arnold.commands.place_text import COLOURS, flag_sentences, print_head, print_pareto
 
     print_head(out, instance)
     out.print()
     out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
     if document.diagnosis is not None:
-        _print_diagnosis(out, document)
+        _print_diagnosis(out, document.diagnosis)
     elif outcome.evaluation is not None:
         print_sentences(out, _heading(document), _reasons(document.cheaper) or ["every group touches one domain"])
         print_pareto(out, instance, outcome)
-    _print_options(out, document, compared)
+    print_sentences(out, "Slow nodes: avoid them or use them", _ways(document))
+    print_sentences(out, "Why they are flagged", flag_sentences(document.flags))
     if len(document.prices) > len(document.options):
         print_sentences(out, "Slow nodes, by how slow", [price.sentence for price in document.prices])
     print_sentences(out, "Notes", document.notes)
 
 
-def _print_options(out: Console, document: ExplainDocument, compared: str) -> None:
-    """Print what avoiding slow nodes costs against using them, which they are, and why they are flagged."""
-    from arnold.commands.place_text import flag_sentences, print_sentences, shown
+def _ways(document: ExplainDocument) -> list[str]:
+    """Return what avoiding slow nodes costs against using them, and which they are."""
+    from arnold.commands.place_text import shown
+    from scheduler.avoidance import comparison
 
     lines = []
     for option in document.options:
         named = {"in use": option.used, "left out": option.left_out}
         which = "; ".join(f"{words} {shown(names)}" for words, names in named.items() if names)
         lines.append(f"{option.sentence} [{which}]")
-    print_sentences(out, "Slow nodes: avoid them or use them", [*lines, compared] if compared else lines)
-    print_sentences(out, "Why they are flagged", flag_sentences(document.flags))
+    compared = comparison(document.options)
+    return [*lines, compared] if compared else lines
 
 
 def _heading(document: ExplainDocument) -> str:
@@ -122,22 +128,8 @@ def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     return lines
 
 
-def _print_diagnosis(out: Console, document: ExplainDocument) -> None:
-    from arnold.commands.place_text import print_sentences
+def _print_diagnosis(out: Console, diagnosis: Misfit) -> None:
 
-    diagnosis = document.diagnosis
-    if diagnosis is None:
-        return
-    binds = {
-        "nodes": "There are too few nodes, whatever the shape of the job.",
-        "hold": "There are enough nodes; a hard constraint of the job binds.",
-        "unknown": "There are enough nodes.",
-    }
-    empty = {
-        True: "If the cluster were empty, the job would fit.",
-        False: "Even if the cluster were empty, the job would not fit.",
-        None: "Whether it would fit on the empty cluster was not settled in time.",
-    }
-    print_sentences(out, "Why", [binds[diagnosis.constraint], empty[diagnosis.would_fit_if_empty]])
+    print_sentences(out, "Why", [BINDS[diagnosis.constraint], EMPTY[diagnosis.would_fit_if_empty]])
     changes = [change.sentence for change in diagnosis.changes]
     print_sentences(out, "Any one of these would help", changes or ["no single change that was tried"])

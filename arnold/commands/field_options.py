@@ -23,14 +23,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import MISSING, Field, fields
-from math import inf
+from math import inf, isfinite
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite
 from topology.field_types import FieldType, field_docs, field_types
+
+FILE = click.Path()
+"""Any file name; what is wrong with the file is said by its reader.  Shells complete it."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -129,7 +131,7 @@ def _option(
         settings["callback"] = lambda ctx, parameter, value: _parts(value, separator)  # noqa: ARG005
     else:
         settings["multiple"] = admitted.many
-        settings["callback"] = _finite if admitted.kind is float else None
+        settings["callback"] = finite if admitted.kind is float else None
     if admitted.kind is bool:
         del settings["type"], settings["metavar"]
         settings["is_flag"] = True
@@ -160,10 +162,14 @@ def _type(admitted: FieldType) -> Any:
     return ranged(low, high, min_open=admitted.low_open, max_open=admitted.high_open)
 
 
-def _finite(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse NaN and infinities, which click's ranges let through."""
+def finite(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse NaN and infinities, which click's ranges let through.
+
+    :param value: a number, several, or ``None``.
+    """
     for one in value if isinstance(value, tuple) else (value,):
-        finite(ctx, parameter, one)
+        if one is not None and not isfinite(one):
+            raise click.BadParameter(f"{one} is not a finite number.", param=parameter)
     return value
 
 

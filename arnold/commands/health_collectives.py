@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.flag_file import write_flags
-from arnold.commands.output import console, emit, print_rows, progress
+from arnold.commands.output import answer, print_rows, progress
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
@@ -102,11 +101,10 @@ def command(
     document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
     if flags_out is not None:
         write_flags(flags_out, document.flags)
-    emit(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json)
 
 
-def _print(document: CollectivesDocument) -> None:
-    out = console()
+def _print(out: Console, document: CollectivesDocument) -> None:
     out.print(document.verdict, style=STYLES[document.status])
     if document.seen is not None and document.localised is not None and document.since is not None:
         after = (document.seen - document.since).total_seconds()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite
+from arnold.commands.field_options import FILE, finite
 
 if TYPE_CHECKING:
     from health.peers import ComparisonSettings

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.flag_file import write_flags
 from arnold.commands.health_options import detector_options, machines_of, positive_option, settings_of
 from health.peers.watch import WatchPlan

@@ -1,17 +1,20 @@
 """Where output goes: results to stdout, progress to stderr.
 
 The result of a command is either one JSON document or text for a person, never both.  Colours and bars appear on a
-terminal only; rich honours ``NO_COLOR``.
+terminal only; rich honours ``NO_COLOR``.  The streams are taken as they may be: closed, full, read by a program that
+stops reading, in an encoding without bars.
 """
 
 from __future__ import annotations
 
+import codecs
+import io
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,6 +27,18 @@ T = TypeVar("T")
 
 PLAIN_WIDTH = 120
 """Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
+
+GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
+"""Styles of what went well, of what may do, and of what did not."""
+
+
+ERRORS = "arnold.lookalike"
+"""Name of the error handler that writes what an encoding does not have."""
+
+_LOOKALIKES = str.maketrans(
+    {"█": "#", "▒": "+", "░": ".", "─": "-", "│": "|", "├": "+", "└": "+", "…": "...", "±": "+-", "µ": "u"}
+)
+"""Of the bars, branches and signs that texts are drawn with."""
 
 
 def to_json(document: object) -> str:
@@ -86,6 +101,20 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
+    """Print a titled list of sentences; nothing when there are none."""
+    from rich.table import Table
+    from rich.text import Text
+
+    if sentences:
+        out.print()
+        out.print(Text(title, "bold"))
+        rows = Table.grid(padding=(0, 1))
+        for sentence in sentences:
+            rows.add_row("  -", plain(sentence))
+        out.print(rows)
+
+
 def save_json(document: object, file: str | None) -> None:
     """Write a document to a file, if one is named.
 
@@ -94,7 +123,8 @@ def save_json(document: object, file: str | None) -> None:
     from topology.files import write_file
 
     if file is not None:
-        write_file(file, to_json(document) + "\n")
+        text = to_json(document) + "\n"
+        write_file(file, text)
 
 
 def emit_json(document: object) -> None:
@@ -102,12 +132,12 @@ def emit_json(document: object) -> None:
     click.echo(to_json(document))
 
 
-def emit(document: T, show: Callable[[T], None], *, as_json: bool) -> None:
-    """Print the one JSON document of a run, or show it to people."""
+def answer(document: T, show: Callable[[Console, T], None], *, as_json: bool) -> None:
+    """Print the one JSON document of a run, or show it as text."""
     if as_json:
         emit_json(document)
     else:
-        show(document)
+        show(console(), document)
 
 
 def console() -> Console:
@@ -143,3 +173,49 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str]
     with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total, label=label)
         yield lambda sentence: bar.update(task, description=sentence, advance=0 if total is None else 1)
+
+
+def settle_streams() -> None:
+    """Make stdout and stderr fit for any text: where one is closed, what is written to it is gone, as was asked for;
+    what its encoding does not have is written by characters that look alike.
+
+    Raw bytes of file names come out as the bytes that they are.
+    """
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, _nowhere(number))
+        elif isinstance(stream, io.TextIOWrapper) and name == "stdout":
+            stream.reconfigure(errors=ERRORS)
+
+
+def silence(stream: IO[str] | None) -> None:
+    """Send what a stream that cannot be written to still holds nowhere, so that the interpreter can close it."""
+    if stream is None:
+        return
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def _nowhere(number: int) -> IO[str]:
+    """Return a stream to nowhere, on the number of the one that is closed: no file that is opened later may get it."""
+    opened = os.open(os.devnull, os.O_WRONLY)
+    if opened != number:
+        os.dup2(opened, number)
+        os.close(opened)
+    return os.fdopen(number, "w", encoding="utf-8", errors="replace")
+
+
+def _lookalike(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    character = error.object[error.start]
+    if "\udc80" <= character <= "\udcff":
+        return bytes([ord(character) - 0xDC00]), error.start + 1
+    looks = character.translate(_LOOKALIKES)
+    return (looks if looks.isascii() else "?"), error.start + 1
+
+
+codecs.register_error(ERRORS, _lookalike)

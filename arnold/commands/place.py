@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import FILE
+from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import take
-from arnold.commands.output import console, emit_json, progress, save_json
-from arnold.commands.placement_options import instance_options, read_instance
-from scheduler.placement.types import Limits
+from arnold.commands.field_options import FILE
+from arnold.commands.output import answer, progress, save_json
 from topology.files import write_file
 
 if TYPE_CHECKING:
-    from arnold.documents.place_answer import PlaceDocument
-    from scheduler.outcome import Instance, Outcome
+    from scheduler.outcome import Outcome
+    from scheduler.placement.types import Limits
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
 OUT_OF_TIME = 4
@@ -45,7 +43,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
-@instance_options
+@placement_inputs
 @click.option(
     "--algorithm",
     default="exact",
@@ -56,42 +54,43 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 )
 @click.option("--output", type=FILE, metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
 @click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
-def command(*, as_json: bool, algorithm: str, output: str | None, html: str | None, **inputs: Any) -> int:
+def command(*, as_json: bool, algorithm: str, output: str | None, html: str | None, inputs: PlacementInputs) -> int:
     """Find where a job goes, proved optimal or with its gap.
 
     Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
     """
+    from arnold.commands.place_text import print_placement
+    from arnold.documents.place_answer import place_document
     from scheduler.outcome import run
     from scheduler.placement.types import ALGORITHMS
+    from scheduler.remedies import fits
 
-    chosen, limits = ALGORITHMS.load(algorithm), take(Limits, inputs)
-    instance = read_instance(inputs)
-    with progress(f"Placing {instance.job.name}") as say:
-        limits = replace(limits, progress=say)
-        outcome = run(chosen, instance.cluster, instance.job, limits)
-        document = _document(instance, outcome, limits)
+    solver = ALGORITHMS.load(algorithm)
+    instance = inputs.read()
+    cluster, job = instance.cluster, instance.job
+    with progress(f"Placing {job.name}") as say:
+        limits = replace(inputs.limits, progress=say)
+        outcome = run(solver, cluster, job, limits)
+        would_fit = None
+        if outcome.status == "infeasible":
+            # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
+            would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
+        document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     if outcome.evaluation is not None:
         save_json(document, output)
         if html is not None:
             from arnold.pages.placement import placement_page
 
-            write_file(html, placement_page(instance.cluster, instance.job, [outcome]))
-    if as_json:
-        emit_json(document)
-    else:
-        from arnold.commands.place_text import print_placement
-
-        print_placement(console(), instance, outcome, document)
-    return EXIT_CODES.get(outcome.status, OUT_OF_TIME)
+            write_file(html, placement_page(cluster, job, [outcome]))
+    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
+    return exit_code(outcome)
 
 
-def _document(instance: Instance, outcome: Outcome, limits: Limits) -> PlaceDocument:
-    from arnold.documents.place_answer import place_document
-    from scheduler.placement.types import ALGORITHMS
-    from scheduler.remedies import fits
+def of_a_change(limits: Limits) -> Limits:
+    """Return the limits of each changed instance that is solved."""
+    return replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
 
-    would_fit = None
-    if outcome.status == "infeasible":
-        briefly = replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
-        would_fit = fits(instance.cluster.emptied(), instance.job, solver=ALGORITHMS.load("exact"), limits=briefly)
-    return place_document(instance, outcome, would_fit_if_empty=would_fit)
+
+def exit_code(*outcomes: Outcome) -> int:
+    """Return the best exit code of some outcomes: 0 if any has a placement."""
+    return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)

@@ -6,22 +6,23 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from arnold.commands.output import plain, table
+from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from topology.capacity import count_nodes
+from topology.flags import in_words
 from topology.hostlist import spell_names
 from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arnold.documents.place_answer import PlaceDocument
     from scheduler.outcome import Instance, Outcome
+    from topology.cluster import IntArray
     from topology.flags import NodeFlag
 
 LONGEST = 40
@@ -33,34 +34,50 @@ LONGEST_NAMES = 72
 LONGEST_FLAGS = 8
 """Most flags that are told one by one."""
 
-GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
+BAR = 10
+"""Characters of the bar of a domain of which all is taken."""
+
 COLOURS = {"optimal": GOOD, "feasible": SO_SO}
+
+EMPTY = {True: "It would fit if the cluster were empty.", False: "It would not fit even if the cluster were empty."}
 
 
 def print_placement(out: Console, instance: Instance, outcome: Outcome, document: PlaceDocument) -> None:
     """Print all of it."""
+    from rich.text import Text
+
     print_head(out, instance)
     seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s)"
     out.print()
     out.print(Text(outcome.verdict, COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
-    if outcome.evaluation is None:
-        _print_way_out(out, document)
-    else:
-        _print_domains(out, instance, outcome)
+    if outcome.proposal.nodes is not None and outcome.evaluation is not None:
+        _print_domains(out, instance, outcome.proposal.nodes)
         print_pareto(out, instance, outcome)
-        _print_levels(out, document)
-        _print_flagged(out, document)
+        levels = table("largest spread at", *FAMILIES, title="Every level and family")
+        for level, families in document.spread_by_level.items():
+            levels.add_row(level, *(str(families[family]) for family in FAMILIES))
+        out.print("", levels)
+        lists = {"left out": document.avoided, "in use": document.used_flagged}
+        lines = [f"{len(names)} {words}: {shown(names)}" for words, names in lists.items() if names]
+        print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
+    elif document.status == "infeasible":
+        if document.would_fit_if_empty is not None:
+            out.print(EMPTY[document.would_fit_if_empty])
+        out.print("`arnold explain` with the same options shows what would have to change.")
+    else:
+        out.print("A longer --time-limit may help.")
     print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
     print_sentences(out, "Notes", document.notes)
 
 
 def print_head(out: Console, instance: Instance) -> None:
     """Print one line about the job, one about the cluster."""
-    job, cluster = instance.job, instance.cluster
+    from rich.text import Text
+
+    job, cluster, level = instance.job, instance.cluster, instance.level
     grid = job.grid
     size = f": {grid.rows} x {grid.columns} cells, {grid.cells:,} nodes of {job.gpus_per_node} GPUs; "
     out.print(Text(job.name, "bold") + Text(size + f"alpha {decimal(job.alpha)}, beta {decimal(job.beta)}"))
-    level = instance.level
     out.print(
         f"{instance.source}: {len(cluster):,} nodes, {int(admissible(cluster, job).sum()):,} usable; "
         f"spread counts {plural(len(level), level.name)}"
@@ -79,51 +96,25 @@ def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
         remark = ("this one" if here else "") + ("" if point.proved else " (not proved)")
         cost = decimal(objective_of(instance.job, point.dp, point.pp))
         rows.add_row(str(point.dp), str(point.pp), cost, remark.strip(), style="bold" if here else "")
-    out.print()
-    out.print(rows)
+    out.print("", rows)
 
 
-def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
-    """Print a titled list of sentences; nothing when there are none."""
-    if sentences:
-        out.print()
-        out.print(Text(title, "bold"))
-        rows = Table.grid(padding=(0, 1))
-        for sentence in sentences:
-            rows.add_row("  -", plain(sentence))
-        out.print(rows)
-
-
-def _print_way_out(out: Console, document: PlaceDocument) -> None:
-    if document.status != "infeasible":
-        out.print("A longer --time-limit may help.")
-        return
-    answers = {
-        True: "It would fit if the cluster were empty.",
-        False: "It would not fit even if the cluster were empty.",
-    }
-    if document.would_fit_if_empty is not None:
-        out.print(answers[document.would_fit_if_empty])
-    out.print("`arnold explain` with the same options shows what would have to change.")
-
-
-def _print_domains(out: Console, instance: Instance, outcome: Outcome) -> None:
-    nodes = outcome.proposal.nodes
-    if nodes is None:
-        return
+def _print_domains(out: Console, instance: Instance, nodes: IntArray) -> None:
     cluster, level = instance.cluster, instance.level
-    cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
+    domain = level.domain_of[nodes]
+    cells = np.bincount(domain.ravel(), minlength=len(level))
     usable = count_nodes(level, admissible(cluster, instance.job))
-    title = f"Cells in {plural(int(np.count_nonzero(cells)), level.name)}"
-    rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
-    for k in used[:LONGEST]:
-        names = shown(cluster.names[i] for i in np.sort(nodes[level.domain_of[nodes] == k]))
-        rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), _bar(int(cells[k]), int(usable[k])), names)
+    title = f"Cells in {plural(len(used), level.name)}"
+    rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])
+    for k in used[:LONGEST]:  # the fullest domains
+        names = shown(cluster.names[i] for i in np.sort(nodes[domain == k]))
+        filled = round(BAR * cells[k] / usable[k]) if usable[k] else 0
+        bar = "█" * filled + "░" * (BAR - filled)
+        rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), bar, names)
     if len(used) > LONGEST:
         rows.add_row(f"... {len(used) - LONGEST} more", str(cells[used[LONGEST:]].sum()), "", "", "")
-    out.print()
-    out.print(rows)
+    out.print("", rows)
 
 
 def shown(names: Iterable[str]) -> str:
@@ -132,31 +123,8 @@ def shown(names: Iterable[str]) -> str:
     return folded if len(folded) <= LONGEST_NAMES else f"{folded[: LONGEST_NAMES - 3]}..."
 
 
-def _bar(part: int, whole: int, width: int = 10) -> str:
-    filled = round(width * part / whole) if whole else 0
-    return "█" * filled + "░" * (width - filled)
-
-
-def _print_levels(out: Console, document: PlaceDocument) -> None:
-    rows = table("largest spread at", *FAMILIES, title="Every level and family")
-    for level, families in document.spread_by_level.items():
-        rows.add_row(level, *(str(families[family]) for family in FAMILIES))
-    out.print()
-    out.print(rows)
-
-
-def _print_flagged(out: Console, document: PlaceDocument) -> None:
-    lines = []
-    for words, names in (("left out", document.avoided), ("in use", document.used_flagged)):
-        if names:
-            lines.append(f"{len(names)} {words}: {shown(names)}")
-    print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
-
-
 def flag_sentences(flags: Sequence[NodeFlag]) -> list[str]:
     """Return what is held against nodes, by which source and why; the slowest first, a few of them."""
-    from topology.flags import in_words
-
     ordered = sorted(flags, key=lambda flag: (flag.kind == "faulty", -flag.slowdown, flag.node))
     lines = []
     for flag in ordered[:LONGEST_FLAGS]:

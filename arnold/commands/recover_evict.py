@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit, print_rows
+from arnold.commands.field_options import finite, options_of, take
+from arnold.commands.output import answer, print_rows
 from arnold.commands.recover_inputs import read_machines, running_job_options
 from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arnold.documents.recover_answers import EvictDocument
     from health.recovery.machines import UnitFamily
 
@@ -85,7 +86,7 @@ def command(
     eviction = decide(machines, [look_at(look, machines, view=view) for look in looks], family=unit)
     flags = eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold))
     document = evict_document(eviction, looks, view=view, flags=flags)
-    emit(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json)
 
 
 def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:
@@ -101,10 +102,9 @@ def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:
     return [[path] for path in dumps]
 
 
-def _print(document: EvictDocument) -> None:
-    from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
+def _print(out: Console, document: EvictDocument) -> None:
+    from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences
 
-    out = console()
     out.print(document.verdict, style=GOOD if document.unit is None else SO_SO if document.doubt else BAD)
     last = max(stack.round for stack in document.stacks)
     shown = [stack for stack in document.stacks if stack.round == last]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import FILE
+from arnold.commands.field_options import FILE
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, check_stdin, cluster_options, read_cluster
+from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit, print_rows, progress
+from arnold.commands.field_options import FILE
+from arnold.commands.output import answer, print_rows, progress
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arnold.documents.recover_answers import CheckpointPeersDocument
 
 LONGEST = 40
@@ -51,13 +54,12 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
     document = peers_document(peers, cluster, source=inputs["cluster"], level=rack, notes=notes)
-    emit(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json)
 
 
-def _print(document: CheckpointPeersDocument) -> None:
-    from arnold.commands.place_text import GOOD, SO_SO, print_sentences
+def _print(out: Console, document: CheckpointPeersDocument) -> None:
+    from arnold.commands.output import GOOD, SO_SO, print_sentences
 
-    out = console()
     out.print(document.verdict, style=SO_SO if document.conflict else GOOD)
     headers = ("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares")
     rows = [

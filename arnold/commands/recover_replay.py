@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit, print_rows
+from arnold.commands.output import answer, print_rows
 from arnold.commands.recover_inputs import read_machines, running_job_options
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arnold.documents.recover_answers import ReplayDocument
     from health.recovery.machines import Machines
 
@@ -69,13 +71,12 @@ def command(
     machines = read_machines(job_file, placement)
     plan = plan_replay(machines.job, k=k)
     document = replay_document(plan, machines, horizontal=horizontal, vertical=vertical)
-    emit(document, partial(_print, machines=machines), as_json=as_json)
+    answer(document, partial(_print, machines=machines), as_json=as_json)
 
 
-def _print(document: ReplayDocument, machines: Machines) -> None:
-    from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
+def _print(out: Console, document: ReplayDocument, machines: Machines) -> None:
+    from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences
 
-    out = console()
     good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
     out.print(document.verdict, style=GOOD if good else BAD if document.answer == "nobody" else SO_SO)
     title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"

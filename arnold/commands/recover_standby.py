@@ -8,10 +8,12 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit, print_rows
+from arnold.commands.output import answer, print_rows
 from health.recovery.standby import PUBLISHED, RateRange, StandbyQuestion, plan_pool, rates_of_pools
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arnold.documents.recover_answers import StandbyDocument
 
 EXAMPLES = """\b
@@ -46,7 +48,7 @@ def command(*, as_json: bool, **options: Any) -> None:
         published=PublishedPools(dict(PUBLISHED), rates_of_pools(PUBLISHED)),
         notes=(_note(question.switch),),
     )
-    emit(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json)
 
 
 def _note(switch: int | None) -> str:
@@ -56,10 +58,9 @@ def _note(switch: int | None) -> str:
     return f"{shared}; the last column adds the {switch} machines of one switch."
 
 
-def _print(document: StandbyDocument) -> None:
-    from arnold.commands.place_text import GOOD, print_sentences
+def _print(out: Console, document: StandbyDocument) -> None:
+    from arnold.commands.output import GOOD, print_sentences
 
-    out = console()
     out.print(document.verdict, style=GOOD)
     switch = [] if document.switch is None else ["with a switch"]
     headers = ("machines", "failures a day", "pool", "covers", "same pool for rates", "published", *switch)

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, check_stdin, cluster_options, read_cluster
+from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit_json, progress, save_json, table
+from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.output import GOOD, answer, print_sentences, progress, save_json, table
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.repair_answer import RepairDocument
-    from scheduler.job import Job
+    from arnold.documents.place_answer import RepairDocument
     from topology.cluster import Cluster
 
 EXAMPLES = """\b
@@ -30,7 +29,7 @@ Examples:
 """
 
 
-@click.command("repair", cls=JsonCommand, document="arnold.documents.repair_answer:RepairDocument", epilog=EXAMPLES)
+@click.command("repair", cls=JsonCommand, document="arnold.documents.place_answer:RepairDocument", epilog=EXAMPLES)
 @cluster_options
 @click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
 @click.option(
@@ -50,20 +49,14 @@ Examples:
 @options_of(Limits)
 @click.option("--output", type=FILE, metavar="FILE", help="Save the new placement as JSON too.")
 def command(
-    *,
-    as_json: bool,
-    placement: str,
-    lost: tuple[str, ...],
-    prefer: Any,
-    output: str | None,
-    **inputs: Any,
+    *, as_json: bool, placement: str, lost: tuple[str, ...], prefer: Any, output: str | None, **inputs: Any
 ) -> None:
     """Replace lost nodes of a placement, moving as little as possible.
 
     Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
     """
-    from arnold.documents.repair_answer import repair_document
+    from arnold.documents.place_answer import repair_document
     from scheduler.outcome import Instance
     from scheduler.placementfile import load_placement
     from scheduler.repair import repair
@@ -77,13 +70,9 @@ def command(
     with progress(f"Repairing {saved.job.name}") as say:
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
-    instance = Instance(cluster, saved.job, inputs["cluster"], notes)
-    document = repair_document(instance, repaired, lost=gone)
+    document = repair_document(Instance(cluster, saved.job, inputs["cluster"], notes), repaired, lost=gone)
     save_json(document, output)
-    if as_json:
-        emit_json(document)
-    else:
-        _print(console(), saved.job, document)
+    answer(document, _print, as_json=as_json)
 
 
 def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
@@ -93,26 +82,25 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
     """
     from topology.hostlist import expand_hostlist
 
+    # a node whose own name has brackets or commas is that node
     listed = ([text] if text in cluster.index_of else expand_hostlist(text, where="--lost") for text in hostlists)
     names = list(dict.fromkeys(name for part in listed for name in part))
-    for name in names:
-        if name not in cluster.index_of:
-            raise UnknownName(
-                f"the cluster has no node {name!r}",
-                where="--lost",
-                fix=f"{did_you_mean(name, cluster.index_of)}name nodes of the cluster file",
-            )
+    if stranger := next((name for name in names if name not in cluster.index_of), None):
+        raise UnknownName(
+            f"the cluster has no node {stranger!r}",
+            where="--lost",
+            fix=f"{did_you_mean(stranger, cluster.index_of)}name nodes of the cluster file",
+        )
     return names
 
 
-def _print(out: Console, job: Job, document: RepairDocument) -> None:
-    from arnold.commands.place_text import GOOD, print_sentences
+def _print(out: Console, document: RepairDocument) -> None:
     from topology.quantities import decimal, plural
 
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
     better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
     lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
-    out.print(f"{job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)
+    out.print(f"{document.job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)
     out.print(
         f"objective {decimal(document.before.objective)} -> {decimal(document.objective)} ({better}), "
         f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "
@@ -122,6 +110,5 @@ def _print(out: Console, job: Job, document: RepairDocument) -> None:
     for move in document.moves:
         rows.add_row(str(move.node_rank), str(move.dp), str(move.pp), move.source, move.target)
     if document.moves:
-        out.print()
-        out.print(rows)
+        out.print("", rows)
     print_sentences(out, "Notes", document.notes)

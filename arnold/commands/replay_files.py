@@ -78,16 +78,14 @@ def write_replay(outputs: ReplayFiles, replay: Replay, past: RunHistory, *, titl
 
 
 def _write_jobs(file: str, past: RunHistory) -> None:
-    from arnold.exports.jobs import COLUMNS, rows
-    from arnold.exports.tables import write_rows
+    from arnold.exports.tables import JOB_COLUMNS, job_rows, write_rows
 
     names = () if past.cluster is None else past.cluster.names
-    write_rows(file, list(rows(past.jobs, names)), COLUMNS)
+    write_rows(file, list(job_rows(past.jobs, names)), JOB_COLUMNS)
 
 
 def _write_series(file: str, past: RunHistory, step: float | None) -> None:
-    from arnold.exports.series_rows import COLUMNS, rows
-    from arnold.exports.tables import write_rows
+    from arnold.exports.tables import SERIES_COLUMNS, series_rows, write_rows
     from simulator.results.time_series import time_series
 
     most = 1_000_000
@@ -97,7 +95,7 @@ def _write_series(file: str, past: RunHistory, step: float | None) -> None:
             where="--series-step",
             fix=f"give at least {past.length / most:.3g} seconds",
         )
-    write_rows(file, list(rows(time_series(past, step=step), past.origin)), COLUMNS)
+    write_rows(file, list(series_rows(time_series(past, step=step), past.origin)), SERIES_COLUMNS)
 
 
 def _write_trace(file: str, past: RunHistory) -> list[str]:

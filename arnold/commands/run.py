@@ -1,8 +1,8 @@
 """One run of ``arnold``: from arguments to an exit code.
 
 Exit codes: 0 ok; 1 a fault of Arnold; 2 usage or bad input; 3 infeasible, or merely too big; 4 out of time with nothing
-valid; 130 interrupted; 141 whoever read the output stopped reading.  Errors go to stderr as text; with ``--json`` they
-are the one JSON document on stdout: ``{"error": {"kind", "message", "where", "fix"}}``.
+valid; 130 interrupted; 141 the reader of the output stopped reading.  Errors go to stderr as text; with ``--json`` they
+are the one JSON document on stdout: ``{"error": {"kind", "message", "where", "fix"}}``, the kind is the class.
 """
 
 from __future__ import annotations
@@ -15,12 +15,27 @@ import click
 
 from arnold.commands.command_table import arnold
 from arnold.commands.interrupts import INTERRUPTED
-from arnold.commands.output import emit_json
-from arnold.commands.standard_streams import settle_streams, silence
+from arnold.commands.output import emit_json, settle_streams, silence
 from topology.errors import ArnoldError, TooLarge
 
 FAULT = 1
 BROKEN_PIPE = 141
+
+
+class _Fault(ArnoldError):
+    """Arnold's own mistake."""
+
+    exit_code = FAULT
+
+
+class _SystemRefused(ArnoldError):
+    """The system refused something that no file of the user's is to blame for: a full disk, mostly."""
+
+    exit_code = FAULT
+
+
+class _UsageError(ArnoldError):
+    """The command line itself is wrong."""
 
 
 def run(args: Sequence[str]) -> int:
@@ -28,7 +43,7 @@ def run(args: Sequence[str]) -> int:
 
     :returns: the exit code.
     """
-    as_json = "--json" in args
+    as_json = "--json" in args  # known before the words are parsed, which may fail
     settle_streams()
     try:
         if "_ARNOLD_COMPLETE" in os.environ:
@@ -37,7 +52,7 @@ def run(args: Sequence[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        silence(sys.stdout)
+        silence(sys.stdout)  # the interpreter closes it, and would complain
         return BROKEN_PIPE
     except KeyboardInterrupt:
         _say("\nInterrupted.")
@@ -49,7 +64,7 @@ def run(args: Sequence[str]) -> int:
 
             traceback.print_exception(error)
         code = _report(explained, as_json=as_json)
-        if isinstance(explained, _Refused):
+        if isinstance(explained, _SystemRefused):
             silence(sys.stdout)
     return code
 
@@ -66,60 +81,25 @@ def _invoke(args: Sequence[str]) -> int:
         return missing.exit_code
 
 
-class _Fault(ArnoldError):
-    """Arnold's own mistake."""
-
-    exit_code = FAULT
-
-    def __init__(self, cause: Exception) -> None:
-        super().__init__(
-            f"Arnold failed unexpectedly: {type(cause).__name__}: {cause}",
-            fix="report this as a bug with the command line and its input; ARNOLD_DEBUG=1 shows where it happened",
-        )
-
-    @property
-    def kind(self) -> str:
-        return "Fault"
-
-
-class _Refused(ArnoldError):
-    """The system refused something that no file of the user's is to blame for: a full disk, mostly."""
-
-    exit_code = FAULT
-
-    def __init__(self, cause: OSError) -> None:
-        super().__init__(
-            f"the system refused: {cause.strerror or cause}", fix="check the disk's space and the limits of the machine"
-        )
-
-    @property
-    def kind(self) -> str:
-        return "SystemRefused"
-
-
-class _UsageError(ArnoldError):
-    """The command line itself is wrong."""
-
-    @property
-    def kind(self) -> str:
-        return "UsageError"
-
-
 def _explain(error: Exception) -> ArnoldError:
     """Return any exception as an error that says what, where and what to do."""
-    if isinstance(error, ArnoldError):
-        return error
-    if isinstance(error, click.ClickException):
-        context = getattr(error, "ctx", None)
-        path = context.command_path if context is not None else "arnold"
-        return _UsageError(error.format_message(), where=path, fix=f"see `{path} --help`")
-    if isinstance(error, OSError):
-        return _Refused(error)
-    if isinstance(error, MemoryError):
-        return TooLarge(
-            "this machine has not enough memory for it", fix="take a smaller cluster or job, or more memory"
-        )
-    return _Fault(error)
+    match error:
+        case ArnoldError():
+            return error
+        case click.ClickException():
+            context = getattr(error, "ctx", None)
+            path = context.command_path if context is not None else "arnold"
+            return _UsageError(error.format_message(), where=path, fix=f"see `{path} --help`")
+        case OSError():
+            fix = "check the disk's space and the limits of the machine"
+            return _SystemRefused(f"the system refused: {error.strerror or error}", fix=fix)
+        case MemoryError():
+            fix = "take a smaller cluster or job, or more memory"
+            return TooLarge("this machine has not enough memory for it", fix=fix)
+    return _Fault(
+        f"Arnold failed unexpectedly: {type(error).__name__}: {error}",
+        fix="report this as a bug with the command line and its input; ARNOLD_DEBUG=1 shows where it happened",
+    )
 
 
 def _report(error: ArnoldError, *, as_json: bool) -> int:
@@ -137,7 +117,7 @@ def _report(error: ArnoldError, *, as_json: bool) -> int:
 
 
 def _say(sentence: str) -> None:
-    """Tell on stderr; where that cannot be written to, the exit code has to do."""
+    """Print on stderr; where that cannot be written to, the exit code has to do."""
     try:
         click.echo(sentence, err=True)
         sys.stderr.flush()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from arnold.commands.command import JsonCommand, document_at
+from arnold.commands.command import JsonCommand, object_at
 from arnold.commands.command_table import arnold, offers
 from topology.errors import UnknownName, did_you_mean
 
@@ -36,37 +35,32 @@ def command(command: tuple[str, ...]) -> None:
     """
     from topology.json_record import json_schema
 
-    others = _others()
+    others = {name: target for offered in offers(ENTRY_POINTS) for name, target in offered.items()}
+    others = {**OTHERS, **others}
     if not command:
         click.echo("\n".join([*_documented(arnold), *others]))
         return
     name = " ".join(command)
-    document = document_at(others[name]) if name in others else _document_of(command, others)
-    schema = json_schema(document, written=name not in others)
+    target = others.get(name) or _document_of(command)
+    if target is None:
+        known = [*_documented(arnold), *others]
+        raise UnknownName(
+            f"there is no schema for {name!r}",
+            where="arnold schema",
+            fix=f"{did_you_mean(name, known)}use one of: {', '.join(known)}",
+        )
+    schema = json_schema(object_at(target), written=name not in others)
     title = schema.pop("title", name)
     heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
     click.echo(json.dumps(heading | schema, indent=2))
 
 
-def _others() -> Mapping[str, str]:
-    """Return our own, and those of other packages."""
-    found = {name: target for offered in offers(ENTRY_POINTS) for name, target in offered.items()}
-    return {**OTHERS, **found}
-
-
-def _document_of(words: Sequence[str], others: Iterable[str]) -> Any:
+def _document_of(words: Sequence[str]) -> str | None:
+    """Return where the document of a command is found; ``None`` = there is no such command, or it prints none."""
     found: click.Command | None = arnold
     for word in words:
         found = found.get_command(click.Context(found), word) if isinstance(found, click.Group) else None
-    if isinstance(found, JsonCommand):
-        return found.document()
-    known = [*_documented(arnold), *others]
-    name = " ".join(words)
-    raise UnknownName(
-        f"there is no schema for {name!r}",
-        where="arnold schema",
-        fix=f"{did_you_mean(name, known)}use one of: {', '.join(known)}",
-    )
+    return found.document if isinstance(found, JsonCommand) else None
 
 
 def _documented(group: click.Group, prefix: str = "") -> Iterator[str]:

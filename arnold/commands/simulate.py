@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 from annotated_types import Ge
 
-from arnold.commands.cluster_options import FILE, overlay_options, read_cluster
+from arnold.commands.cluster_options import overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.failure_options import FailureOptions
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import emit_json
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from arnold.commands.output import table
-from arnold.commands.place_text import BAD, GOOD, SO_SO, print_sentences
+from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
 from topology.quantities import fixed, percent, seconds
 
 if TYPE_CHECKING:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
+from annotated_types import Interval
 
-from arnold.commands.cluster_options import finite
 from arnold.commands.command import JsonCommand
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.commands.field_options import options_of, take
-from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.field_options import finite, options_of, take
+from arnold.commands.output import answer, progress, table
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.commands.fitted_table import FittedTable
     from scheduler.study.fragmented import AlgorithmLine, FragmentedStudy
     from scheduler.study.placement_sweep import Case, CaseResult, CaseResults
-    from scheduler.study.table1 import RatioSummary, Table1
-
-F = TypeVar("F", bound=Callable[..., object])
+    from scheduler.study.table1 import Table1
 
 TABLE1_EXAMPLES = """\b
 Examples:
@@ -53,22 +55,16 @@ def command() -> None:
     """Run a study.  Same seed, same results, whatever the number of processes."""
 
 
-def run_options(*, seconds: float) -> Callable[[F], F]:
-    """Return a decorator that adds the limits of each run and ``--jobs``.
+@dataclass(frozen=True, slots=True)
+class SweepLimits(Limits):
+    """Limits of each run of a sweep, and how many runs there are at once."""
 
-    :param seconds: default of the time limit.
-    """
-
-    def decorate(command: F) -> F:
-        processes = click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
-        limits = options_of(Limits, defaults={"seconds": seconds}, helps={"seconds": TIME_LIMIT})
-        return limits(processes(command))
-
-    return decorate
+    jobs: Annotated[int, Interval(ge=1, le=256)] = 1
+    """Processes."""
 
 
 @click.command("table1", cls=JsonCommand, document="scheduler.study.table1:Table1", epilog=TABLE1_EXAMPLES)
-@run_options(seconds=10.0)
+@options_of(SweepLimits, defaults={"seconds": 10.0}, helps={"seconds": TIME_LIMIT})
 @click.option(
     "--unevenness",
     type=click.FloatRange(0.0, 0.9),
@@ -78,26 +74,23 @@ def run_options(*, seconds: float) -> Callable[[F], F]:
     metavar="SHARE",
     help="Minipods differ from the mean by up to this share.",
 )
-def table1(*, as_json: bool, unevenness: float, jobs: int, **options: Any) -> None:
+def table1(*, as_json: bool, unevenness: float, **options: Any) -> None:
     """The paper's Table 1: its settings, its program, its baselines, and what is optimal."""
     from scheduler.study import table1 as study
 
-    limits = take(Limits, options)
+    limits = take(SweepLimits, options)
     cases = study.cases(unevenness=unevenness, seed=limits.seed)
-    found = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits, jobs=jobs))
-    if as_json:
-        emit_json(found)
-    else:
-        _print_table1(found)
+    found = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits))
+    answer(found, _print_table1, as_json=as_json)
 
 
 @click.command(
     "fragmented", cls=JsonCommand, document="scheduler.study.fragmented:FragmentedStudy", epilog=FRAGMENTED_EXAMPLES
 )
-@run_options(seconds=2.0)
+@options_of(SweepLimits, defaults={"seconds": 2.0}, helps={"seconds": TIME_LIMIT})
 @click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="How many.")
 @click.option("--algorithms", metavar="A,B,..", help="Only these, and exact to compare with  [default: all].")
-def fragmented(*, as_json: bool, clusters: int, algorithms: str | None, jobs: int, **options: Any) -> None:
+def fragmented(*, as_json: bool, clusters: int, algorithms: str | None, **options: Any) -> None:
     """Fragmented clusters, all algorithms side by side."""
     from scheduler.placement.types import ALGORITHMS
     from scheduler.study import fragmented as study
@@ -105,24 +98,21 @@ def fragmented(*, as_json: bool, clusters: int, algorithms: str | None, jobs: in
 
     named = ALGORITHMS.names() if algorithms is None else tuple(name.strip() for name in algorithms.split(","))
     chosen = tuple(dict.fromkeys((EXACT, *named)))
-    limits = take(Limits, options)
+    limits = take(SweepLimits, options)
     cases = study.cases(clusters, limits.seed)
-    found = study.fragmented_study(cases, _sweep(cases, chosen, limits, jobs=jobs), limits)
-    if as_json:
-        emit_json(found)
-    else:
-        _print_fragmented(found)
+    found = study.fragmented_study(cases, _sweep(cases, chosen, limits), limits)
+    answer(found, _print_fragmented, as_json=as_json)
 
 
-def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: Limits, *, jobs: int) -> list[CaseResults]:
+def _sweep(cases: Sequence[Case], algorithms: Sequence[str], limits: SweepLimits) -> list[CaseResults]:
     from scheduler.study.executors import local_executor
     from scheduler.study.placement_sweep import sweep_placements
 
     with progress(f"{len(cases)} cases", total=len(cases) * len(algorithms)) as step:
-        return sweep_placements(cases, algorithms, limits, local_executor(jobs), step=step)
+        return sweep_placements(cases, algorithms, limits, local_executor(limits.jobs), step=step)
 
 
-def _print_table1(document: Table1) -> None:
+def _print_table1(out: Console, document: Table1) -> None:
     algorithms = [result.algorithm for result in document.settings[0].results]
     split = f"split unevenly by up to {document.unevenness:.0%}" if document.unevenness else "split evenly"
     # names break at their hyphens: six of them stand side by side
@@ -146,11 +136,11 @@ def _print_table1(document: Table1) -> None:
         ("paper / exact", document.paper_to_exact, "what the paper's program leaves on the table"),
         ("best baseline / exact", document.baseline_to_exact, ""),
     ):
-        ratios.add_row(name, *_ratio(ratio), remark)
-    console().print(rows, "", ratios)
+        ratios.add_row(name, _number(ratio.largest), _number(ratio.mean), remark)
+    out.print(rows, "", ratios)
 
 
-def _print_fragmented(document: FragmentedStudy) -> None:
+def _print_fragmented(out: Console, document: FragmentedStudy) -> None:
     names = "algorithm", "placed", "infeasible", "unsolved", "proved", "objective", "x exact", "at most", "level"
     title = f"{document.clusters} fragmented clusters of seed {document.seed}, {document.time_limit:g} s each"
     spare = ("median s", "mean s", "level", "at most", "unsolved", "infeasible")
@@ -158,10 +148,9 @@ def _print_fragmented(document: FragmentedStudy) -> None:
     best_title = "Systems, the best mode chosen by hand for each job"
     systems = table(*names, "mean s", "median s", title=best_title, spare=spare)
     for line in sorted(document.lines, key=lambda line: (line.placed < document.clusters, line.mean_ratio or inf)):
-        rows.add_row(*_line(line))
+        _add_line(rows, line)
     for line in document.best_modes:
-        systems.add_row(*_line(line))
-    out = console()
+        _add_line(systems, line)
     out.print(rows, *(("", systems) if document.best_modes else ()))
     out.print(
         "\nplaced: valid placements; infeasible: the rule admits none; proved: optimal; objective: mean of the placed;"
@@ -170,19 +159,16 @@ def _print_fragmented(document: FragmentedStudy) -> None:
     )
 
 
-def _line(line: AlgorithmLine) -> tuple[str, ...]:
-    return (
+def _add_line(rows: FittedTable, line: AlgorithmLine) -> None:
+    counts = (line.placed, line.infeasible, line.unsolved, line.proved)
+    worth = (line.objective, line.mean_ratio, line.largest_ratio)
+    seconds = (line.mean_seconds, line.median_seconds)
+    rows.add_row(
         line.algorithm,
-        str(line.placed),
-        str(line.infeasible),
-        str(line.unsolved),
-        str(line.proved),
-        _number(line.objective),
-        _number(line.mean_ratio),
-        _number(line.largest_ratio),
+        *map(str, counts),
+        *map(_number, worth),
         str(line.level_with_exact),
-        f"{line.mean_seconds:.3f}",
-        f"{line.median_seconds:.3f}",
+        *(f"{value:.3f}" for value in seconds),
     )
 
 
@@ -193,10 +179,6 @@ def _cell(result: CaseResult) -> str:
         return STATUS[result.status]
     star = "*" if result.status == "optimal" else ""
     return f"{result.objective:.1f} ({result.spread.dp},{result.spread.pp}){star}"
-
-
-def _ratio(ratio: RatioSummary) -> tuple[str, str]:
-    return _number(ratio.largest), _number(ratio.mean)
 
 
 def _number(value: float | None) -> str:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import FILE, finite, gpus_option, load_state
+from arnold.commands.cluster_options import ClusterFiles
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import console, emit_json, plain, progress, table
 from arnold.commands.trace_options import TraceOptions
 from simulator.replay_settings import ReplaySettings
@@ -32,7 +32,7 @@ Examples:
 @click.option(
     "--cluster", "clusters", required=True, multiple=True, type=FILE, metavar="FILE", help="A cluster; repeat it."
 )
-@gpus_option
+@options_of(ClusterFiles, only=("gpus_per_node",))
 @options_of(TraceOptions)
 @click.option("--policies", default="fifo,fifo-backfill", show_default=True, metavar="A,B,..", help="Of the queue.")
 @click.option("--algorithms", default="exact", show_default=True, metavar="A,B,..", help="Of placement, or none.")
@@ -115,7 +115,7 @@ def _inputs(options: dict[str, Any]) -> Inputs:
     from simulator.study.study_run import Inputs
 
     files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
-    loaded = [load_state(file, gpus_per_node=options["gpus_per_node"]) for file in files]
+    loaded = [ClusterFiles(file, gpus_per_node=options["gpus_per_node"]).read() for file in files]
     for file, topology in zip(files, loaded, strict=True):
         for note in topology.notes:
             click.echo(f"{file}: {note}", err=True)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import FILE, load_state, state_options
+from arnold.commands.cluster_options import ClusterFiles, state_options
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import console, emit_json, plain, progress, table
+from arnold.commands.field_options import FILE
+from arnold.commands.output import answer, emit_json, plain, progress, table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arnold.documents.topology_answer import ValidateDocument
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -44,15 +47,18 @@ def command() -> None:
     """Convert, show or validate a cluster file of any known format."""
 
 
-def file_options(function: F) -> F:
-    """Return the file, and what lies over it."""
-    return click.argument("file", type=FILE)(state_options(function))
+def _file_command(name: str, document: str, examples: str) -> Callable[[F], click.Command]:
+    """Return a decorator that makes a command of the group, with the file and what lies over it."""
+
+    def decorate(function: F) -> click.Command:
+        target = f"arnold.documents.topology_answer:{document}"
+        declared = click.argument("file", type=FILE)(state_options(function))
+        return command.command(name, cls=JsonCommand, document=target, epilog=examples)(declared)
+
+    return decorate
 
 
-@command.command(
-    "convert", cls=JsonCommand, document="arnold.documents.topology_answer:ConvertDocument", epilog=CONVERT_EXAMPLES
-)
-@file_options
+@_file_command("convert", "ConvertDocument", CONVERT_EXAMPLES)
 @click.option("--to", required=True, metavar="FORMAT", help="csv, slurm-conf, slurm-yaml or topograph.")
 @click.option("--output", type=FILE, metavar="FILE", help="Write here  [default: standard output]")
 def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: Any) -> None:
@@ -66,7 +72,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     from topology.writers import TOPOLOGY_WRITERS
 
     writer = TOPOLOGY_WRITERS.load(to)
-    topology = load_state(file, **state)
+    topology = ClusterFiles(file, **state).read()
     try:
         rendering = writer.write(topology.cluster)
     except InvalidInput as error:
@@ -82,10 +88,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
         click.echo(rendering.text.encode(), nl=False)
 
 
-@command.command(
-    "show", cls=JsonCommand, document="arnold.documents.topology_answer:ShowTopologyDocument", epilog=SHOW_EXAMPLES
-)
-@file_options
+@_file_command("show", "ShowTopologyDocument", SHOW_EXAMPLES)
 @click.option("--output", type=FILE, metavar="FILE", help="Draw into this .svg, .png or .html file too.")
 @click.option("--depth", type=click.IntRange(1, 32), help="Levels of the text tree  [default: as many as fit]")
 def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **state: Any) -> None:
@@ -94,22 +97,19 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
     from topology.drawing import draw_cluster
     from topology.text_tree import text_tree
 
-    topology = load_state(file, **state)
+    topology = ClusterFiles(file, **state).read()
     if output is not None:
         with progress("Drawing"):
             draw_cluster(topology.cluster, output, title=plain(file) if file != "-" else "Cluster")
     if as_json:
         emit_json(show_document(topology, file, output=output))
         return
-    # Not by click's own choice, which is UTF-8 where the encoding is ASCII.
+    # not by click's own choice, which is UTF-8 where the encoding is ASCII
     click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)
     _print_notes(topology.notes)
 
 
-@command.command(
-    "validate", cls=JsonCommand, document="arnold.documents.topology_answer:ValidateDocument", epilog=VALIDATE_EXAMPLES
-)
-@file_options
+@_file_command("validate", "ValidateDocument", VALIDATE_EXAMPLES)
 def validate(*, as_json: bool, file: str, **state: Any) -> None:
     """Check a cluster file and say what was understood.  FILE may be - for standard input.
 
@@ -117,16 +117,12 @@ def validate(*, as_json: bool, file: str, **state: Any) -> None:
     """
     from arnold.documents.topology_answer import validate_document
 
-    document = validate_document(load_state(file, **state), file)
-    if as_json:
-        emit_json(document)
-    else:
-        _print_validation(document)
+    document = validate_document(ClusterFiles(file, **state).read(), file)
+    answer(document, _print_validation, as_json=as_json)
 
 
-def _print_validation(document: ValidateDocument) -> None:
+def _print_validation(out: Console, document: ValidateDocument) -> None:
     cluster = document.cluster
-    out = console()
     name = cluster.source if cluster.source != "-" else "standard input"
     out.print(f"{name}: valid {document.format}", style="bold green")
     out.print(f"{cluster.nodes:,} nodes, {cluster.free:,} free, {cluster.flagged:,} flagged")

@@ -1,1 +1,1 @@
-"""Answers of commands as JSON: one document a command, as pydantic models that ``arnold schema`` describes."""
+"""Answers of commands as JSON: one document a command, which ``arnold schema`` describes."""

@@ -1,17 +1,16 @@
-"""What ``arnold compare --json`` prints."""
+"""What ``arnold compare --json`` and ``arnold demo --json`` print."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Annotated
-
-from annotated_types import Ge
 
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, Status
+from scheduler.placement.types import ALGORITHMS
+from topology.field_types import NotNegative
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
 
@@ -42,7 +41,7 @@ class ComparedAlgorithm(JsonRecord):
     """Number of domains in use."""
     used_flagged: int | None
     """Number of flagged nodes in use."""
-    solve_seconds: Annotated[float, Ge(0)]
+    solve_seconds: NotNegative
     """Wall time of the algorithm alone."""
     notes: tuple[str, ...]
     """What the algorithm has to say."""
@@ -68,7 +67,7 @@ class CompareDocument(JsonRecord):
     """What is worth knowing about how the input was read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class InstalledAlgorithm(JsonRecord):
     """An installed algorithm."""
 
@@ -78,7 +77,7 @@ class InstalledAlgorithm(JsonRecord):
     """What it does, in one line."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AlgorithmsDocument(JsonRecord):
     """What ``arnold compare --list --json`` prints."""
 
@@ -100,6 +99,12 @@ class DemoDocument(JsonRecord):
     """Files to try other commands on, with --save: cluster and job first."""
     comparison: CompareDocument
     """Every algorithm on the demonstration's instance."""
+
+
+def algorithms_document() -> AlgorithmsDocument:
+    """Return all installed algorithms."""
+    names = ALGORITHMS.names()
+    return AlgorithmsDocument(tuple(InstalledAlgorithm(name, ALGORITHMS.load(name).summary) for name in names))
 
 
 def compare_document(instance: Instance, outcomes: Sequence[Outcome]) -> CompareDocument:

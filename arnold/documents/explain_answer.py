@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scheduler.avoidance import AvoidanceOption
-from scheduler.explain import CheaperPair
+from scheduler.explain import CheaperPair, cheaper_pairs
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, Status
@@ -63,12 +63,7 @@ class ExplainDocument(JsonRecord):
 
 
 def explain_document(
-    instance: Instance,
-    outcome: Outcome,
-    *,
-    cheaper: Sequence[CheaperPair],
-    options: Sequence[AvoidanceOption],
-    diagnosis: Misfit | None,
+    instance: Instance, outcome: Outcome, *, options: Sequence[AvoidanceOption], diagnosis: Misfit | None
 ) -> ExplainDocument:
     """Return the document of an explanation."""
     return ExplainDocument(
@@ -81,7 +76,7 @@ def explain_document(
         objective=outcome.objective,
         bound=outcome.bound,
         gap=outcome.gap,
-        cheaper=tuple(cheaper),
+        cheaper=cheaper_pairs(instance.cluster, instance.job, outcome),
         pareto=outcome.proposal.corners,
         prices=outcome.proposal.prices,
         options=tuple(options),

@@ -1,13 +1,12 @@
-"""What ``arnold place --json`` prints, and ``arnold repair`` reads."""
+"""What ``arnold place --json`` and ``arnold repair --json`` print, and ``arnold repair`` reads."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from annotated_types import Ge, Interval
 
 from scheduler.job import Family
 from scheduler.jobfile import JobDocument, job_document
@@ -15,12 +14,12 @@ from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, RefusedPlacement
 from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
+from scheduler.repair import Prefer, Repair
 from topology.cluster import IntArray
-from topology.flags import HEALTHY, NodeFlag
+from topology.field_types import Count, NotNegative, Share
+from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster
-
-Share = Annotated[float, Interval(ge=0, le=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +28,11 @@ class PlacedCell(JsonRecord):
 
     node: str
     """Name of the node."""
-    dp: Annotated[int, Ge(0)]
+    dp: Count
     """Row of the grid: which PP group."""
-    pp: Annotated[int, Ge(0)]
+    pp: Count
     """Column of the grid: which stage, and so which DP group."""
-    node_rank: Annotated[int, Ge(0)]
+    node_rank: Count
     """Rank of the node among the job's nodes; pp * rows + dp in the default order."""
 
 
@@ -64,7 +63,7 @@ class PlaceDocument(JsonRecord):
     """PP affinity, 1 - alpha."""
     level: str
     """The level whose domains spread counts."""
-    solve_seconds: Annotated[float, Ge(0)]
+    solve_seconds: NotNegative
     """Wall time of the solver alone."""
     pareto: tuple[ParetoPoint, ...]
     """The trade between DP and PP spread, as far as known."""
@@ -90,6 +89,76 @@ class PlaceDocument(JsonRecord):
     """The cluster as it was read."""
 
 
+@dataclass(frozen=True, slots=True)
+class MovedCell(JsonRecord):
+    """One cell that changes its node."""
+
+    source: str
+    """Node that it leaves."""
+    target: str
+    """Node that it goes to."""
+    dp: Count
+    """Row of the cell: which PP group."""
+    pp: Count
+    """Column of the cell: which stage."""
+    node_rank: Count
+    """Rank of the cell among the job's nodes; it does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementWorth(JsonRecord):
+    """What a placement is worth."""
+
+    spread: Spread
+    """Spread at the level that counts."""
+    objective: float
+    """Eq. 2 plus soft constraints."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairDocument(JsonRecord):
+    """A placement after a repair."""
+
+    prefer: Prefer
+    """What came first: the fewest moved cells, or the best objective."""
+    lost: tuple[str, ...]
+    """Nodes that were lost."""
+    moves: tuple[MovedCell, ...]
+    """Cells that change their node, in order of rank; all others keep theirs."""
+    fewest_moves: int
+    """Certified: no valid placement moves fewer cells (with the best objective known, when that comes first)."""
+    moves_proved: bool
+    """Fewer moves are impossible."""
+    before: PlacementWorth
+    """The placement before nodes were lost."""
+    spread: Spread
+    """Spread now, at the level that counts."""
+    objective: float
+    """Objective now."""
+    objective_bound: float
+    """Certified: no valid placement has a smaller objective (of those with as few moves, when moves come first)."""
+    objective_proved: bool
+    """A better objective is impossible, in the same sense."""
+    level: str
+    """The level whose domains spread counts."""
+    spread_by_level: Mapping[str, Mapping[Family, int]]
+    """Largest spread of a group, for every level and family."""
+    used_flagged: tuple[str, ...]
+    """Flagged nodes in use."""
+    domains: Mapping[str, int]
+    """Cells in each domain of the level that counts."""
+    solve_seconds: NotNegative
+    """Wall time of the repair."""
+    assignment: tuple[PlacedCell, ...]
+    """One row for each cell, in order of node rank."""
+    notes: tuple[str, ...]
+    """What is worth knowing, one sentence each."""
+    job: JobDocument
+    """The job as it was saved."""
+    cluster: ClusterSummary
+    """The cluster as it was read."""
+
+
 def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: bool | None = None) -> PlaceDocument:
     """Return the document of an outcome; notes of reading the instance stand before those of the algorithm.
 
@@ -98,6 +167,9 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     if outcome.status == "refused":
         raise RefusedPlacement(outcome)
     cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
+    flags = flags_of_usable(cluster, job)
+    used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
+    avoided = {flag.node for flag in flags} - {*used}
     return PlaceDocument(
         status=outcome.status,
         algorithm=outcome.algorithm,
@@ -113,19 +185,52 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         solve_seconds=proposal.solve_seconds,
         pareto=proposal.corners if worth else (),
         spread_by_level=worth.by_level if worth else {},
-        avoided=_avoided(instance, proposal.nodes),
-        used_flagged=tuple(cluster.names[i] for i in worth.flagged) if worth else (),
-        flags=flags_of_usable(cluster, job),
+        avoided=tuple(sorted(avoided, key=cluster.index_of.__getitem__)) if worth else (),
+        used_flagged=used,
+        flags=flags,
         domains=worth.domains if worth else {},
         prices=proposal.prices,
-        assignment=placed_cells(instance, proposal.nodes),
+        assignment=_placed_cells(instance, proposal.nodes),
         notes=(*instance.notes, *outcome.notes),
         job=job_document(instance),
         cluster=summarise_cluster(cluster, instance.source),
     )
 
 
-def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
+def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) -> RepairDocument:
+    """Return the document of a repair; notes of reading the cluster stand before those of the repair.
+
+    :param instance: the cluster, and the job as it was saved.
+    :param lost: names of the lost nodes.
+    """
+    names, before, after = instance.cluster.names, repair.before, repair.after
+    return RepairDocument(
+        prefer=repair.prefer,
+        lost=tuple(lost),
+        moves=tuple(
+            MovedCell(names[move.source], names[move.target], move.row, move.column, move.node_rank)
+            for move in repair.moves
+        ),
+        fewest_moves=repair.fewest_moves,
+        moves_proved=repair.moves_proved,
+        before=PlacementWorth(before.spread, before.objective),
+        spread=after.spread,
+        objective=after.objective,
+        objective_bound=repair.objective_bound,
+        objective_proved=repair.objective_proved,
+        level=instance.level.name,
+        spread_by_level=after.by_level,
+        used_flagged=tuple(names[i] for i in after.flagged),
+        domains=after.domains,
+        solve_seconds=repair.solve_seconds,
+        assignment=_placed_cells(instance, repair.nodes),
+        notes=(*instance.notes, *repair.notes),
+        job=job_document(instance),
+        cluster=summarise_cluster(instance.cluster, instance.source),
+    )
+
+
+def _placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
     """Return one row for each cell, in order of node rank; none without a placement.
 
     :param nodes: shape [rows, columns], index of the node of each cell.
@@ -133,17 +238,7 @@ def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell
     if nodes is None:
         return ()
     grid, names = instance.job.grid, instance.cluster.names
+    # where rank 0, 1, ... stand in the grid
     rows, columns = np.unravel_index(np.argsort(grid.node_rank, axis=None), nodes.shape)
     cells = zip(nodes[rows, columns].tolist(), rows.tolist(), columns.tolist(), strict=True)
     return tuple(PlacedCell(names[node], row, column, rank) for rank, (node, row, column) in enumerate(cells))
-
-
-def _avoided(instance: Instance, nodes: IntArray | None) -> tuple[str, ...]:
-    """Return flagged nodes that a gang could have used and this one does not; none without a placement."""
-    if nodes is None:
-        return ()
-    cluster = instance.cluster
-    usable = (cluster.gpus == instance.job.gpus_per_node) & (cluster.free_gpus == cluster.gpus)
-    left_out = usable & (cluster.slowdown > HEALTHY)
-    left_out[nodes.ravel()] = False
-    return tuple(cluster.names[i] for i in np.flatnonzero(left_out))

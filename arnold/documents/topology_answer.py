@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,32 @@ from topology.writers.types import Rendering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCluster(JsonRecord):
+    """What was read of a cluster file."""
+
+    format: str
+    """Format of the file that was read."""
+    cluster: ClusterSummary
+    """The cluster in a few numbers."""
+    notes: tuple[str, ...]
+    """What the reader had to decide or leave out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertDocument(ReadCluster):
+    """What ``arnold topology convert --json`` prints."""
+
+    to: str
+    """Format that was written."""
+    output: str | None
+    """The file that was written; null = none, the text is here."""
+    text: str | None
+    """The cluster in the new format; null = it is in the file."""
+    losses: tuple[str, ...]
+    """What the new format could not carry, or only under another name."""
+
+
+@dataclass(frozen=True, slots=True)
 class DomainSummary(JsonRecord):
     """A domain and what it holds."""
 
@@ -32,35 +59,9 @@ class DomainSummary(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConvertDocument(JsonRecord):
-    """What ``arnold topology convert --json`` prints."""
-
-    format: str
-    """Format of the file that was read."""
-    cluster: ClusterSummary
-    """The cluster in a few numbers."""
-    notes: tuple[str, ...]
-    """What the reader had to decide or leave out."""
-    to: str
-    """Format that was written."""
-    output: str | None
-    """The file that was written; null = none, the text is here."""
-    text: str | None
-    """The cluster in the new format; null = it is in the file."""
-    losses: tuple[str, ...]
-    """What the new format could not carry, or only under another name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShowTopologyDocument(JsonRecord):
+class ShowTopologyDocument(ReadCluster):
     """What ``arnold topology show --json`` prints."""
 
-    format: str
-    """Format of the file that was read."""
-    cluster: ClusterSummary
-    """The cluster in a few numbers."""
-    notes: tuple[str, ...]
-    """What the reader had to decide or leave out."""
     output: str | None
     """The drawing that was written; null = none."""
     domains: tuple[DomainSummary, ...]
@@ -68,25 +69,13 @@ class ShowTopologyDocument(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ValidateDocument(JsonRecord):
+class ValidateDocument(ReadCluster):
     """What ``arnold topology validate --json`` prints for a valid file."""
 
-    format: str
-    """Format of the file that was read."""
-    cluster: ClusterSummary
-    """The cluster in a few numbers."""
-    notes: tuple[str, ...]
-    """What the reader had to decide or leave out."""
     levels: tuple[LevelSummary, ...]
     """Levels, from the broadest to the closest."""
     warnings: tuple[str, ...]
     """What is allowed and may not be meant."""
-
-
-def _read(topology: LoadedTopology, source: str) -> dict[str, Any]:
-    """Return the fields that all three share: a description is read from the class of a field alone."""
-    cluster = summarise_cluster(topology.cluster, source)
-    return {"format": topology.format, "cluster": cluster, "notes": topology.notes}
 
 
 def convert_document(
@@ -99,7 +88,7 @@ def convert_document(
 
 def show_document(topology: LoadedTopology, source: str, *, output: str | None) -> ShowTopologyDocument:
     """Return the document of a drawing."""
-    return ShowTopologyDocument(**_read(topology, source), output=output, domains=_domains(topology.cluster))
+    return ShowTopologyDocument(**_read(topology, source), output=output, domains=tuple(_domains(topology.cluster)))
 
 
 def validate_document(topology: LoadedTopology, source: str) -> ValidateDocument:
@@ -110,15 +99,19 @@ def validate_document(topology: LoadedTopology, source: str) -> ValidateDocument
     )
 
 
-def _domains(cluster: Cluster) -> tuple[DomainSummary, ...]:
+def _read(topology: LoadedTopology, source: str) -> dict[str, Any]:
+    """Return the fields of :class:`ReadCluster`."""
+    cluster = summarise_cluster(topology.cluster, source)
+    return {"format": topology.format, "cluster": cluster, "notes": topology.notes}
+
+
+def _domains(cluster: Cluster) -> Iterator[DomainSummary]:
     everything = np.ones(len(cluster), dtype=np.bool_)
-    found = []
-    for depth, level in enumerate(cluster.levels):
-        broader = cluster.levels[depth - 1].domains if depth else None
+    broader: tuple[str, ...] = ()
+    for level in cluster.levels:
         nodes, free = count_nodes(level, everything).tolist(), count_nodes(level, cluster.idle).tolist()
         for k, name in enumerate(level.domains):
-            parent = ROOT if broader is None else broader[level.parent_of[k]]
+            parent = broader[level.parent_of[k]] if broader else ROOT
             if not level.implicit[k]:
-                known = None if parent == ROOT else parent
-                found.append(DomainSummary(level=level.name, name=name, parent=known, nodes=nodes[k], free=free[k]))
-    return tuple(found)
+                yield DomainSummary(level.name, name, None if parent == ROOT else parent, nodes[k], free[k])
+        broader = tuple(level.domains)

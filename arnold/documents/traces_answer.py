@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from arnold.documents.json_model import JsonModel
 from health.whatif.converters.rows import Missing
+from topology.json_record import JsonRecord
 
 if TYPE_CHECKING:
     from health.whatif.converters import Conversion, RankLayout
 
 
-class TracesConvertDocument(JsonModel):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracesConvertDocument(JsonRecord):
     """What ``arnold traces convert --json`` prints."""
 
     source: str
     """``kineto`` or ``megatron-timers``."""
-    files: list[str]
+    files: tuple[str, ...]
     """Files that were written: the op trace, its metadata, and this statement."""
     workers: int
     """Data-parallel ranks times pipeline stages."""
@@ -25,11 +27,11 @@ class TracesConvertDocument(JsonModel):
     """Steps of the op trace."""
     rows: int
     """Operations in it."""
-    recovered: dict[str, int]
+    recovered: Mapping[str, int]
     """Operations of each type."""
     missing: tuple[Missing, ...]
     """What could not be recovered, and what that disables."""
-    notes: list[str]
+    notes: tuple[str, ...]
     """What was decided on the way, and what was dropped and why."""
 
 
@@ -37,11 +39,11 @@ def traces_convert_document(conversion: Conversion, layout: RankLayout, files: S
     """Return the document of a conversion."""
     return TracesConvertDocument(
         source=conversion.source,
-        files=list(files),
+        files=tuple(files),
         workers=layout.dp * layout.pp,
         steps=len({op.step for op in conversion.ops}),
         rows=len(conversion.ops),
         recovered=conversion.counts(),
         missing=conversion.missing,
-        notes=list(conversion.notes),
+        notes=tuple(conversion.notes),
     )

@@ -53,6 +53,7 @@ def frames(past: RunHistory, count: int | None = None) -> Frames:
     attempts = past.attempts
     sizes = np.diff(attempts.first)
     size = np.where(past.usable > 0, past.usable, 1.0)
+    # the job with most GPUs on a node comes last, and so is the one that is written
     order = np.lexsort((-attempts.begin, attempts.each, attempts.gpus))
     begin, end = attempts.begin[order], attempts.end[order]
     owner = np.zeros((count, nodes), dtype=np.int32)
@@ -64,6 +65,7 @@ def frames(past: RunHistory, count: int | None = None) -> Frames:
         places = attempts.places[np.repeat(attempts.first[live], length) + within]
         owner[row, places] = np.repeat(attempts.job[live] + 1, length)
         used = np.bincount(places, weights=np.repeat(attempts.each[live], length), minlength=nodes)
+        # rounded up, but not where sums of shares of a GPU are a hair too large
         share[row] = np.minimum(np.ceil(100.0 * used / size - 1e-6), FULL)
         share[row, away_at(past.away, time)] = AWAY
     jobs = np.unique(owner)

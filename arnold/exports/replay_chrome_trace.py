@@ -55,9 +55,8 @@ def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> I
         closest = cluster.levels[-1]
         names, domain = closest.domains, closest.domain_of
     for number, name in enumerate(names):
-        yield _json({"ph": "M", "pid": number + 2, "name": "process_name", "args": {"name": name}})
-        yield _json({"ph": "M", "pid": number + 2, "name": "process_sort_index", "args": {"sort_index": number + 2}})
-    lanes = _Lanes()
+        yield from _named("process", name, number + 2, pid=number + 2)
+    lanes = _Lanes()  # process 1 is that of the counters, 2 the first domain
     for i in chosen:
         tail = _tail(past, i)
         begin, end = float(attempts.begin[i]), float(attempts.end[i])
@@ -68,25 +67,30 @@ def _events(past: RunHistory, over_time: TimeSeries, chosen: Sequence[int]) -> I
             thread = node * _LANES + lane if cluster is not None else lane
             if new:
                 label = cluster.names[node] if cluster is not None else f"lane {lane}"
-                yield _json({"ph": "M", "pid": process, "tid": thread, "name": "thread_name", "args": {"name": label}})
-                order = {"sort_index": thread}
-                yield _json({"ph": "M", "pid": process, "tid": thread, "name": "thread_sort_index", "args": order})
+                yield from _named("thread", label, thread, pid=process, tid=thread)
             yield (
                 f'{{"ph": "X", "pid": {process}, "tid": {thread}, "ts": {begin * 1e6:.0f}, '
                 f'"dur": {max(end * 1e6 - begin * 1e6, 1):.0f}, {tail}'
             )
 
 
+def _named(kind: str, name: str, order: int, **ids: int) -> Iterator[str]:
+    """Yield the name of a process or thread, and its place among the others."""
+    for what, value in (("name", name), ("sort_index", order)):
+        yield json.dumps({"ph": "M", **ids, "name": f"{kind}_{what}", "args": {what: value}})
+
+
 def _counters(over_time: TimeSeries) -> Iterator[str]:
-    yield _json({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "cluster"}})
+    yield json.dumps({"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "cluster"}})
     columns = (over_time.edges[:-1], over_time.waiting, over_time.held, over_time.away)
     for time, waiting, held, away in zip(*(column.tolist() for column in columns), strict=True):
         for name, value in (("jobs waiting", waiting), ("GPUs held", held), ("GPUs away", away)):
-            yield _json({"ph": "C", "pid": 1, "ts": round(time * 1e6), "name": name, "args": {"": round(value, 3)}})
+            event = {"ph": "C", "pid": 1, "ts": round(time * 1e6), "name": name, "args": {"": round(value, 3)}}
+            yield json.dumps(event)
 
 
 def _tail(past: RunHistory, i: int) -> str:
-    """Name and arguments of an attempt, to the end of its event."""
+    """Return name and arguments of an attempt, to the end of its event."""
     attempts = past.attempts
     job = past.jobs[attempts.job[i]]
     arguments: dict[str, object] = {
@@ -121,7 +125,3 @@ class _Lanes:
         lane = self._made[node] - 1 if new else heappop(free)
         heappush(busy, (end, lane))
         return lane, new
-
-
-def _json(event: dict[str, object]) -> str:
-    return json.dumps(event)

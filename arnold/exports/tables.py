@@ -1,36 +1,146 @@
-"""Rows as CSV, Parquet or JSON lines, by the suffix of the file, whole or not at all."""
+"""Tables of a replay, a row per job or per bucket of time: CSV, Parquet or JSON lines by the suffix of the file."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
+from simulator.engine.sim_job import SimJob
+from simulator.results.time_series import TimeSeries
 from topology.errors import InvalidInput
 from topology.files import write_file
 
 Row = Mapping[str, Any]
 """Values by column; ``None`` = there is none.  All rows of a table have the same columns."""
 
+JOB_COLUMNS: Mapping[str, type] = {
+    "job_id": str,
+    "submit_time": float,
+    "start_time": float,
+    "end_time": float,
+    "gpus": float,
+    "nodes": int,
+    "wait_seconds": float,
+    "jct_seconds": float,
+    "duration_seconds": float,
+    "restarts": int,
+    "dp_spread": int,
+    "pp_spread": int,
+    "priority": int,
+    "user": str,
+    "queue": str,
+    "status": str,
+    "placed_on": str,
+}
+"""Of ``--jobs-out``: one row per job; times are seconds on the trace's own clock."""
+
+
+def job_rows(jobs: Sequence[SimJob], names: Sequence[str]) -> Iterator[Row]:
+    """Yield the jobs in order of submission; what did not happen is ``None``.
+
+    :param names: of the nodes, by number; empty where GPUs were only counted.
+    """
+    for job in jobs:
+        record, start, end = job.record, _finite(job.first_start), _finite(job.end)
+        places = job.places if names else ()
+        yield {
+            "job_id": record.job_id,
+            "submit_time": job.submitted,
+            "start_time": start,
+            "end_time": end,
+            "gpus": record.gpus,
+            "nodes": (len(places) or None) if names else record.nodes,
+            "wait_seconds": None if start is None else start - job.submitted,
+            "jct_seconds": None if end is None else end - job.submitted,
+            "duration_seconds": record.duration,
+            "restarts": len(job.runs),
+            "dp_spread": job.spread[0] if job.spread else None,
+            "pp_spread": job.spread[1] if job.spread else None,
+            "priority": job.priority,
+            "user": record.user,
+            "queue": record.queue,
+            "status": record.status,
+            "placed_on": " ".join(names[i] for i in places),
+        }
+
+
+def _finite(time: float) -> float | None:
+    return time if isfinite(time) else None
+
+
+SERIES_COLUMNS: Mapping[str, type] = {
+    "time": float,
+    "seconds": float,
+    "gpus_held": float,
+    "gpus_away": float,
+    "allocation": float,
+    "utilization": float,
+    "jobs_running": float,
+    "jobs_waiting": float,
+    "gpus_waiting": float,
+    "fragmentation": float,
+    "dp_spread": float,
+    "throughput_lost": float,
+    "ettr": float,
+    "ettr_hour": float,
+    "ettr_so_far": float,
+    "jobs_submitted": int,
+    "jobs_ended": int,
+    "failures": int,
+    "preemptions": int,
+}
+"""Of ``--series-out``: one row per bucket; ``time`` is its begin on the trace's clock, the rest are means or counts."""
+
+_SERIES_FIELDS = {
+    "gpus_held": "held",
+    "gpus_away": "away",
+    "jobs_running": "running",
+    "jobs_waiting": "waiting",
+    "dp_spread": "spread",
+    "throughput_lost": "lost",
+    "jobs_submitted": "submitted",
+    "jobs_ended": "ended",
+}
+"""Columns that are called otherwise than the field they come from."""
+
+
+def series_rows(found: TimeSeries, origin: float) -> Iterator[Row]:
+    """Yield the buckets in order; ``None`` = there was nothing of which to take a mean.
+
+    :param origin: the first submission, on the trace's clock.
+    """
+    fields = {name: getattr(found, _SERIES_FIELDS.get(name, name)).tolist() for name in list(SERIES_COLUMNS)[2:]}
+    edges = found.edges.tolist()
+    for i in range(len(edges) - 1):
+        values = {name: _number(column[i], SERIES_COLUMNS[name]) for name, column in fields.items()}
+        yield {"time": origin + edges[i], "seconds": edges[i + 1] - edges[i], **values}
+
+
+def _number(value: float, kind: type) -> float | int | None:
+    if isnan(value):
+        return None
+    return int(value) if kind is int else value
+
+
 _PLAIN = {int: "int64", float: "float64", str: "string", bool: "bool"}
 
 
-def check_suffix(path: str, option: str, *, known: Iterable[str] = ()) -> None:
+def check_suffix(path: str, option: str) -> None:
     """Refuse a file whose suffix says no format, before anything is computed for it.
 
     :param option: as the user called it.
-    :param known: suffixes instead of those of :data:`WRITERS`.
     :raises InvalidInput: another suffix.
     """
-    suffixes = tuple(known) or tuple(WRITERS)
-    if Path(path).suffix.lower() not in suffixes:
+    if Path(path).suffix.lower() not in WRITERS:
         raise InvalidInput(
             f"{Path(path).suffix or 'no suffix'!r} says no format",
             where=option,
-            fix=f"name the file with one of {', '.join(suffixes)}",
+            fix=f"name the file with one of {', '.join(WRITERS)}",
         )
 
 

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.flags.options import at_option, present, stamp_of, store_option
 from arnold.commands.flags.writing import changed, factor, minute, print_recorded
-from arnold.commands.output import console, emit, emit_json, plain, table, to_json
+from arnold.commands.output import answer, emit_json, plain, table, to_json
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from rich.console import Console
 
     from arnold.documents.store_answers import ImportDocument
     from topology.files import Source
@@ -63,7 +65,7 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
     document = _of_store(source, store, now) if by == STORE else _of_monitor(source, by, store, now, stamp_of(file))
     if output is not None:
         write_file(output, to_json(document) + "\n")
-    emit(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json)
 
 
 def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str) -> ImportDocument:
@@ -98,8 +100,7 @@ def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocumen
     return ImportDocument(source=STORE, nodes=len(nodes), healthy=healthy, flags=tuple(flags), recorded=recorded)
 
 
-def _print(document: ImportDocument) -> None:
-    out = console()
+def _print(out: Console, document: ImportDocument) -> None:
     if document.flags:
         title = f"What {document.source} holds against nodes"
         rows = table("node", "kind", "slowdown", "since", "why", title=title, left=["kind", "slowdown", "since", "why"])

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.flags.options import store_option
-from arnold.commands.output import console, emit, emit_json, table
+from arnold.commands.output import answer, console, emit_json, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None
     from extender.node_flags import NodeFlags, on_cluster
 
     document = flags_document(on_cluster(kubeconfig, context, NodeFlags.all), datetime.now(UTC))
-    emit(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json)
 
 
 @click.command("clear", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
@@ -164,8 +164,7 @@ def print_changes(out: Console, changes: Sequence[FlagChange]) -> None:
     out.print(rows)
 
 
-def _print(document: FlagsDocument) -> None:
-    out = console()
+def _print(out: Console, document: FlagsDocument) -> None:
     if not document.flags:
         out.print(f"none of {document.nodes} nodes is flagged")
         return

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import FILE
+from arnold.commands.field_options import FILE
 from topology.errors import InvalidInput
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.flags.options import at_option, present, stamp_of, store_option
 from arnold.commands.flags.writing import changed, print_recorded
 from arnold.commands.output import console, emit_json

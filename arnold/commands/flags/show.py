@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import FILE
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
 from arnold.commands.flags.options import at_option, parse_time, store_option
 from arnold.commands.flags.writing import factor, minute, print_events
-from arnold.commands.output import console, emit, plain, table, to_json
+from arnold.commands.output import answer, plain, table, to_json
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arnold.documents.store_answers import HeldFlagsDocument, WhyFlaggedDocument
 
 ANSWERS = "arnold.documents.store_answers"
@@ -77,7 +79,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
     )
     if output is not None:
         write_file(output, to_json(document) + "\n")
-    emit(document, _print_show, as_json=as_json)
+    answer(document, _print_show, as_json=as_json)
 
 
 @click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument", epilog=WHY_EXAMPLES)
@@ -115,7 +117,7 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
         gap=opened.because if reaches else "",
         torn=0,
     )
-    emit(document, _print_why, as_json=as_json)
+    answer(document, _print_why, as_json=as_json)
 
 
 def _span(at: str | None, since: str | None, until: str | None) -> tuple[datetime | None, datetime]:
@@ -133,8 +135,7 @@ def _span(at: str | None, since: str | None, until: str | None) -> tuple[datetim
     return first, end
 
 
-def _print_show(document: HeldFlagsDocument) -> None:
-    out = console()
+def _print_show(out: Console, document: HeldFlagsDocument) -> None:
     if not document.nodes:
         out.print(f"no node is flagged at {minute(document.at)}")
     else:
@@ -150,10 +151,9 @@ def _print_show(document: HeldFlagsDocument) -> None:
         )
 
 
-def _print_why(document: WhyFlaggedDocument) -> None:
-    from arnold.commands.place_text import print_sentences
+def _print_why(out: Console, document: WhyFlaggedDocument) -> None:
+    from arnold.commands.output import print_sentences
 
-    out = console()
     if document.since is None:
         span = f"up to {minute(document.until)}"
     elif document.since == document.until:

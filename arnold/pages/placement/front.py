@@ -1,20 +1,22 @@
-"""The trade between DP and PP spread as a small chart: the Pareto front, what is impossible, who landed where.
+"""The trade between DP and PP spread as a small chart: the Pareto front, what is impossible, what each algorithm found.
 
-Both axes are logarithmic: pairs of equal product, of which the bounds speak, lie on a straight line.
+Both axes are logarithmic: pairs of equal product, of which the bounds speak, lie on a straight line.  Each label takes
+the first free place around its point, so that none lies on another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
 
 from arnold.pages.axis import log_ticks
-from arnold.pages.placement.labelling import LabelledPoint, place_labels
 from arnold.pages.plot import Plot
 from scheduler.job import Job
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Pair
 from topology.drawing.elements import XY, area, circle, label, path, svg
+from topology.drawing.sizing import text_width
 from topology.quantities import several
 
 CHOSEN, FRONT, OTHER = 11.0, 6.0, 4.0
@@ -26,23 +28,36 @@ LEAST = 0.75
 CURVE = 80
 """Pieces of the curve of equal cost."""
 
+BOLD = 1.13
+"""How much wider bold type is."""
+
+APART = 2.5
+"""Least distance of a label from what stands beside it: half the width of a digit, so that two do not read as one."""
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+Dots = Mapping[Pair, Sequence[str]]
+"""Names of the other algorithms that found a pair of spreads."""
+
 
 def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: str) -> str:
     """Return the chart as one ``<svg>``.
 
-    :param outcome: whose front and refutations are shown.
+    :param outcome: the one of which the front and the refutations are shown.
     :param placed: outcomes with a placement, in the order of their numbers on the page; each has a ring, ``<circle
         data-ring="number">``, of which that of ``outcome`` is seen.  Those of other algorithms are small labelled dots.
     :param level: name of the level that spread counts.
     """
-    rings = [(one.evaluation.dp, one.evaluation.pp) for one in placed if one.evaluation is not None]
+    runs = [(one, (one.evaluation.dp, one.evaluation.pp)) for one in placed if one.evaluation is not None]
     dots: dict[Pair, list[str]] = {}
-    for other, pair in zip(placed, rings, strict=True):
+    for other, pair in runs:
         if other is not outcome:
             dots.setdefault(pair, []).append(other.algorithm)
-    front = sorted((point.dp, point.pp) for point in outcome.proposal.pareto)
-    chosen = [] if outcome.evaluation is None else [(outcome.evaluation.dp, outcome.evaluation.pp)]
-    seen: list[Pair] = [*front, *rings]
+    front = [(point.dp, point.pp) for point in outcome.proposal.corners]
+    chosen = [pair for one, pair in runs if one is outcome]
+    seen: list[Pair] = [*front, *(pair for _, pair in runs)]
+    # room for the labels at the right and above
     across = LEAST, 1.45 * max((dp for dp, _ in seen), default=2)
     upward = LEAST, 1.3 * max((pp for _, pp in seen), default=2)
     plot = Plot(520.0, 400.0, (52.0, 16.0, 14.0, 48.0), across, upward, logarithmic=(True, True))
@@ -56,8 +71,7 @@ def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: st
         *plot.titles(f"DP spread: {levels} a DP group touches", f"PP spread: {levels} a PP group touches"),
         *(_equal_cost(job, outcome.objective, plot) if outcome.objective is not None else ()),
         *([path(stair, "stair")] if stair else ()),
-        *_dots(outcome, dots, plot),
-        *_rings(outcome, placed, rings, plot),
+        *_marks(outcome, runs, dots, plot),
         *_names(plot, [*chosen, *front], dots, chosen=chosen, stair=stair),
     ]
     return svg("chart front", plot.width, plot.height, parts, title=title)
@@ -95,30 +109,25 @@ def _stair(front: Sequence[Pair], plot: Plot) -> list[XY]:
     return [*corners, (plot.across[1], front[-1][1])]
 
 
-def _dots(outcome: Outcome, dots: Mapping[Pair, Sequence[str]], plot: Plot) -> Iterator[str]:
-    """Yield other algorithms below, the front above them."""
+def _marks(outcome: Outcome, runs: Sequence[tuple[Outcome, Pair]], dots: Dots, plot: Plot) -> Iterator[str]:
+    """Yield other algorithms below, the front above them, and a ring around each placement; one ring is seen."""
+
+    def mark(pair: Pair, radius: float, kind: str, tip: str, **more: int | bool) -> str:
+        return circle(plot.x(pair[0]), plot.y(pair[1]), radius, kind, tip=tip, **more)
+
     for pair, names in dots.items():
-        yield _circle(plot, pair, OTHER, "other", f"{', '.join(names)}\n{_spreads(pair)}")
+        yield mark(pair, OTHER, "other", f"{', '.join(names)}\n{_spreads(pair)}")
     for point in outcome.proposal.pareto:
-        pair = (point.dp, point.pp)
         kind, words = ("proved", "proved") if point.proved else ("unproved", "not proved")
-        yield _circle(plot, pair, FRONT, f"point {kind}", f"{_spreads(pair)}\n{words}")
-
-
-def _rings(outcome: Outcome, placed: Sequence[Outcome], rings: Sequence[Pair], plot: Plot) -> Iterator[str]:
-    """Yield a ring around each placement; that of the outcome is seen."""
-    for i, (one, pair) in enumerate(zip(placed, rings, strict=True)):
+        pair = (point.dp, point.pp)
+        yield mark(pair, FRONT, f"point {kind}", f"{_spreads(pair)}\n{words}")
+    for i, (one, pair) in enumerate(runs):
         tip = f"{one.algorithm}: {_spreads(pair)}"
-        yield _circle(plot, pair, CHOSEN, "chosen", tip, ring=i, hidden=one is not outcome)
+        yield mark(pair, CHOSEN, "chosen", tip, data_ring=i, hidden=one is not outcome)
 
 
 def _names(
-    plot: Plot,
-    front: Sequence[Pair],
-    dots: Mapping[Pair, Sequence[str]],
-    *,
-    chosen: Sequence[Pair],
-    stair: Sequence[XY],
+    plot: Plot, front: Sequence[Pair], dots: Dots, *, chosen: Sequence[Pair], stair: Sequence[XY]
 ) -> Iterator[str]:
     """Yield pairs beside the points of the front, names beside the dots of other algorithms, where there is room."""
     x, y = plot.x, plot.y
@@ -138,7 +147,70 @@ def _spreads(pair: Pair) -> str:
     return f"DP spread {pair[0]}, PP spread {pair[1]}"
 
 
-def _circle(
-    plot: Plot, pair: Pair, radius: float, kind: str, tip: str, *, ring: int | None = None, hidden: bool = False
-) -> str:
-    return circle(plot.x(pair[0]), plot.y(pair[1]), radius, kind, tip=tip, data_ring=ring, hidden=hidden)
+@dataclass(frozen=True, slots=True)
+class LabelledPoint:
+    """A point that wants a label.
+
+    :param radius: of the dot drawn there.
+    :param size: of the type.
+    :param kind: class of the style sheet for its label; ``name`` is bold.
+    """
+
+    x: float
+    y: float
+    radius: float
+    text: str
+    size: float
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedLabel:
+    """Where a label stands: left end and base line."""
+
+    x: float
+    y: float
+    point: LabelledPoint
+
+
+def place_labels(points: Sequence[LabelledPoint], *, within: Box, lines: Sequence[Box] = ()) -> Iterator[PlacedLabel]:
+    """Place labels, the first points first; a label that finds no room is left out.
+
+    :param within: where labels may stand.
+    :param lines: which labels keep off, as boxes without width or height.
+    """
+    taken: list[Box] = [(p.x - p.radius, p.y - p.radius, p.x + p.radius, p.y + p.radius) for p in points]
+    taken += lines
+    for point in points:
+        width = text_width(point.text, point.size) * (BOLD if point.kind == "name" else 1.0)
+        for left, base in _places(point, width):
+            box = (left, base - 0.8 * point.size, left + width, base + 0.25 * point.size)
+            around = (box[0] - APART, box[1], box[2] + APART, box[3])
+            if _inside(box, within) and not any(_overlap(around, other) for other in taken):
+                taken.append(box)
+                yield PlacedLabel(left, base, point)
+                break
+
+
+def _places(point: LabelledPoint, width: float) -> Iterator[tuple[float, float]]:
+    """Yield left end and base line of the places around a point, the best first."""
+    aside, low, high = point.radius + 3, point.size * 0.9 + point.radius + 2, point.radius + 5
+    yield point.x + aside, point.y - high + 2
+    yield point.x + aside, point.y + 0.35 * point.size
+    yield point.x - width / 2, point.y - high
+    yield point.x - width / 2, point.y + low
+    yield point.x - width - aside, point.y - high + 2
+    yield point.x - width - aside, point.y + 0.35 * point.size
+    yield point.x + aside, point.y + low
+    yield point.x - width - aside, point.y + low
+    for further in (1, 2, 3):
+        yield point.x - width / 2, point.y + low + further * point.size * 1.15
+        yield point.x - width / 2, point.y - high - further * point.size * 1.15
+
+
+def _inside(box: Box, within: Box) -> bool:
+    return box[0] >= within[0] and box[1] >= within[1] and box[2] <= within[2] and box[3] <= within[3]
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -129,6 +129,7 @@ def _block(plan: _Plan, rows: range, domains: IntArray, colours: Sequence[str], 
         for column in range(plan.columns):
             colour = colours[domains[row, column]]
             x, y = plan.x(column), plan.y(row)
+            # a gap of 0.7 pixels shows where cells end
             parts.append(rect(x, y, plan.pitch - 0.7, plan.line - 0.7, "g", fill=colour))
     for i, texts in enumerate(labels):
         parts += [f'<g data-labels="{i}"{" hidden" if i else ""}>', *texts, "</g>"]
@@ -181,7 +182,7 @@ def _patches(domains: IntArray, rows: range) -> Iterator[_Patch]:
     together.
     """
     open_runs: dict[tuple[int, int, int], int] = {}
-    for row in range(rows[0], rows[-1] + 2):
+    for row in range(rows[0], rows[-1] + 2):  # one row more, which ends all patches
         runs = list(_runs(domains[row])) if row in rows else []
         for run in [run for run in open_runs if run not in runs]:
             yield _Patch(*run, top=open_runs.pop(run), bottom=row)

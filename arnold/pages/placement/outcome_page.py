@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from arnold.pages.placement.front import front_chart
 from arnold.pages.placement.grid import grid_drawing
-from arnold.pages.placement.painting import Painting, paint
 from arnold.pages.placement.panel import Panel, panel
-from scheduler.explain import CheaperPair, WhyNot, cheaper_pairs, why_not
+from scheduler.explain import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import job_level
 from scheduler.outcome import Outcome, status_words
@@ -24,6 +24,7 @@ from topology.drawing.simplify import Shape
 from topology.drawing.svg import svg_drawing
 from topology.drawing.templates import render
 from topology.errors import InvalidInput
+from topology.flags import HEALTHY
 from topology.quantities import percent, plural, several
 
 MOST_CELLS = 16_000
@@ -31,6 +32,60 @@ MOST_CELLS = 16_000
 
 MOST_REFUTATIONS = 400
 """Cheaper pairs that a page lists at most."""
+
+
+BASES: tuple[tuple[str, str, str], ...] = (
+    ("open", "o", "free, not used"),
+    ("partly", "p", "partly busy"),
+    ("busy", "b", "busy"),
+)
+"""Class, letter in the page's data, and label of nodes without a cell."""
+
+MARKS = {"slowed": "flagged slow", "dead": "faulty"}
+"""Class and label of the marks of flagged nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Painting:
+    """The cluster's nodes as classes of the style sheet.
+
+    :param paint: shape [nodes], index into ``classes``.
+    :param base_letters: shape [nodes], what each node is without the job, a letter of :data:`BASES`.
+    :param marks: flagged node -> class of its mark.
+    :param rest: class, count and label of nodes without a cell; then of the marks.
+    """
+
+    paint: IntArray
+    classes: tuple[str, ...]
+    stage_colours: tuple[str, ...]
+    base_letters: tuple[str, ...]
+    marks: Mapping[int, str]
+    rest: tuple[tuple[str, int, str], ...]
+
+
+def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:
+    """Colour the nodes of a cluster for one placement."""
+    base = np.zeros(len(cluster), dtype=np.int32)
+    base[cluster.free_gpus < cluster.gpus] = 1
+    base[cluster.free_gpus == 0] = 2
+    colours = base.copy()
+    if outcome.evaluation is not None and outcome.proposal.nodes is not None:
+        nodes = outcome.proposal.nodes
+        colours[nodes] = len(BASES) + np.arange(job.grid.columns)
+    counts = np.bincount(colours, minlength=len(BASES))
+    slow = {i: flag for i, flag in cluster.flags.items() if flag.slowdown > HEALTHY}
+    marks = {i: "dead" if flag.kind == "faulty" else "slowed" for i, flag in slow.items()}
+    kinds = Counter(marks.values())
+    rest = [(name, int(counts[i]), label) for i, (name, _, label) in enumerate(BASES)]
+    rest += [(name, kinds[name], label) for name, label in MARKS.items()]
+    return Painting(
+        paint=colours,
+        classes=(*(name for name, _, _ in BASES), *(f"placed s{stage}" for stage in range(job.grid.columns))),
+        stage_colours=ramp(job.grid.columns),
+        base_letters=tuple(BASES[i][1] for i in base),
+        marks=marks,
+        rest=tuple(entry for entry in rest if entry[1]),
+    )
 
 
 def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, title: str = "") -> str:
@@ -65,43 +120,38 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         scripts=("modes.js", "placement.js") if interactive else (),
         title=title or job.name,
         job=job,
-        grid_shape=job.grid,
+        chosen=chosen,
         level=level.name,
         levels=several(level.name),
         panel=panels[id(chosen)],
         placed=chosen.evaluation is not None,
-        objective=chosen.objective,
         stages=list(enumerate(painting.stage_colours)),
-        row_colours=ramp(9),
+        row_colours=ramp(9),  # a gradient; the legend need not have every row
         interactive=interactive,
         bars=bool(plan.bars),
         choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
         algorithms=_ranked(outcomes, placed),
-        best=min((one.objective or 0.0 for one in placed), default=1.0),
+        best=min((one.objective or 0.0 for one in placed), default=1.0),  # ratios are to it; 1 where there is none
         worst=max((one.objective or 0.0 for one in placed), default=1.0),
         status_words=status_words,
         gap_of=_gap,
         infeasible=bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
-        chosen_name=chosen.algorithm,
         bound=chosen.bound if placed else None,
         cheaper=len(cheaper),
         refutations=_refutations(cheaper) if any(pair.refuted for pair in cheaper) else [],
-        prices=chosen.proposal.prices,
         families=FAMILIES,
-        sentences=chosen.notes,
         summary=painting.rest,
         data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
     )
 
 
 def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen: Outcome, *, title: str) -> str:
-    note = _note(cluster, chosen.proposal.nodes if chosen.evaluation is not None else None)
     return svg_drawing(
         plan,
         painting.paint,
         painting.classes,
         title=f"{title} on the cluster",
-        note=note,
+        note=_note(cluster, chosen.proposal.nodes if chosen.evaluation is not None else None),
         tip=domain_tip(cluster),
         marks=painting.marks,
     )
@@ -144,20 +194,20 @@ def _gap(outcome: Outcome) -> str:
 
 def _refutations(cheaper: Sequence[CheaperPair]) -> list[tuple[CheaperPair, str, str]]:
     """Return each cheaper pair, what rules it out, and the sentence; smaller ones behind the one that they go with."""
-    rows = [
-        row for one in why_not(cheaper) for row in ((one.pair, one.pair.refuted_by or "", one.sentence), *_with(one))
-    ]
+    rows = []
+    for one in why_not(cheaper):
+        rows.append((one.pair, one.pair.refuted_by or "", one.sentence))
+        rows += [(pair, "", one.rest) for pair in one.with_it]
     return rows[:MOST_REFUTATIONS]
-
-
-def _with(one: WhyNot) -> list[tuple[CheaperPair, str, str]]:
-    return [(pair, "", one.rest) for pair in one.with_it]
 
 
 def _data(
     cluster: Cluster, job: Job, plan: Layout, painting: Painting, runs: Sequence[tuple[Outcome, Panel]]
 ) -> dict[str, Any]:
-    """Return what the script knows: squares as :func:`node_data` has them, every placement as positions of squares."""
+    """Return what the script knows: squares as :func:`node_data` has them, every placement as positions of squares.
+
+    The notes of a placement are those of all labelled boxes, by the number of the frame.
+    """
     level = job_level(cluster, job)
     position = np.empty(len(cluster), dtype=np.int64)
     position[plan.nodes] = np.arange(len(plan.nodes))
@@ -177,15 +227,10 @@ def _data(
             {
                 "name": one.algorithm,
                 "cells": position[one.proposal.nodes].ravel().tolist(),
-                "notes": _notes(cluster, plan, one.proposal.nodes),
+                "notes": {str(i): note(frame.shape) for i, frame in enumerate(plan.frames) if frame.header},
             }
             | asdict(shown)
             for one, shown in runs
+            for note in [_note(cluster, one.proposal.nodes)]
         ],
     }
-
-
-def _notes(cluster: Cluster, plan: Layout, nodes: IntArray | None) -> dict[str, str]:
-    """Return notes of all labelled boxes for one placement, by the number of the frame."""
-    note = _note(cluster, nodes)
-    return {str(i): note(frame.shape) for i, frame in enumerate(plan.frames) if frame.header}

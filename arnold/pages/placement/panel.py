@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from scheduler.explain import CheaperPair
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import Evaluation, job_level, objective_of
 from scheduler.outcome import TOLERANCE, Outcome, status_words
 from topology.cluster import Cluster, Level
+from topology.flags import HEALTHY
 from topology.quantities import decimal, fixed, percent, plural, seconds, several
 
 
@@ -52,9 +55,7 @@ def _facts(cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None)
     if worth is None or bound is None:
         return []
     levels = several(job_level(cluster, job).name)
-    flagged = [
-        i for i, flag in cluster.flags.items() if flag.slowdown > 1.0 and cluster.free_gpus[i] == cluster.gpus[i]
-    ]
+    flagged = np.count_nonzero((cluster.slowdown > HEALTHY) & (cluster.free_gpus == cluster.gpus))
     weights = f"{decimal(job.alpha)} x {worth.dp} + {decimal(job.beta)} x {worth.pp}"
     soft = worth.objective - objective_of(job, worth.dp, worth.pp)
     if soft > TOLERANCE:
@@ -68,9 +69,9 @@ def _facts(cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None)
         (seconds(outcome.proposal.solve_seconds), "to solve", outcome.algorithm),
     ]
     if flagged:
-        avoided = len(flagged) - len(worth.flagged)
+        avoided = flagged - len(worth.flagged)
         noun = "flagged node" if avoided == 1 else "flagged nodes"
-        facts.append((str(avoided), f"{noun} avoided", f"{len(worth.flagged)} of {len(flagged)} used"))
+        facts.append((str(avoided), f"{noun} avoided", f"{len(worth.flagged)} of {flagged} used"))
     return facts
 
 
@@ -82,10 +83,10 @@ def _verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[Cheaper
     """
     if outcome.evaluation is None or outcome.bound is None or outcome.gap is None:
         return f"No placement: {outcome.reason}."
-    start = _spreads(job, outcome.evaluation, level)
+    start = _start(job, outcome, outcome.evaluation, level)
     if outcome.status != "optimal":
         return (
-            f"{start}{_stopped(outcome)} Not proved optimal: no placement can have an objective below "
+            f"{start} Not proved optimal: no placement can have an objective below "
             f"{decimal(outcome.bound)}, so the best possible is at most {percent(outcome.gap)} lower than this one."
         )
     how = ""
@@ -105,19 +106,15 @@ def _beside(job: Job, outcome: Outcome, level: Level, main: Outcome) -> str:
     mine, other = outcome.evaluation.objective, main.evaluation.objective
     times = "the same as that of" if abs(mine - other) <= TOLERANCE else f"{fixed(mine / other)} times that of"
     return (
-        f"{_spreads(job, outcome.evaluation, level)}{_stopped(outcome)} Objective {decimal(mine)}, {times} "
+        f"{_start(job, outcome, outcome.evaluation, level)} Objective {decimal(mine)}, {times} "
         f"{main.algorithm} ({decimal(other)}, {status_words(main.status, main.stopped_at)})."
     )
 
 
-def _spreads(job: Job, worth: Evaluation, level: Level) -> str:
+def _start(job: Job, outcome: Outcome, worth: Evaluation, level: Level) -> str:
+    """Return how far the job is spread, and what stopped the algorithm if anything did."""
+    stopped = "" if outcome.stopped_at is None else f" {status_words(outcome.status, outcome.stopped_at).capitalize()}."
     return (
         f"{plural(job.grid.cells, 'node')} on {plural(len(worth.domains), level.name)}: a DP group touches at most "
-        f"{plural(worth.dp, level.name)}, a PP group at most {plural(worth.pp, level.name)}."
+        f"{plural(worth.dp, level.name)}, a PP group at most {plural(worth.pp, level.name)}.{stopped}"
     )
-
-
-def _stopped(outcome: Outcome) -> str:
-    if outcome.stopped_at is None:
-        return ""
-    return f" {status_words(outcome.status, outcome.stopped_at).capitalize()}."

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from arnold.commands.capacity_questions import QUESTIONS as COMMANDS
-from arnold.commands.command import document_at
+from arnold.commands.command import object_at
 from arnold.commands.field_options import option_names
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.fragmentation_question import FragmentationAnswer
@@ -68,7 +68,7 @@ def test_every_question_has_a_schema(arnold: Arnold, question: str) -> None:
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_option_is_explained(arnold: Arnold, question: str) -> None:
     """Each field of the question is an option with a docstring, and stands in the help, which says how to begin."""
-    kind = document_at(COMMANDS[question].target)
+    kind = object_at(COMMANDS[question].target)
     done = arnold("capacity", question, "--help")
     assert done.code == 0
     assert f"arnold capacity {question}" in done.out.partition("Examples:")[2]

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arnold.demo_files import SLOW, SLOWDOWN, demo_files
-from arnold.demo_instance import demo_instance
-from arnold.demo_jobs import LARGEST, demo_jobs
+from arnold.demonstration import LARGEST, SLOW, SLOWDOWN, demo_files, demo_instance
 from scheduler.jobfile import load_job
 from simulator.traces import read_trace
 from tests.conftest import Arnold
@@ -114,9 +112,8 @@ def test_what_cannot_be_written_is_said_first(
 def test_traced_job_ran_where_the_job_would_go(seed: int) -> None:
     """Each worker on a node of its own, all healthy and idle, in the one domain that has most of these."""
     cluster, job = demo_instance(seed)
-    rows = demo_files(cluster, job)["workers.csv"]
-    assert isinstance(rows, str)
-    nodes = [row.split(",")[2] for row in rows.splitlines()[1:]]
+    rows = demo_files(cluster, job, seed)["workers.csv"].decode().splitlines()[1:]
+    nodes = [row.split(",")[2] for row in rows]
     # 8 DP ranks x 4 stages.
     assert len(nodes) == len(set(nodes)) == 32
     places = [cluster.names.index(node) for node in nodes]
@@ -156,9 +153,9 @@ def test_trace_of_jobs_fits_the_cluster(tmp_path: Path) -> None:
 
     About 100 jobs in 6 hours: enough to wait for each other, few enough to be replayed in seconds.
     """
-    cluster, _ = demo_instance(0)
+    cluster, job = demo_instance(0)
     file = tmp_path / "jobs.csv"
-    file.write_text(demo_jobs(cluster, 0)["jobs.csv"])
+    file.write_bytes(demo_files(cluster, job, 0)["jobs.csv"])
     trace = read_trace(file)
     assert 50 <= len(trace.records) <= 200
     assert max(job.gpus for job in trace.records) <= LARGEST

@@ -127,13 +127,13 @@ def test_demo_makes_a_page_and_files_to_play_with(
     """The demo needs no input, writes one page that needs no network, and files that `arnold place` takes.  Here with a
     small instance and three quick algorithms: the rest of the demo is the other commands.
     """
-    from arnold.demo_instance import demo_instance
+    from arnold.demonstration import demo_instance
     from scheduler.job import Parallelism
     from topology.generate import flag_some, fragment, minipods
 
     small = flag_some(fragment(minipods(minipods=3, nodes=60), 0.3, 1), 2, 1)
     wanted = demo_instance(0)[1].replace(parallelism=Parallelism(tp=8, pp=2, dp=4))
-    monkeypatch.setattr("arnold.demo_instance.demo_instance", lambda seed: (small, wanted))
+    monkeypatch.setattr("arnold.demonstration.demo_instance", lambda seed: (small, wanted))
     monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda: ("exact", "first", "twice"))
     page, folder = tmp_path / "page.html", tmp_path / "files"
     ran = arnold("demo", "--output", page, "--save", folder, "--json")
@@ -149,7 +149,7 @@ def test_demo_makes_a_page_and_files_to_play_with(
 
 def test_the_demo_is_the_papers_largest_setting() -> None:
     """2,046 nodes in 22 minipods, 30 % in use, 12 flagged; 150 x 8 cells are 9,600 GPUs; the same seed, the same."""
-    from arnold.demo_instance import demo_instance
+    from arnold.demonstration import demo_instance
 
     cluster, job = demo_instance(0)
     assert (len(cluster), len(cluster.default_level())) == (2046, 22)

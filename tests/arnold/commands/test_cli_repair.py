@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.repair_answer import RepairDocument
+from arnold.documents.place_answer import RepairDocument
 from topology.json_record import json_data, read_json
 
 Arnold = Callable[..., Any]

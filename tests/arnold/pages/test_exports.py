@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from arnold.commands.run import run
-from arnold.exports import jobs, series_rows
 from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
-from arnold.exports.tables import write_rows
+from arnold.exports.tables import JOB_COLUMNS, SERIES_COLUMNS, job_rows, series_rows, write_rows
 from simulator.engine.hooks import Incident
 from simulator.results.time_series import time_series
 from tests.simulator.clusters import racks
@@ -38,11 +37,11 @@ def files(tmp_path: Path) -> list[str]:
 def test_every_format_says_the_same(tmp_path: Path) -> None:
     """CSV, Parquet and JSON lines have the same columns and values, in order of submission."""
     _, past = replayed(random_records(5, 30))
-    rows = list(jobs.rows(past.jobs, racks(8).names))
+    rows = list(job_rows(past.jobs, racks(8).names))
     for suffix in ("csv", "parquet", "jsonl"):
-        write_rows(str(tmp_path / f"jobs.{suffix}"), rows, jobs.COLUMNS)
+        write_rows(str(tmp_path / f"jobs.{suffix}"), rows, JOB_COLUMNS)
     table = pq.read_table(tmp_path / "jobs.parquet")
-    assert table.column_names == list(jobs.COLUMNS)
+    assert table.column_names == list(JOB_COLUMNS)
     assert table.to_pylist() == rows
     assert [json.loads(line) for line in (tmp_path / "jobs.jsonl").read_text().splitlines()] == rows
     with (tmp_path / "jobs.csv").open(newline="") as file:
@@ -55,24 +54,24 @@ def test_a_job_that_was_never_placed_has_no_nodes() -> None:
     """Not 0 of them, which no job has: the row can be read as a trace."""
     away = [Incident(0.0, "down", node) for node in range(8)]
     _, past = replayed(random_records(5, 3), incidents=away)
-    assert [row["nodes"] for row in jobs.rows(past.jobs, racks(8).names)] == [None, None, None]
+    assert [row["nodes"] for row in job_rows(past.jobs, racks(8).names)] == [None, None, None]
 
 
 def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
     """Columns and types do not depend on what is in them."""
-    write_rows(str(tmp_path / "none.parquet"), [], jobs.COLUMNS)
-    assert pq.read_table(tmp_path / "none.parquet").column_names == list(jobs.COLUMNS)
+    write_rows(str(tmp_path / "none.parquet"), [], JOB_COLUMNS)
+    assert pq.read_table(tmp_path / "none.parquet").column_names == list(JOB_COLUMNS)
 
 
 def test_series_stand_on_the_clock_of_the_trace() -> None:
     """Times start at the first submission; counts are whole, means that cannot be are empty."""
     _, past = replayed(random_records(6, 20), algorithm="none")
-    rows = list(series_rows.rows(time_series(past, step=100.0), past.origin))
+    rows = list(series_rows(time_series(past, step=100.0), past.origin))
     assert rows[0]["time"] == past.origin
     assert sum(row["jobs_submitted"] for row in rows) == 20
     assert {type(row["failures"]) for row in rows} == {int}
     assert rows[0]["fragmentation"] is None
-    assert list(rows[0]) == list(series_rows.COLUMNS)
+    assert list(rows[0]) == list(SERIES_COLUMNS)
 
 
 def events(data: bytes) -> list[dict[str, Any]]:
@@ -180,4 +179,4 @@ def test_too_many_buckets_are_refused(files: list[str], tmp_path: Path, capsys: 
 def test_rows_that_say_no_format_are_refused(tmp_path: Path) -> None:
     """From Python too."""
     with pytest.raises(InvalidInput, match="says no format"):
-        write_rows(str(tmp_path / "jobs.xls"), [], jobs.COLUMNS)
+        write_rows(str(tmp_path / "jobs.xls"), [], JOB_COLUMNS)

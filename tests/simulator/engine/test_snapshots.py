@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from arnold.exports.jobs import rows
+from arnold.exports.tables import job_rows
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.by_priority import PriorityPreempt
@@ -40,7 +40,7 @@ def engine_of(records: Sequence[JobRecord], policy: QueuePolicy) -> Engine:
 
 def bytes_of(engine: Engine) -> str:
     """All that a finished run says, wall time aside."""
-    said = [*rows(engine.jobs, CLUSTER.names), engine.events, [observer.state() for observer in engine.observers]]
+    said = [*job_rows(engine.jobs, CLUSTER.names), engine.events, [observer.state() for observer in engine.observers]]
     return json.dumps(said)
 
 
