@@ -19,29 +19,20 @@ from topology.flags import HEALTHY
 from topology.generate import flag_some, fragment, paper_cluster
 from topology.writers import TOPOLOGY_WRITERS
 
-BUSY = 0.3
-"""Share of the nodes that other jobs use."""
-
-FLAGGED = 12
-"""Idle nodes that detectors call slow or faulty."""
-
-SLOW = (5, 2)
-"""The worker (DP rank, stage) that is slow in the trace."""
-
+BUSY = 0.3  # Share of the nodes that other jobs use
+FLAGGED = 12  # Idle nodes that detectors call slow or faulty
+SLOW = (5, 2)  # The worker (DP rank, stage) that is slow in the trace
 SLOWDOWN = 1.6
 """How much longer it computes: among the slowest that arXiv 2505.05713 injected and measured (1.16 to 2.03)."""
 
 TRACED = Recipe(dp=8, pp=4, tp=8, microbatches=8, steps=10, slow={SLOW: SLOWDOWN})
 """The traced job: small enough for a file of a quarter of a megabyte, large enough for the analysis to be sure."""
 
-DAYS = 0.25
-"""Six hours of submissions: about a hundred jobs, replayed in seconds."""
-
+DAYS = 0.25  # Six hours of submissions: about a hundred jobs, replayed in seconds
 LOAD = 1.3
 """GPU time that they ask for, as a share of what the free nodes have meanwhile: more than fits, so that jobs wait."""
 
-LARGEST = 1024
-"""GPUs of the largest job: a tenth of the demo's free ones, so that several large jobs meet."""
+LARGEST = 1024  # GPUs of the largest job: a tenth of the demo's free ones, so that several large jobs meet
 
 
 def demo_instance(seed: int) -> tuple[Cluster, Job]:

@@ -16,8 +16,7 @@ from typing import NoReturn
 PACKAGES = ("topology", "scheduler", "health", "extender", "simulator", "arnold")
 """Every top-level package of the wheel."""
 
-DISTRIBUTION = "arnold-scheduler"
-"""The mark that each of our top-level packages carries under the same name."""
+DISTRIBUTION = "arnold-scheduler"  # The mark that each of our top-level packages carries under the same name
 
 
 def main() -> NoReturn:

@@ -21,9 +21,7 @@ from scheduler.job import Parallelism
 from topology.errors import InvalidJob
 from topology.json_record import AsWritten, JsonRecord
 
-LARGEST = 10**12
-"""No size in a job file is larger; keeps products of a few of them within a float."""
-
+LARGEST = 10**12  # No size in a job file is larger; keeps products of a few of them within a float
 Size = Annotated[int, AsWritten(), Interval(ge=1, le=LARGEST)]
 
 

@@ -28,9 +28,7 @@ Way = Literal["avoid", "some", "use"]
 those up to a slowdown, where that is better than either."""
 
 
-SAME = 5e-4
-"""Predicted step times closer than this are the same to people."""
-
+SAME = 5e-4  # Predicted step times closer than this are the same to people
 WORDS = {"avoid": "avoid all slow nodes", "some": "use the less slow ones", "use": "use slow nodes freely"}
 
 

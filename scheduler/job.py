@@ -29,9 +29,7 @@ Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
 
-DEFAULT_ALPHA = 0.5
-"""DP affinity of a job that says nothing of it: DP and PP groups count alike."""
-
+DEFAULT_ALPHA = 0.5  # DP affinity of a job that says nothing of it: DP and PP groups count alike
 DEFAULT_SPREAD_COST = 0.023
 """Share of the step time that one unit of the objective costs, where the job does not say it: the gain of aligning PP
 groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.affinity``)."""
@@ -41,15 +39,12 @@ Avoid = Literal["strict", "price", "ignore"]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The cells of a job, a row for each PP group and a column for each pipeline stage at node level.
-
-    :param node_rank: shape [rows, columns], the rank of each cell among the job's nodes.
-    :param groups: for each family, shape [rows, columns], the number of the group each cell belongs to.
-    """
+    """The cells of a job, a row for each PP group and a column for each pipeline stage at node level."""
 
     rows: int
     columns: int
-    node_rank: IntArray
+    node_rank: IntArray  # shape [rows, columns], the rank of each cell among the job's nodes
+    # for each family, shape [rows, columns], the number of the group each cell belongs to
     groups: Mapping[Family, IntArray]
 
     @property
@@ -62,7 +57,6 @@ class Grid:
 class Parallelism:
     """Degrees of parallelism, all at least 1.
 
-    :param order: dimensions from the fastest running rank to the slowest.
     :raises InvalidJob: a degree below 1, an order that does not name the five dimensions, ``ep`` that does not divide
         ``cp * dp``.
     """
@@ -72,7 +66,7 @@ class Parallelism:
     ep: int = 1
     dp: int = 1
     pp: int = 1
-    order: str = MEGATRON_ORDER
+    order: str = MEGATRON_ORDER  # dimensions from the fastest running rank to the slowest
 
     def __post_init__(self) -> None:
         for name in FAMILIES:
@@ -200,24 +194,18 @@ class Count:
 
 @dataclass(frozen=True)
 class Job:
-    """A gang that starts whole or not at all.
-
-    :param alpha: DP affinity in [0, 1]; beta = 1 - alpha is the PP affinity (Eq. 2).
-    :param level: at which spread counts; ``None`` = the broadest with more than one domain.
-    :param avoid: what to do about slow nodes: never use them, weigh them against spread, or take no notice.
-    :param microbatches: microbatches a step, for the price of a slow node; ``None`` = unknown, the full price.
-    :param spread_cost: share of the step time that one unit of the objective costs, for weighing slow nodes.
-    """
+    """A gang that starts whole or not at all."""
 
     name: str
     parallelism: Parallelism
-    alpha: float = DEFAULT_ALPHA
+    alpha: float = DEFAULT_ALPHA  # DP affinity in [0, 1]; beta = 1 - alpha is the PP affinity (Eq. 2)
     gpus_per_node: int = 8
-    level: str | None = None
-    avoid: Avoid = "price"
+    level: str | None = None  # at which spread counts; None = the broadest with more than one domain
+    avoid: Avoid = "price"  # what to do about slow nodes: never use them, weigh them against spread, or take no notice
     holds: tuple[Hold, ...] = ()
     counts: tuple[Count, ...] = ()
-    microbatches: int | None = None
+    microbatches: int | None = None  # microbatches a step, for the price of a slow node; None = unknown, the full price
+    # share of the step time that one unit of the objective costs, for weighing slow nodes
     spread_cost: float = DEFAULT_SPREAD_COST
 
     def __post_init__(self) -> None:

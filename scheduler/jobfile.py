@@ -31,9 +31,7 @@ from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did
 from topology.field_types import AtLeastOne, Share
 from topology.files import Source
 
-MAX_CELLS = 1_000_000
-"""Most nodes of one job; ten times the largest cluster that is known."""
-
+MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
 Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 
 
@@ -110,8 +108,7 @@ class RecordsDocument(_Strict):
     records: tuple[RecordFile, ...] = Field(min_length=1, strict=False)
 
 
-Where = Callable[..., str]
-"""File and line of a key: ``where("parallelism", "tp")`` is ``"job.yaml:3"``."""
+Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp") is "job.yaml:3"
 
 
 @dataclass(frozen=True, slots=True)

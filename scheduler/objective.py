@@ -33,21 +33,14 @@ class Spread(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a valid placement is worth.
+    """What a valid placement is worth."""
 
-    :param dp: S, largest number of domains a DP group (column) touches at the job's level; pp: R, the same for rows.
-    :param objective: ``alpha * S + beta * R`` plus soft terms.
-    :param by_level: level -> family -> largest spread of a group of that family.
-    :param domains: cells in each domain of the job's level, domains without cells left out.
-    :param flagged: indices of the flagged nodes in use.
-    """
-
-    dp: int
+    dp: int  # S, largest number of domains a DP group (column) touches at the job's level; pp: R, the same for rows
     pp: int
-    objective: float
-    by_level: Mapping[str, Mapping[Family, int]]
-    domains: Mapping[str, int]
-    flagged: tuple[int, ...]
+    objective: float  # alpha * S + beta * R plus soft terms
+    by_level: Mapping[str, Mapping[Family, int]]  # level -> family -> largest spread of a group of that family
+    domains: Mapping[str, int]  # cells in each domain of the job's level, domains without cells left out
+    flagged: tuple[int, ...]  # indices of the flagged nodes in use
 
     @property
     def spread(self) -> Spread:

@@ -34,8 +34,7 @@ STATUS: Mapping[Status, str] = {
 }
 """Statuses of an outcome as text and pages show them."""
 
-TOLERANCE = 1e-9
-"""Two objectives closer than this are the same: they are sums of a few products of small integers."""
+TOLERANCE = 1e-9  # Two objectives closer than this are the same: they are sums of a few products of small integers
 
 
 @dataclass(frozen=True)
@@ -60,25 +59,17 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A proposal with its worth.
-
-    :param evaluation: present exactly when the status is ``optimal`` or ``feasible``.
-    :param bound: no placement has a smaller objective; present with ``evaluation``.
-    :param gap: (objective - bound) / objective, 0 when proved; present with ``evaluation``.
-    :param reason: why there is no placement; empty when there is one.
-    :param notes: what a user should know about this run, one sentence each.
-    :param stopped_at: seconds of the time limit that stopped the algorithm; ``None`` = it ended by itself, or proved
-        its answer all the same.
-    """
+    """A proposal with its worth."""
 
     algorithm: str
     status: Status
     proposal: Proposal
-    evaluation: Evaluation | None = None
-    bound: float | None = None
-    gap: float | None = None
-    reason: str = ""
-    notes: tuple[str, ...] = ()
+    evaluation: Evaluation | None = None  # present exactly when the status is optimal or feasible
+    bound: float | None = None  # no placement has a smaller objective; present with evaluation
+    gap: float | None = None  # (objective - bound) / objective, 0 when proved; present with evaluation
+    reason: str = ""  # why there is no placement; empty when there is one
+    notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each
+    # seconds of the time limit that stopped the algorithm; None = it ended by itself, or proved its answer all the same
     stopped_at: float | None = None
 
     @property

@@ -29,12 +29,9 @@ from topology.flags import HEALTHY
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replay:
-    """A run before it begins, while it goes on and after it.
+    """A run before it begins, while it goes on and after it."""
 
-    :param trace: with what was dropped because cluster and trace disagree.
-    """
-
-    trace: JobTrace
+    trace: JobTrace  # with what was dropped because cluster and trace disagree
     cluster: Cluster
     settings: ReplaySettings
     engine: Engine

@@ -10,11 +10,8 @@ from annotated_types import Gt
 from simulator.failures.cluster_failures import FailureSettings
 from topology.field_types import Seed
 
-COUNT_ONLY = "none"
-"""The algorithm that places nothing: GPUs are counted."""
-
-NO_COST = "none"
-"""The model of communication under which jobs run as long as the trace says, but for slow nodes."""
+COUNT_ONLY = "none"  # The algorithm that places nothing: GPUs are counted
+NO_COST = "none"  # The model of communication under which jobs run as long as the trace says, but for slow nodes
 
 
 @dataclass(frozen=True, slots=True)

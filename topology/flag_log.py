@@ -23,18 +23,12 @@ from topology.flag_events import LAST, FlagEvent
 from topology.flags import FAULTY, NodeFlag, merge_by_node, worst_of_each
 from topology.json_record import json_data, read_json
 
-APPLICATION = 0x41464C47
-"""``PRAGMA application_id`` of a store: the letters AFLG."""
-
-VERSION = 2
-"""``PRAGMA user_version``, and of the JSON lines that are exported; 1 were stores of JSON lines."""
-
+APPLICATION = 0x41464C47  # PRAGMA application_id of a store: the letters AFLG
+VERSION = 2  # PRAGMA user_version, and of the JSON lines that are exported; 1 were stores of JSON lines
 PATIENCE_SECONDS = 10.0
 """How long a writer waits for another: a batch takes milliseconds, so one that holds the lock longer is stuck."""
 
-SQLITE = b"SQLite format 3\0"
-"""First bytes of an SQLite file."""
-
+SQLITE = b"SQLite format 3\0"  # First bytes of an SQLite file
 _LINES = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"arnold"\s*:\s*"flag-store"')
 
 

@@ -61,9 +61,7 @@ class ClusterFiles:
         )
 
 
-cluster_options = options_of(ClusterFiles)
-"""Give a command ``--cluster`` and what lies over it."""
-
+cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
 _OVERLAY = ("levels", "gpus_per_node", "busy", "flags")
 
 state_options = options_of(ClusterFiles, only=("format", *_OVERLAY))

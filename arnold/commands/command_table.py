@@ -21,12 +21,9 @@ ENTRY_POINTS = "arnold.commands"
 
 
 class CommandRow(NamedTuple):
-    """Where a command is found, and its line in ``arnold --help``.
+    """Where a command is found, and its line in ``arnold --help``."""
 
-    :param target: ``module:attribute`` of a :class:`click.Command`.
-    """
-
-    target: str
+    target: str  # module:attribute of a click.Command
     help: str
 
 

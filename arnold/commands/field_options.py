@@ -31,9 +31,7 @@ import click
 
 from topology.field_types import FieldType, field_docs, field_types
 
-FILE = click.Path()
-"""Any file name; what is wrong with the file is said by its reader.  Shells complete it."""
-
+FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 

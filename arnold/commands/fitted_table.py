@@ -13,25 +13,19 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
-GAP, TIGHT = 2, 1
-"""Blanks between columns; where nothing else is left to save."""
-
-ENOUGH = 24
-"""Characters a line of a column of sentences needs at least to be read with ease."""
+GAP, TIGHT = 2, 1  # Blanks between columns; where nothing else is left to save
+ENOUGH = 24  # Characters a line of a column of sentences needs at least to be read with ease
 
 
 @dataclass(slots=True)
 class FittedTable:
-    """A plain table that fits the terminal.
-
-    :param left: headers of columns that are aligned left, besides the first; the others are aligned right.
-    :param spare: headers of columns that may be left out, the first to go first.
-    """
+    """A plain table that fits the terminal."""
 
     title: str
     headers: Sequence[str]
+    # headers of columns that are aligned left, besides the first; the others are aligned right
     left: Collection[str] = ()
-    spare: Sequence[str] = ()
+    spare: Sequence[str] = ()  # headers of columns that may be left out, the first to go first
     _rows: list[tuple[str, ...]] = field(default_factory=list)
     _styles: list[str] = field(default_factory=list)
 

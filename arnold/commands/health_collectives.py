@@ -30,8 +30,7 @@ Examples:
 
 STYLES = {"healthy": "bold green", "straggler": "bold yellow", "failure": "bold red"}
 
-MOST_FLOWS = 24
-"""Flows shown as text; --json has all."""
+MOST_FLOWS = 24  # Flows shown as text; --json has all
 
 
 def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -19,8 +19,7 @@ from types import FrameType
 
 INTERRUPTED = 130
 
-GRACE = 1.0
-"""Seconds that Python code gets to clean up."""
+GRACE = 1.0  # Seconds that Python code gets to clean up
 
 
 def watch_for_interrupts() -> None:

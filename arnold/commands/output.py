@@ -25,16 +25,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PLAIN_WIDTH = 120
-"""Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON."""
-
+PLAIN_WIDTH = 120  # Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON
 GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
 """Styles of what went well, of what may do, and of what did not."""
 
 
-ERRORS = "arnold.lookalike"
-"""Name of the error handler that writes what an encoding does not have."""
-
+ERRORS = "arnold.lookalike"  # Name of the error handler that writes what an encoding does not have
 _LOOKALIKES = str.maketrans(
     {"█": "#", "▒": "+", "░": ".", "─": "-", "│": "|", "├": "+", "└": "+", "…": "...", "±": "+-", "µ": "u"}
 )

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     from scheduler.placement.types import Limits
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
-OUT_OF_TIME = 4
-"""Of every other status: nothing valid was found, and nothing proved."""
-
-SECONDS_A_CHANGE = 2.0
-"""Time for each changed instance that is solved to answer "would it fit if ...?"."""
-
+OUT_OF_TIME = 4  # Of every other status: nothing valid was found, and nothing proved
+SECONDS_A_CHANGE = 2.0  # Time for each changed instance that is solved to answer "would it fit if ...?"
 EXAMPLES = """\b
 Examples:
   arnold place --cluster cluster.csv --job job.yaml

@@ -25,18 +25,10 @@ if TYPE_CHECKING:
     from topology.cluster import IntArray
     from topology.flags import NodeFlag
 
-LONGEST = 40
-"""Most rows of a table on a terminal."""
-
-LONGEST_NAMES = 72
-"""Most characters of a list of nodes."""
-
-LONGEST_FLAGS = 8
-"""Most flags that are told one by one."""
-
-BAR = 10
-"""Characters of the bar of a domain of which all is taken."""
-
+LONGEST = 40  # Most rows of a table on a terminal
+LONGEST_NAMES = 72  # Most characters of a list of nodes
+LONGEST_FLAGS = 8  # Most flags that are told one by one
+BAR = 10  # Characters of the bar of a domain of which all is taken
 COLOURS = {"optimal": GOOD, "feasible": SO_SO}
 
 EMPTY = {True: "It would fit if the cluster were empty.", False: "It would not fit even if the cluster were empty."}

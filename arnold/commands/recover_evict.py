@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from arnold.documents.recover_answers import EvictDocument
     from health.recovery.machines import UnitFamily
 
-CALLS = 3
-"""Innermost calls of a stack that are shown."""
-
-LONGEST = 20
-"""Most rows of a table on a terminal."""
-
+CALLS = 3  # Innermost calls of a stack that are shown
+LONGEST = 20  # Most rows of a table on a terminal
 EXAMPLES = """\b
 Examples:
   py-spy dump --pid $PID > dumps/rank-$RANK.txt          # for every rank, while the job hangs

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.recover_answers import CheckpointPeersDocument
 
-LONGEST = 40
-"""Most rows of a table on a terminal."""
-
+LONGEST = 40  # Most rows of a table on a terminal
 EXAMPLES = """\b
 Examples:
   arnold place --cluster cluster.csv --job job.yaml --output placement.json

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from arnold.documents.recover_answers import ReplayDocument
     from health.recovery.machines import Machines
 
-LONGEST = 40
-"""Most rows of a table on a terminal."""
-
+LONGEST = 40  # Most rows of a table on a terminal
 EXAMPLES = """\b
 Examples:
   arnold recover replay --job job.yaml

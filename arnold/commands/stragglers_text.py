@@ -13,11 +13,8 @@ from topology.quantities import fixed, percent, seconds
 if TYPE_CHECKING:
     from arnold.documents.straggler_answers import StragglersDocument
 
-LONGEST = 12
-"""Most rows of a table."""
-
-NOTICED = 1.0005
-"""Slowdowns that do not round to 1.000."""
+LONGEST = 12  # Most rows of a table
+NOTICED = 1.0005  # Slowdowns that do not round to 1.000
 
 
 def print_stragglers(out: Console, document: StragglersDocument) -> None:

@@ -85,8 +85,7 @@ class AlgorithmsDocument(JsonRecord):
     """All installed algorithms."""
 
 
-CompareOutput = CompareDocument | AlgorithmsDocument
-"""Either of the two."""
+CompareOutput = CompareDocument | AlgorithmsDocument  # Either of the two
 
 
 @dataclass(frozen=True, slots=True)

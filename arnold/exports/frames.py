@@ -10,30 +10,20 @@ from simulator.results.run_history import RunHistory, Spans
 from topology.cluster import FloatArray, IntArray
 
 MOST_FRAMES, LEAST_FRAMES = 480, 60
-MOST_CELLS = 1_200_000
-"""Nodes times instants that a page holds; larger clusters have fewer instants."""
-
-AWAY = 255
-"""The share of a node that no job may use."""
-
-FULL = 100
-"""The share of a node of which everything is in use."""
+MOST_CELLS = 1_200_000  # Nodes times instants that a page holds; larger clusters have fewer instants
+AWAY = 255  # The share of a node that no job may use
+FULL = 100  # The share of a node of which everything is in use
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frames:
-    """The cluster over time.
+    """The cluster over time."""
 
-    :param times: shape [frames], seconds since the first submission.
-    :param owner: int [frames, nodes], place in ``jobs`` + 1 of the job with most GPUs on the node; 0 = none.
-    :param share: uint8 [frames, nodes], percent of the node in use, rounded up; :data:`AWAY`.
-    :param jobs: keys of the jobs that own a node at some instant, ascending.
-    """
-
-    times: FloatArray
-    owner: IntArray
+    times: FloatArray  # shape [frames], seconds since the first submission
+    owner: IntArray  # int [frames, nodes], place in jobs + 1 of the job with most GPUs on the node; 0 = none
+    # uint8 [frames, nodes], percent of the node in use, rounded up; AWAY
     share: np.ndarray[tuple[int, int], np.dtype[np.uint8]]
-    jobs: IntArray
+    jobs: IntArray  # keys of the jobs that own a node at some instant, ascending
 
 
 def frame_count(nodes: int) -> int:

@@ -17,12 +17,9 @@ import numpy as np
 from simulator.results.run_history import ENDED, FAILURE, RunHistory
 from simulator.results.time_series import TimeSeries
 
-MOST_EVENTS = 600_000
-"""Events that Perfetto still opens with ease; of a longer run the largest attempts are written."""
-
+MOST_EVENTS = 600_000  # Events that Perfetto still opens with ease; of a longer run the largest attempts are written
 _END = {ENDED: "ended", FAILURE: "cut short by a failure"}
-_LANES = 1_000
-"""Lanes that a node has numbers for."""
+_LANES = 1_000  # Lanes that a node has numbers for
 
 
 def attempts_to_export(past: RunHistory, *, most_events: int = MOST_EVENTS) -> list[int]:

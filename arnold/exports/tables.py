@@ -15,9 +15,7 @@ from simulator.results.time_series import TimeSeries
 from topology.errors import InvalidInput
 from topology.files import write_file
 
-Row = Mapping[str, Any]
-"""Values by column; ``None`` = there is none.  All rows of a table have the same columns."""
-
+Row = Mapping[str, Any]  # Values by column; None = there is none.  All rows of a table have the same columns
 JOB_COLUMNS: Mapping[str, type] = {
     "job_id": str,
     "submit_time": float,

@@ -21,14 +21,12 @@ LineShape = Literal["line", "step", "dots", "dashes"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChartLine:
-    """One quantity of a chart.
-
-    :param places: where values stand along the axis.  Steps go from each to the next; they may have one more than there
-        are values, the end of the last step.
-    """
+    """One quantity of a chart."""
 
     name: str
     colour: int  # number of a colour of the style sheet
+    # where values stand along the axis.  Steps go from each to the next; they may have one more than there are values,
+    # the end of the last step
     places: Sequence[float]
     values: Sequence[float]  # NaN = nothing is drawn
     shape: LineShape = "line"

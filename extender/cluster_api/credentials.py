@@ -25,13 +25,11 @@ _USUAL = "~/.kube/config"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A server, and what to show it.
-
-    :param keep: renews a token that a plug-in hands out, for as long as it is awaited; ``None`` = nothing to renew.
-    """
+    """A server, and what to show it."""
 
     configuration: Configuration  # of the client library; what of it changes with time is renewed in place
     source: str  # where it was found, for people
+    # renews a token that a plug-in hands out, for as long as it is awaited; None = nothing to renew
     keep: Callable[[], Awaitable[None]] | None = None
 
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-Document = dict[str, Any]
-"""An object to be written, as it stands in JSON."""
+Document = dict[str, Any]  # An object to be written, as it stands in JSON
 
 
 @dataclass(frozen=True, slots=True)

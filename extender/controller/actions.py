@@ -74,14 +74,12 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class RepairAction:
-    """Find other nodes for some ranks, moving as little as possible, and write the plan.
-
-    :param else_keep: no other nodes can be had: this plan then; ``None`` = give all nodes back and wait for room.
-    """
+    """Find other nodes for some ranks, moving as little as possible, and write the plan."""
 
     plan: GangPlan
     lost: tuple[str, ...]  # nodes that its unbound ranks cannot have
     why: str
+    # no other nodes can be had: this plan then; None = give all nodes back and wait for room
     else_keep: GangPlan | None = None
 
 

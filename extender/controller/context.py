@@ -20,12 +20,10 @@ from topology.readers.kubernetes_pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class UnfitRanks:
-    """Ranks that are not bound, by what is wrong with their nodes.
-
-    :param stuck: ranks with a pod that is pinned to the node and has no controller to make it anew, with the reason.
-    """
+    """Ranks that are not bound, by what is wrong with their nodes."""
 
     move: Mapping[int, str]  # ranks to be moved, each with the reason
+    # ranks with a pod that is pinned to the node and has no controller to make it anew, with the reason
     stuck: Mapping[int, tuple[Pod, str]]
     doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet
     wake: datetime | None  # when the first of these nodes will be lost

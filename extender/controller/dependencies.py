@@ -24,10 +24,7 @@ A = TypeVar("A")
 
 @dataclass(frozen=True, kw_only=True)
 class Dependencies:
-    """What the tasks of the controller share.
-
-    :param solver: held while the solver is asked, and until its answer is in the cache: one question at a time.
-    """
+    """What the tasks of the controller share."""
 
     state: ClusterCache
     writer: Writer
@@ -39,6 +36,7 @@ class Dependencies:
     leads: Callable[[], bool]  # whether this replica leads, at this very moment
     synced: Callable[[], bool]  # whether the cache holds the cluster
     now: Callable[[], datetime] = field(default=partial(datetime.now, UTC))
+    # held while the solver is asked, and until its answer is in the cache: one question at a time
     solver: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property

@@ -16,8 +16,7 @@ from topology.readers.kubernetes_pods import NodeSelector, Pod, Requirement
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 
-Expression = tuple[str, str, tuple[str, ...]]
-"""Key, operator, values."""
+Expression = tuple[str, str, tuple[str, ...]]  # Key, operator, values
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,15 +21,13 @@ from topology.subset import subset
 
 @dataclass(frozen=True)
 class GangView:
-    """The cluster as the pods of one gang may use it.
+    """The cluster as the pods of one gang may use it."""
 
-    :param cluster: the nodes that they may use at all; what is in use or promised is not free, what no new pod may use
-        is faulty.  ``None`` = there are none.
-    :param rows: shape [nodes of the cluster], the row of each in the fleet's table; -1 = it is gone.
-    """
-
+    # the nodes that they may use at all; what is in use or promised is not free, what no new pod may use is faulty.
+    # None = there are none
     cluster: Cluster | None
     left_out: Mapping[str, int]  # why the other nodes are not in it, and how many
+    # shape [nodes of the cluster], the row of each in the fleet's table; -1 = it is gone
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
 
     @property

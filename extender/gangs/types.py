@@ -61,20 +61,18 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class GangMember:
-    """One pod's part in a gang.
-
-    :param index: where its controller puts it: ``(rank,)`` where that is the rank, else numbers in the order of
-        the ranks, ``(job, completion)``; ``None`` = nothing numbers it.
-    :param numbered_by: UID of the controller that does; empty where our label does, or a group of several controllers.
-    :param parts: jobs of one size that the gang consists of, where ``index`` is (job, completion); ``None`` = unknown.
-    """
+    """One pod's part in a gang."""
 
     key: GangKey
     pod: Pod
     dialect: str  # which form of gang this is: arnold, jobset, pod-group, ...
     asked: Asked
+    # where its controller puts it: (rank,) where that is the rank, else numbers in the order of the ranks, (job,
+    # completion); None = nothing numbers it
     index: tuple[int, ...] | None = None
+    # UID of the controller that does; empty where our label does, or a group of several controllers
     numbered_by: str = ""
+    # jobs of one size that the gang consists of, where index is (job, completion); None = unknown
     parts: int | None = None
     size: int | None = None  # pods of the gang as its controller or its group says; None = they do not
     problem: InvalidGang | None = None  # what is wrong with this pod's labels or annotations
@@ -87,16 +85,13 @@ class GangMember:
 
 @dataclass(frozen=True)
 class Gang:
-    """All that is known of a gang from its pods.
-
-    :param members: by rank, ``None`` where a pod is missing; empty while ranks are not known, which takes all pods
-        where controllers number them by several numbers.
-    :param doubts: hints of its pods that cannot be read; they place nothing, so they are no problem.
-    """
+    """All that is known of a gang from its pods."""
 
     key: GangKey
     dialect: str
     size: int | None  # pods it has when complete; None = not known
+    # by rank, None where a pod is missing; empty while ranks are not known, which takes all pods where controllers
+    # number them by several numbers
     members: tuple[GangMember | None, ...]
     pods: tuple[Pod, ...]  # all its pods, ended ones too
     job: Job | None  # what the solver is asked; None while the gang has a problem, or its size is not known
@@ -107,6 +102,7 @@ class Gang:
     created: datetime = START_OF_TIME  # creation of the oldest of its pods
     seconds: float | None = None  # expected to run at most so long; None = not known
     preemptible: bool = False
+    # hints of its pods that cannot be read; they place nothing, so they are no problem
     doubts: tuple[InvalidGang, ...] = ()
     waits: str = ""  # why it is not complete, one sentence; empty when it is
     problem: InvalidGang | None = None  # why it can never be planned as it is

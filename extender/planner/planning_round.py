@@ -22,19 +22,16 @@ from scheduler.queue.types import QueuedJob, QueuePolicy
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a question.
-
-    :param plan: found: phase Planned (``expires`` is left to its writer), or of a repair the phase before, with
-        the new nodes.  Not found: phase Queued with the reason, or of a repair the plan before with condition Healthy
-        false.
-    :param usable: of a gang that has no room, the nodes that it could use if the cluster were empty; ``None`` when it
-        would not fit even then.
-    """
+    """What came of a question."""
 
     key: GangKey
     found: bool  # whether there is a placement
+    # found: phase Planned (expires is left to its writer), or of a repair the phase before, with the new nodes.  Not
+    # found: phase Queued with the reason, or of a repair the plan before with condition Healthy false
     plan: GangPlan
     moved: tuple[int, ...] = ()  # of a repair, ranks that have another node now
+    # of a gang that has no room, the nodes that it could use if the cluster were empty; None when it would not fit even
+    # then
     usable: UsableRows | None = field(default=None, compare=False)
 
 

@@ -37,12 +37,7 @@ class Stopping:
 
 @dataclass(frozen=True)
 class Question:
-    """A gang that wants nodes, or other nodes.
-
-    :param rows: shape [nodes of the cluster], the row of each; -1 = it is gone.
-    :param candidate: on which terms it may be placed: nodes that it leaves to others, and to which.
-    :param closed: reservations with a zone that is closed to it even in the last attempt.
-    """
+    """A gang that wants nodes, or other nodes."""
 
     gang: Gang
     before: GangPlan | None  # its plan as it is; None = it has none
@@ -51,8 +46,11 @@ class Question:
     cluster: Cluster | None = None  # the nodes that the gang's pods may use
     left_out: str = ""  # why other nodes are not in it, and how many
     table: FleetTable | None = None  # the fleet's; its rows are those of rows and of the offers of candidate
+    # shape [nodes of the cluster], the row of each; -1 = it is gone
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
+    # on which terms it may be placed: nodes that it leaves to others, and to which
     candidate: Candidate[QueuedJob] | None = field(default=None, compare=False)
+    # reservations with a zone that is closed to it even in the last attempt
     closed: tuple[CapacityReservation, ...] = ()
     stopping: Stopping | None = None  # the question takes these for gone; they are to be stopped if there is room then
     lost: tuple[str, ...] = ()  # nodes to be replaced; empty = this is no repair

@@ -28,13 +28,11 @@ from topology.errors import ArnoldError
 
 @dataclass(frozen=True)
 class ZoneQuestion:
-    """A reservation that wants a zone, or other nodes in its zone.
-
-    :param cluster: the nodes that the gang's pods may use; nothing of it in use but the zones of other reservations.
-    """
+    """A reservation that wants a zone, or other nodes in its zone."""
 
     reservation: Reservation
     job: Job | None = None
+    # the nodes that the gang's pods may use; nothing of it in use but the zones of other reservations
     cluster: Cluster | None = None
     taken: tuple[int, ...] = ()
     lost: tuple[str, ...] = ()  # nodes of the zone that it cannot have any more

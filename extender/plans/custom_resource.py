@@ -23,8 +23,7 @@ from topology.readers.kubernetes_objects import START_OF_TIME, Metadata, Object
 
 T = TypeVar("T")
 
-Instant = Annotated[datetime, msgspec.Meta(tz=True)]
-"""A time with a time zone, in RFC 3339."""
+Instant = Annotated[datetime, msgspec.Meta(tz=True)]  # A time with a time zone, in RFC 3339
 
 
 def written(default: T) -> T:
@@ -44,25 +43,21 @@ class StoredPart(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel"):
-    """One finding about an object, as ``metav1.Condition``.
-
-    :param since: when the status last changed, in whole seconds as ``metav1.Time`` has it.
-    """
+    """One finding about an object, as ``metav1.Condition``."""
 
     type: str
     status: str  # True, False or Unknown
     reason: str = ""
     message: str = ""
+    # when the status last changed, in whole seconds as metav1.Time has it
     since: Instant = msgspec.field(default=START_OF_TIME, name="lastTransitionTime")
 
 
 class CustomResource(StoredPart, frozen=True, kw_only=True):
-    """What all our objects say about themselves and about the placement that was found for them.
-
-    :param resource_version: an update with it fails when another replica wrote in between; empty until it is written.
-    """
+    """What all our objects say about themselves and about the placement that was found for them."""
 
     uid: str = ""  # empty until the object is written
+    # an update with it fails when another replica wrote in between; empty until it is written
     resource_version: str = ""
     reason: str = ""
     message: str = ""

@@ -55,14 +55,12 @@ HOLDING = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
 
 
 class PlanSpec(StoredPart, frozen=True):
-    """What was asked: all it takes to make the same :class:`~scheduler.job.Job` again.
-
-    :param parallelism: degrees, ``tp=8,cp=1,ep=1,dp=12,pp=8``; ``None`` while the gang is not understood, as the rest.
-    """
+    """What was asked: all it takes to make the same :class:`~scheduler.job.Job` again."""
 
     dialect: str = ""
     size: int | None = None  # pods of the gang; None = no pod says
     gpus_per_node: int = 0
+    # degrees, tp=8,cp=1,ep=1,dp=12,pp=8; None while the gang is not understood, as the rest
     parallelism: str | None = None
     order: str | None = None  # dimensions from the fastest running rank to the slowest
     alpha: float | None = None
@@ -100,7 +98,6 @@ class PlanSpec(StoredPart, frozen=True):
 class GangPlan(CustomResource, frozen=True):
     """What was decided about a gang.
 
-    :param pods: UID of each rank's pod, in the form of :func:`canonical_uid`; ``None`` = the rank has no pod now.
 
     Its conditions are ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``.
     """
@@ -109,6 +106,7 @@ class GangPlan(CustomResource, frozen=True):
     phase: PlanPhase = written(PlanPhase.WAITING)
     spec: PlanSpec = written(PlanSpec())
     nodes: tuple[str, ...] = ()  # names of the nodes by rank; empty in phases without a placement
+    # UID of each rank's pod, in the form of canonical_uid; None = the rank has no pod now
     pods: tuple[str | None, ...] = ()
     expires: Instant | None = None  # pods that are not bound by then lose their nodes; None = the plan waits for no pod
     bound_pods: int = written(0)  # pods that are on their nodes

@@ -56,11 +56,7 @@ class _Selector(StoredPart, frozen=True):
 
 
 class ReservationSpec(StoredPart, frozen=True):
-    """What was announced, as a gang's annotations say it.
-
-    :param selector: labels of all pods of the gang that may use it; without any of the two, the gang of the
-        reservation's name may.
-    """
+    """What was announced, as a gang's annotations say it."""
 
     nodes: int | None = None  # pods of the gang; may be left out where parallelism says it
     parallelism: str | None = None
@@ -71,6 +67,7 @@ class ReservationSpec(StoredPart, frozen=True):
     arrives: Instant = START_OF_TIME
     expires: Instant | None = None  # when the zone is given back; None = PATIENCE after the arrival
     gang: str = ""  # name of the gang that may use it; empty = see selector
+    # labels of all pods of the gang that may use it; without any of the two, the gang of the reservation's name may
     selector: _Selector = _Selector()
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     tolerations: tuple[Toleration, ...] = ()  # of its pods; the taint of GPU nodes is tolerated in any case
@@ -84,7 +81,6 @@ class ReservationSpec(StoredPart, frozen=True):
 class Reservation(CustomResource, frozen=True):
     """A reservation, and what was decided about it.
 
-    :param zone: names of its nodes in the order of ranks, so that a lost one is replaced with the fewest changes.
 
     ``spread``, ``objective`` and ``bound`` are those of the gang in its zone, on the empty cluster.  Its conditions are
     ``Valid``, ``Heeded``, ``Zoned``, ``Clear``.
@@ -94,6 +90,7 @@ class Reservation(CustomResource, frozen=True):
     ask: ReservationSpec = msgspec.field(default=ReservationSpec(), name="spec")
     announced: Instant = START_OF_TIME  # when it was made
     phase: ReservationPhase = written(ReservationPhase.ANNOUNCED)
+    # names of its nodes in the order of ranks, so that a lost one is replaced with the fewest changes
     zone: tuple[str, ...] = ()
     held_by_others: int | None = None  # nodes of the zone that others still have
 

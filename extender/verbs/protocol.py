@@ -132,8 +132,7 @@ def decode_preempt(body: bytes) -> PreemptArgs:
 _filter_args = msgspec.json.Decoder(FilterArgs)
 _preempt_args = msgspec.json.Decoder(PreemptArgs)
 _node_name = msgspec.json.Decoder(_NodeName)
-encode = msgspec.json.Encoder().encode
-"""Return an answer as JSON."""
+encode = msgspec.json.Encoder().encode  # Return an answer as JSON
 
 
 def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:

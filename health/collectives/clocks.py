@@ -22,12 +22,8 @@ from topology.tables.text_rows import json_objects
 
 TimedRow = TypeVar("TimedRow", bound=CompletionRow | StateRow)
 
-TOLERATED = 0.5
-"""Seconds; the end of a collective is not the same instant for all, and smaller offsets do no harm."""
-
-FEWEST = 3
-"""Collectives that an offset needs, and members of a group."""
-
+TOLERATED = 0.5  # Seconds; the end of a collective is not the same instant for all, and smaller offsets do no harm
+FEWEST = 3  # Collectives that an offset needs, and members of a group
 LONGEST_PAUSE = 86_400.0
 """Seconds, a day: a rank that is part of a job's collectives is never silent for so long and then goes on."""
 

@@ -63,44 +63,31 @@ _SLOW_INSIDE: dict[Condition | None, Cause] = {
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """A member that may be to blame.
-
-    :param factor: by how much it is slow; ``None`` = it has stopped.
-    """
+    """A member that may be to blame."""
 
     member: int
     certainty: Certainty
-    factor: float | None = None
+    factor: float | None = None  # by how much it is slow; None = it has stopped
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is known of a job's collectives.
-
-    :param settled: whether the records show that the stalls stand still, and are not merely under way.
-    :param cause: the cause of what came first.
-    :param culprits: the surest first; empty = none can be named.
-    :param groups: where it began.
-    :param victims: groups that wait for those.
-    :param alarm: seconds since the epoch at which it was seen; ``None`` = a snapshot, or healthy.
-    :param localised: when the culprits were first named as sure as they are now.
-    :param since: the last instant at which all was well; ``None`` = unknown.
-    :param flows: flows of the collective that everything waits for, and what each waits for itself.
-    """
+    """What is known of a job's collectives."""
 
     members: tuple[Member, ...]
     all_groups: tuple[RankGroup, ...]
     status: Status
-    cause: Cause = "none"
-    culprits: tuple[Culprit, ...] = ()
-    groups: tuple[int, ...] = ()
-    victims: tuple[int, ...] = ()
-    alarm: float | None = None
-    localised: float | None = None
-    since: float | None = None
+    cause: Cause = "none"  # the cause of what came first
+    culprits: tuple[Culprit, ...] = ()  # the surest first; empty = none can be named
+    groups: tuple[int, ...] = ()  # where it began
+    victims: tuple[int, ...] = ()  # groups that wait for those
+    alarm: float | None = None  # seconds since the epoch at which it was seen; None = a snapshot, or healthy
+    localised: float | None = None  # when the culprits were first named as sure as they are now
+    since: float | None = None  # the last instant at which all was well; None = unknown
     stalls: tuple[Stall, ...] = ()
+    # flows of the collective that everything waits for, and what each waits for itself
     flows: tuple[tuple[Flow, Condition], ...] = ()
-    settled: bool = True
+    settled: bool = True  # whether the records show that the stalls stand still, and are not merely under way
     looks: int = 0
     notes: tuple[str, ...] = ()
 

@@ -18,9 +18,7 @@ from topology.tables.text_rows import CsvRows
 
 SOURCE = "collectives"
 
-HOLD = timedelta(hours=24)
-"""How long a flag holds: long enough to look at the node, and not for ever if nobody does."""
-
+HOLD = timedelta(hours=24)  # How long a flag holds: long enough to look at the node, and not for ever if nobody does
 KINDS: dict[Cause, FlagKind] = {
     "not-launched": "faulty",
     "not-transmitted": "faulty",

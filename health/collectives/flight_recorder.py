@@ -22,8 +22,7 @@ from topology.errors import InvalidInput
 from topology.files import Source
 from topology.quantities import plural
 
-Entries = dict[int, list[Entry]]
-"""Rank -> what it enqueued in one group."""
+Entries = dict[int, list[Entry]]  # Rank -> what it enqueued in one group
 
 
 def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) -> tuple[Snapshot, tuple[str, ...]]:

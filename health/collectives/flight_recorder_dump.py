@@ -32,51 +32,39 @@ _OP = re.compile(r"(?:([A-Za-z0-9_-]+):)?(.*)", re.DOTALL)
 _TRANSFER = re.compile(r"(send|recv)(?:_?[aA]ny_?[sS]ource)?(?: (\d+)(?:->|<-)(\d+))?\b.*", re.DOTALL)
 _RANK = re.compile(r"(\d+)(?:\.json)?$")
 
-Pair = tuple[str, int, int]
-"""Group, the rank that sends, the rank that receives; global ranks."""
+Pair = tuple[str, int, int]  # Group, the rank that sends, the rank that receives; global ranks
 
 
 class Entry(NamedTuple):
-    """One operation that a rank enqueued.
-
-    :param op: as the recorder calls it, with the backend.
-    :param retired: the recorder has done with it.
-    :param since: when it was enqueued, seconds since 1970.
-    """
+    """One operation that a rank enqueued."""
 
     seq: int
-    op: str
+    op: str  # as the recorder calls it, with the backend
     backend: str
     completed: bool
-    retired: bool
-    since: float
+    retired: bool  # the recorder has done with it
+    since: float  # when it was enqueued, seconds since 1970
 
 
 @dataclass
 class Dump:
-    """What one rank recorded.
-
-    :param groups: name -> description and ranks; empty = the recorder does not say.
-    :param unnamed: transfers that do not name both their ranks -> how many.
-    :param timed: backends of which an event of the device was seen: their states can be believed.
-    :param progress: name of the group -> number of the last operation completed, and of the last enqueued; -1 = none.
-    :param last_id: name of the group -> identifier of its last operation, which counts collectives and transfers.
-    :param mixed: groups with transfers, which may have collectives as well.
-    :param lost: whether older entries have been overwritten.
-    :param one_series: the recorder is that of TorchComms, which numbers the operations of all groups in one series.
-    """
+    """What one rank recorded."""
 
     rank: int
     host: str | None
-    groups: dict[str, tuple[str, tuple[int, ...]]]
+    groups: dict[str, tuple[str, tuple[int, ...]]]  # name -> description and ranks; empty = the recorder does not say
     collectives: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
     transfers: dict[Pair, list[Entry]] = field(default_factory=lambda: defaultdict(list))
-    unnamed: Counter[str] = field(default_factory=Counter)
+    unnamed: Counter[str] = field(default_factory=Counter)  # transfers that do not name both their ranks -> how many
+    # backends of which an event of the device was seen: their states can be believed
     timed: set[str] = field(default_factory=set)
+    # name of the group -> number of the last operation completed, and of the last enqueued; -1 = none
     progress: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # name of the group -> identifier of its last operation, which counts collectives and transfers
     last_id: dict[str, int] = field(default_factory=dict)
-    mixed: set[str] = field(default_factory=set)
-    lost: bool = False
+    mixed: set[str] = field(default_factory=set)  # groups with transfers, which may have collectives as well
+    lost: bool = False  # whether older entries have been overwritten
+    # the recorder is that of TorchComms, which numbers the operations of all groups in one series
     one_series: bool = False
 
     def finished(self, group: str) -> bool:

@@ -25,17 +25,10 @@ Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-rea
 
 RING, UP, DOWN, P2P, RECEIVE = range(len(WAYS))
 
-Into = defaultdict[tuple[int, int, int], list["Flow"]]
-"""(channel, way, target) -> flows that lead there."""
-
-SAMPLE = 0.1
-"""Seconds between two state lines of a flow."""
-
-SLACK = 2
-"""Chunks that a GPU may be behind while data move: it takes its time with each."""
-
-FEWEST_SAMPLES = 3
-"""Samples of a flow that a share needs."""
+Into = defaultdict[tuple[int, int, int], list["Flow"]]  # (channel, way, target) -> flows that lead there
+SAMPLE = 0.1  # Seconds between two state lines of a flow
+SLACK = 2  # Chunks that a GPU may be behind while data move: it takes its time with each
+FEWEST_SAMPLES = 3  # Samples of a flow that a share needs
 
 
 class Flow(NamedTuple):
@@ -53,14 +46,10 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Blame:
-    """Members that hold a collective up.
+    """Members that hold a collective up."""
 
-    :param cause: what the flows that show it have in common.
-    :param suspects: one = the flows agree on it; more = they do not tell them apart.
-    """
-
-    cause: Condition
-    suspects: tuple[int, ...] = ()
+    cause: Condition  # what the flows that show it have in common
+    suspects: tuple[int, ...] = ()  # one = the flows agree on it; more = they do not tell them apart
 
     @property
     def unique(self) -> bool:

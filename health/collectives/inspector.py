@@ -33,8 +33,7 @@ COUNTS = {"coll_perf": "coll_records", "p2p_perf": "p2p_records", "proxy_trace":
 
 MICRO = 1e-6
 
-Process = tuple[str, int]
-"""Host and process id."""
+Process = tuple[str, int]  # Host and process id
 
 
 class _Seat(NamedTuple):

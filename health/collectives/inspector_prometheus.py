@@ -25,18 +25,10 @@ from topology.tables.bad_rows import BadRow
 SECONDS = "nccl_collective_exec_time_microseconds"
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
 
-LATE = 0.5
-"""Share of the others' median time inside a collective below which a member comes late."""
-
-PERSISTENT = 0.75
-"""Share of its collectives in which it must."""
-
-FEWEST = 3
-"""Members that a collective needs: of two it is not known which is the odd one."""
-
-Task = tuple[int, str, str]
-"""Collectives that can be compared: of one group, one operation, one size."""
-
+LATE = 0.5  # Share of the others' median time inside a collective below which a member comes late
+PERSISTENT = 0.75  # Share of its collectives in which it must
+FEWEST = 3  # Members that a collective needs: of two it is not known which is the odd one
+Task = tuple[int, str, str]  # Collectives that can be compared: of one group, one operation, one size
 _LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d+))?\s*")
 _LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 
@@ -55,14 +47,11 @@ class _Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """Mean times inside collectives.
-
-    :param microseconds: task -> member -> mean time inside.
-    """
+    """Mean times inside collectives."""
 
     members: tuple[Member, ...]
     groups: tuple[RankGroup, ...]
-    microseconds: dict[Task, dict[int, float]]
+    microseconds: dict[Task, dict[int, float]]  # task -> member -> mean time inside
     notes: tuple[str, ...]
 
 

@@ -17,11 +17,8 @@ from topology.tables.bad_rows import BadRow, BadRows
 Row = Mapping[str, Any]
 T = TypeVar("T")
 
-LARGEST = 2**62
-"""Largest integer of a field; sums of two still fit 64 bits."""
-
-LATEST = 1e11
-"""Latest time in seconds since 1970, about the year 5000: what lies beyond is milliseconds or less."""
+LARGEST = 2**62  # Largest integer of a field; sums of two still fit 64 bits
+LATEST = 1e11  # Latest time in seconds since 1970, about the year 5000: what lies beyond is milliseconds or less
 
 
 class BadRowOfRank(BadRow):

@@ -23,11 +23,8 @@ from topology.files import Source
 from topology.tables.bad_rows import BadRow
 from topology.tables.text_rows import parse_object
 
-P2P = ("Send", "Recv", "SendRecv")
-"""Counts of operations that not all ranks take part in; the others must agree."""
-
-IN_PROGRESS = 7
-"""ncclInProgress, which is no error."""
+P2P = ("Send", "Recv", "SendRecv")  # Counts of operations that not all ranks take part in; the others must agree
+IN_PROGRESS = 7  # ncclInProgress, which is no error
 
 
 class _Seat(NamedTuple):
@@ -39,26 +36,19 @@ class _Seat(NamedTuple):
 
 
 class _Rank(NamedTuple):
-    """A rank of a communicator.
-
-    :param counts: operation -> number launched; ``None`` = it did not answer.
-    """
+    """A rank of a communicator."""
 
     seat: _Seat
-    counts: Mapping[str, int] | None
+    counts: Mapping[str, int] | None  # operation -> number launched; None = it did not answer
 
 
 class _Answer(NamedTuple):
-    """One RAS document.
-
-    :param dead: processes that are unresponsive or dead.
-    :param failing: processes that report an asynchronous error.
-    """
+    """One RAS document."""
 
     stamp: str
     comms: dict[str, dict[int, _Rank]]
-    dead: set[_Seat]
-    failing: set[_Seat]
+    dead: set[_Seat]  # processes that are unresponsive or dead
+    failing: set[_Seat]  # processes that report an asynchronous error
 
 
 def read_ras(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:

@@ -22,11 +22,8 @@ from topology.files import MAX_BYTES, Source, decode_source, read_bytes, unpacke
 CONVERTER = "flight_recorder_to_json.py"
 """The script that turns pickles into JSON where they were written; it lies beside this module."""
 
-PICKLE, LAST_PROTOCOL = 0x80, 5
-"""First byte of a pickle, and the most that its second, the protocol, may be."""
-
-_HEAD = 100_000
-"""Characters that are looked at to recognise a format."""
+PICKLE, LAST_PROTOCOL = 0x80, 5  # First byte of a pickle, and the most that its second, the protocol, may be
+_HEAD = 100_000  # Characters that are looked at to recognise a format
 
 
 def read_trace(path: str) -> Source:

@@ -26,39 +26,27 @@ no flow of its own: it shows that a member that only receives has launched.
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A process that takes part in collectives.
+    """A process that takes part in collectives."""
 
-    :param label: how reports call it: ``"rank 3"``.
-    :param rank: global rank; ``None`` = the records do not tell.
-    :param host: the machine it runs on, as the records call it.
-    """
-
-    label: str
-    rank: int | None = None
-    host: str | None = None
+    label: str  # how reports call it: "rank 3"
+    rank: int | None = None  # global rank; None = the records do not tell
+    host: str | None = None  # the machine it runs on, as the records call it
 
 
 @dataclass(frozen=True, slots=True)
 class RankGroup:
-    """A communicator.
-
-    :param kind: ``dp``, ``tp``, ``pp``, ... where the records say so, else empty.
-    :param members: indices of :class:`Member`, in the order of their ranks in the communicator.
-    """
+    """A communicator."""
 
     name: str
-    kind: str
-    members: tuple[int, ...]
+    kind: str  # dp, tp, pp, ... where the records say so, else empty
+    members: tuple[int, ...]  # indices of Member, in the order of their ranks in the communicator
 
 
 class CompletionRow(NamedTuple):
-    """A member has completed its part of a collective.
-
-    :param start: when it launched; NaN = unknown.
-    """
+    """A member has completed its part of a collective."""
 
     end: float
-    start: float
+    start: float  # when it launched; NaN = unknown
     group: int
     member: int
     seq: int
@@ -67,13 +55,7 @@ class CompletionRow(NamedTuple):
 
 
 class StateRow(NamedTuple):
-    """How far one flow of a running collective has come, in chunks; a flow leads from a member to a peer.
-
-    :param way: index into :data:`WAYS`.
-    :param ready: GPU_ready, chunks that the GPU has handed over.
-    :param transmitted: RDMA_transmitted, chunks given to the network.
-    :param done: RDMA_done, chunks delivered.
-    """
+    """How far one flow of a running collective has come, in chunks; a flow leads from a member to a peer."""
 
     time: float
     group: int
@@ -82,11 +64,11 @@ class StateRow(NamedTuple):
     op: int
     channel: int
     peer: int
-    way: int
+    way: int  # index into WAYS
     total: int
-    ready: int
-    transmitted: int
-    done: int
+    ready: int  # GPU_ready, chunks that the GPU has handed over
+    transmitted: int  # RDMA_transmitted, chunks given to the network
+    done: int  # RDMA_done, chunks delivered
 
 
 _TYPES: Mapping[str, type[np.generic]] = dict.fromkeys(("time", "end", "start"), np.float64) | dict.fromkeys(
@@ -176,19 +158,15 @@ class States(_Columns):
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRecording:
-    """Everything that was read.
-
-    :param ops: names of operations, as completions and states number them.
-    :param notes: what the reader had to decide or leave out.
-    :param tainted: members with incomplete evidence, as rows were dropped: nothing is certain of them.
-    """
+    """Everything that was read."""
 
     members: tuple[Member, ...]
     groups: tuple[RankGroup, ...]
-    ops: tuple[str, ...]
+    ops: tuple[str, ...]  # names of operations, as completions and states number them
     completions: Completions
     states: States
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the reader had to decide or leave out
+    # members with incomplete evidence, as rows were dropped: nothing is certain of them
     tainted: frozenset[int] = frozenset()
 
     @property

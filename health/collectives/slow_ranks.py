@@ -26,52 +26,30 @@ from health.collectives.recording import CollectiveRecording, Completions
 
 SlowCause = Literal["slow-before", "slow-inside"]
 
-PERSISTENT = 0.75
-"""Share of the times in which a member must take noticeably longer than its peers."""
-
-NOTICEABLE = 1.25
-"""What is noticeably longer."""
-
-TRIFLE = 0.001
-"""Seconds; work that takes its peers less is none: the launch of one collective right after another."""
-
-MOST_PEERS = 64
-"""Peers that a member is compared with: their median is settled by then."""
-
+PERSISTENT = 0.75  # Share of the times in which a member must take noticeably longer than its peers
+NOTICEABLE = 1.25  # What is noticeably longer
+TRIFLE = 0.001  # Seconds; work that takes its peers less is none: the launch of one collective right after another
+MOST_PEERS = 64  # Peers that a member is compared with: their median is settled by then
 PARTS = (1.0, 0.5, 0.25)
 """Parts of the time in question, its end, in which a member must be slow: it may have begun in the middle."""
 
-FEWEST = 3
-"""Times or collectives that a judgement needs."""
-
-GROWN = 1.5
-"""Growth of a transfer time that makes a group an affected one."""
-
-EXPLAINS = 0.3
-"""Share of the lost time that a member's own time must explain."""
-
-WAITING = 0.5
-"""Share of its samples that a flow which holds up the others spends waiting for the network or the GPU."""
-
-APART = 2.0
-"""By how much it must exceed the flows that do not hold up anybody."""
+FEWEST = 3  # Times or collectives that a judgement needs
+GROWN = 1.5  # Growth of a transfer time that makes a group an affected one
+EXPLAINS = 0.3  # Share of the lost time that a member's own time must explain
+WAITING = 0.5  # Share of its samples that a flow which holds up the others spends waiting for the network or the GPU
+APART = 2.0  # By how much it must exceed the flows that do not hold up anybody
 
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Members that make the job slow.
-
-    :param suspects: none = it is not known which.
-    :param factor: by how much the suspects' work, or the transfer, takes longer.
-    :param waiting: for ``slow-inside``: what the flows wait for.
-    """
+    """Members that make the job slow."""
 
     cause: SlowCause
-    suspects: tuple[int, ...]
+    suspects: tuple[int, ...]  # none = it is not known which
     groups: tuple[int, ...]
-    factor: float
+    factor: float  # by how much the suspects' work, or the transfer, takes longer
     unique: bool
-    waiting: Condition | None = None
+    waiting: Condition | None = None  # for slow-inside: what the flows wait for
 
 
 def find_slow(recording: CollectiveRecording, since: float, time: float) -> list[Slow]:
@@ -95,14 +73,12 @@ Task = tuple[str, int, int, int]
 
 
 class _Work(NamedTuple):
-    """What a member did by itself before a collective.
-
-    :param task: what tells one piece of work from another: kind of group, operation, size and number of the collective
-        that follows; peers count theirs alike.
-    """
+    """What a member did by itself before a collective."""
 
     member: int
     group: int
+    # what tells one piece of work from another: kind of group, operation, size and number of the collective that
+    # follows; peers count theirs alike
     task: Task
     seconds: float
     end: float
@@ -138,17 +114,12 @@ def _peers(recording: CollectiveRecording) -> dict[int, list[int]]:
 
 @dataclass(slots=True)
 class _Excess:
-    """How much longer than its peers a member works.
+    """How much longer than its peers a member works."""
 
-    :param own: seconds that it worked, where its peers took ``usual``.
-    :param seconds: of these, those beyond what its peers took.
-    :param above: how often it took noticeably longer, of ``count`` times.
-    """
-
-    seconds: float = 0.0
-    own: float = 0.0
+    seconds: float = 0.0  # of these, those beyond what its peers took
+    own: float = 0.0  # seconds that it worked, where its peers took usual
     usual: float = 0.0
-    above: int = 0
+    above: int = 0  # how often it took noticeably longer, of count times
     count: int = 0
     groups: set[int] = field(default_factory=set)
 

@@ -23,66 +23,48 @@ RootKind = Literal["not-launched", "transfer", "crossed-order"]
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """A collective that some members have launched and not all have completed.
-
-    :param standing: members that launched it and did not complete it.
-    :param absent: members that did not launch it.
-    :param since: when anything last moved in it; ``None`` = unknown.
-    """
+    """A collective that some members have launched and not all have completed."""
 
     group: int
     seq: int
     op: str
-    standing: frozenset[int]
-    absent: frozenset[int]
-    since: float | None = None
+    standing: frozenset[int]  # members that launched it and did not complete it
+    absent: frozenset[int]  # members that did not launch it
+    since: float | None = None  # when anything last moved in it; None = unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Members that launched another operation under a number than most of their group did.
-
-    :param others: member -> what it launched.
-    """
+    """Members that launched another operation under a number than most of their group did."""
 
     group: int
     seq: int
     op: str
-    others: tuple[tuple[int, str], ...]
+    others: tuple[tuple[int, str], ...]  # member -> what it launched
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A job at one instant.
-
-    :param settled: whether the stalls are known to stand still, not merely to be under way.
-    :param gone: members that are known to be dead or unreachable.
-    :param unseen: members without records: what they did is unknown.
-    :param busy: members in a collective that is under way: what waits for them does not wait for a fault of theirs.
-    """
+    """A job at one instant."""
 
     members: tuple[Member, ...]
     groups: tuple[RankGroup, ...]
     stalls: tuple[Stall, ...]
     mismatches: tuple[Mismatch, ...] = ()
-    settled: bool = True
-    gone: frozenset[int] = frozenset()
-    unseen: frozenset[int] = frozenset()
+    settled: bool = True  # whether the stalls are known to stand still, not merely to be under way
+    gone: frozenset[int] = frozenset()  # members that are known to be dead or unreachable
+    unseen: frozenset[int] = frozenset()  # members without records: what they did is unknown
+    # members in a collective that is under way: what waits for them does not wait for a fault of theirs
     busy: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """Stalls that explain others.
+    """Stalls that explain others."""
 
-    :param kind: a member never came; all came and the data do not move; members wait for one another in a circle.
-    :param stalls: the stalls of the root; more than one in a circle.
-    :param suspects: members that did not come, or went another way than most; empty for a transfer.
-    """
-
-    kind: RootKind
-    stalls: tuple[Stall, ...]
-    suspects: tuple[int, ...]
+    kind: RootKind  # a member never came; all came and the data do not move; members wait for one another in a circle
+    stalls: tuple[Stall, ...]  # the stalls of the root; more than one in a circle
+    suspects: tuple[int, ...]  # members that did not come, or went another way than most; empty for a transfer
     victims: tuple[int, ...]
 
 

@@ -27,12 +27,8 @@ from health.collectives.trigger_settings import TriggerSettings
 
 MOST_RANKS = 10
 
-ROUND = 2 / 3
-"""How much of a round the second half of a window must hold for a rate."""
-
-PAUSE = 1.2
-"""A pause of so many windows holds a whole empty window, wherever the grid of a tenth of a window lies."""
-
+ROUND = 2 / 3  # How much of a round the second half of a window must hold for a rate
+PAUSE = 1.2  # A pause of so many windows holds a whole empty window, wherever the grid of a tenth of a window lies
 FORGOTTEN = 3.0
 """Windows without any record after which a look raises no alarm: the pause is then one that the rate had before, and a
 failure needs a rank that stands in a collective now."""
@@ -42,28 +38,21 @@ AlarmKind = Literal["failure", "straggler"]
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A rank that is worth a closer look.
-
-    :param ratio: by how much its interval has grown, or its rate has fallen; ``inf`` for a failure.
-    :param since: the last instant at which all was well, as far as this rank shows.
-    """
+    """A rank that is worth a closer look."""
 
     time: float
     kind: AlarmKind
     member: int
-    ratio: float
-    since: float
+    ratio: float  # by how much its interval has grown, or its rate has fallen; inf for a failure
+    since: float  # the last instant at which all was well, as far as this rank shows
 
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """What a watched rank did: completions, and when it stood in a collective.
-
-    :param rhythm: its completions in the group by which it is watched.
-    """
+    """What a watched rank did: completions, and when it stood in a collective."""
 
     member: int
-    rhythm: Seconds
+    rhythm: Seconds  # its completions in the group by which it is watched
     ends: Seconds
     bytes: Seconds
     standing: Seconds
@@ -90,13 +79,10 @@ def watched_members(recording: CollectiveRecording, most: int = MOST_RANKS) -> d
 
 
 class Look(NamedTuple):
-    """A look that raised alarms.
-
-    :param number: how many looks there were up to this one, itself included.
-    """
+    """A look that raised alarms."""
 
     time: float
-    number: int
+    number: int  # how many looks there were up to this one, itself included
     alarms: list[Alarm]
 
 

@@ -17,12 +17,8 @@ from topology.flag_log import APPLICATION, VERSION, FlagLog, event_data, time_te
 from topology.flags import NodeFlag, severity
 from topology.json_record import json_data
 
-LAST_YEAR = 9900
-"""Of records: ends that lie later must still be dates."""
-
-SKEW = timedelta(minutes=5)
-"""Clocks of detectors and of the machine of the store may differ by this much."""
-
+LAST_YEAR = 9900  # Of records: ends that lie later must still be dates
+SKEW = timedelta(minutes=5)  # Clocks of detectors and of the machine of the store may differ by this much
 SCHEMA = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
@@ -65,17 +61,12 @@ findings that no rule can count any more; and rules that others have replaced.""
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What came of a batch of findings.
-
-    :param known: findings that had been taken in before.
-    :param over: findings that ended before now, left out.
-    :param early: findings that begin later than now, left out.
-    """
+    """What came of a batch of findings."""
 
     events: tuple[FlagEvent, ...] = ()
-    known: int = 0
-    over: int = 0
-    early: int = 0
+    known: int = 0  # findings that had been taken in before
+    over: int = 0  # findings that ended before now, left out
+    early: int = 0  # findings that begin later than now, left out
 
     def __add__(self, other: Recorded) -> Recorded:
         """Return what came of two batches."""

@@ -28,27 +28,18 @@ from topology.readers.kubernetes_health import (
 )
 from topology.readers.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
 
-MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))
-"""Names of the monitors that are known."""
-
-EVENT_AGE = timedelta(hours=1)
-"""How long an event warns: as long as the API server keeps it by default."""
-
-LONGEST_MESSAGE = 200
-"""Most characters that are kept of a message."""
+MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known
+EVENT_AGE = timedelta(hours=1)  # How long an event warns: as long as the API server keeps it by default
+LONGEST_MESSAGE = 200  # Most characters that are kept of a message
 
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """What one monitor says.
-
-    :param flags: what it holds against nodes, one flag a node.
-    :param healthy: nodes that it looks at and holds nothing against.
-    """
+    """What one monitor says."""
 
     nodes: int
-    flags: tuple[NodeFlag, ...]
-    healthy: tuple[str, ...]
+    flags: tuple[NodeFlag, ...]  # what it holds against nodes, one flag a node
+    healthy: tuple[str, ...]  # nodes that it looks at and holds nothing against
 
     def findings(self, by: str) -> list[NodeFlag]:
         """Return the flags, and an all-clear for each healthy node."""

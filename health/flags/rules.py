@@ -21,14 +21,9 @@ from topology.json_record import FiniteFloat, JsonRecord, read_json
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([smhdw])")
-LONGEST = timedelta(days=3650)
-"""No time in the rules is longer: later times could not be written."""
-
-TIMES = ("within", "quiet", "all_clear", "longest", "memory")
-"""Fields of a rule that are times."""
-
-MOST_FINDINGS = 100
-"""Most findings that can be asked for before a node is flagged."""
+LONGEST = timedelta(days=3650)  # No time in the rules is longer: later times could not be written
+TIMES = ("within", "quiet", "all_clear", "longest", "memory")  # Fields of a rule that are times
+MOST_FINDINGS = 100  # Most findings that can be asked for before a node is flagged
 
 
 @dataclass(frozen=True, slots=True)

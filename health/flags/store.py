@@ -18,8 +18,7 @@ from topology.errors import InvalidInput
 from topology.flag_log import PATIENCE_SECONDS, check_store, exists, has_events, sqlite_errors
 from topology.json_record import AwareTime, JsonRecord
 
-MAX_STORE_BYTES = 1024 * 1024 * 1024
-"""Largest store: some 2,000,000 events."""
+MAX_STORE_BYTES = 1024 * 1024 * 1024  # Largest store: some 2,000,000 events
 
 
 @dataclass(frozen=True, slots=True)

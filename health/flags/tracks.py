@@ -23,17 +23,12 @@ from topology.quantities import duration
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """What is known of a node by a source.
+    """What is known of a node by a source."""
 
-    :param steps: what the source holds against it; the slower come first and end first.
-    :param noted: times of findings that did not suffice.
-    :param ended: when its last flag ended; ``None`` = never, or a flag holds.
-    """
-
-    steps: tuple[HeldFlag, ...] = ()
-    noted: tuple[datetime, ...] = ()
+    steps: tuple[HeldFlag, ...] = ()  # what the source holds against it; the slower come first and end first
+    noted: tuple[datetime, ...] = ()  # times of findings that did not suffice
     relapses: int = 0
-    ended: datetime | None = None
+    ended: datetime | None = None  # when its last flag ended; None = never, or a flag holds
 
     def after(self, event: FlagEvent) -> Track:
         """Return what is known after an event."""

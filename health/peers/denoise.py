@@ -19,11 +19,8 @@ Denoiser = Callable[[FloatArray], FloatArray]
 """Windows of one metric, min-max normalised, shape (windows, machines, samples) -> as many, comparable by Euclidean
 distance."""
 
-REACH = 2
-"""Neighbours on either side in a running median: a spike of as many samples disappears."""
-
-COMPONENTS = 2
-"""Shapes of windows that PCA keeps."""
+REACH = 2  # Neighbours on either side in a running median: a spike of as many samples disappears
+COMPONENTS = 2  # Shapes of windows that PCA keeps
 
 
 def raw(windows: FloatArray) -> FloatArray:

@@ -14,9 +14,7 @@ import numpy as np
 
 from health.peers.streams import FloatArray, IntArray
 
-BLOCK_PAIRS = 2_500_000
-"""Distances that are held at once, 10 MB: six windows of 1,500 machines, or many of few."""
-
+BLOCK_PAIRS = 2_500_000  # Distances that are held at once, 10 MB: six windows of 1,500 machines, or many of few
 ALL_PAIRS = 256
 """Up to so many machines all pairs are measured.  Of more, so many stand for the peers' distances among themselves."""
 
@@ -33,14 +31,10 @@ _THRESHOLDS = (13.9, 8.5, 6.8, 5.4, 4.9, 4.6, 4.3, 4.1, 4.0, 4.0, 4.1, 4.5)
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The machine that stands out most, window by window.
+    """The machine that stands out most, window by window."""
 
-    :param machine: row of the machine, -1 where none can reach the threshold; shape (windows,).
-    :param score: its score, 0 where there is none; shape (windows,).
-    """
-
-    machine: IntArray
-    score: FloatArray
+    machine: IntArray  # row of the machine, -1 where none can reach the threshold; shape (windows,)
+    score: FloatArray  # its score, 0 where there is none; shape (windows,)
 
 
 def candidates(windows: FloatArray, *, threshold: float, least: float) -> Candidates:

@@ -17,8 +17,7 @@ from health.peers.streams import FloatArray
 from topology.errors import InvalidInput
 
 BATCH = 512
-INFERENCE = 65_536
-"""Windows that are reconstructed at once."""
+INFERENCE = 65_536  # Windows that are reconstructed at once
 
 
 class LstmVae:

@@ -17,18 +17,15 @@ from health.peers.streams import FloatArray, MetricRecording, align
 from topology.errors import InvalidInput
 from topology.json_record import JsonRecord
 
-DEPTH = 6
-"""Of the tree: enough for every metric to be asked once on a path."""
+DEPTH = 6  # Of the tree: enough for every metric to be asked once on a path
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A recording and when something was wrong in it.
-
-    :param faults: beginning and end, seconds on the clock of the recording; empty = it was healthy.
-    """
+    """A recording and when something was wrong in it."""
 
     recording: MetricRecording
+    # beginning and end, seconds on the clock of the recording; empty = it was healthy
     faults: Sequence[tuple[float, float]]
 
 

@@ -13,20 +13,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric of which more is known than its name.
+    """A metric of which more is known than its name."""
 
-    :param name: our name for it.
-    :param title: its name in a sentence.
-    :param noticeable: a difference below this, in the metric's own unit, means nothing; 0 = not known.
-    :param idle: a machine at this level or below it does not work; ``None`` = the metric does not tell.
-    :param aliases: the names that exporters use, in lower case.
-    """
-
-    name: str
-    title: str
-    noticeable: float
-    idle: float | None = None
-    aliases: tuple[str, ...] = ()
+    name: str  # our name for it
+    title: str  # its name in a sentence
+    noticeable: float  # a difference below this, in the metric's own unit, means nothing; 0 = not known
+    idle: float | None = None  # a machine at this level or below it does not work; None = the metric does not tell
+    aliases: tuple[str, ...] = ()  # the names that exporters use, in lower case
 
 
 KNOWN: tuple[Metric, ...] = (

@@ -13,17 +13,10 @@ from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.quantities import number, plural
 
-SOURCE = "peers"
-"""The detector's name in flags."""
-
-CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")
-"""Doubts that leave it open whether a machine is at fault."""
-
-COARSE = 5.0
-"""Seconds between samples from which on a note says that they are far apart."""
-
-MOST_STRETCHES = 5
-"""Most machines that are listed for a metric."""
+SOURCE = "peers"  # The detector's name in flags
+CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")  # Doubts that leave it open whether a machine is at fault
+COARSE = 5.0  # Seconds between samples from which on a note says that they are far apart
+MOST_STRETCHES = 5  # Most machines that are listed for a metric
 
 
 @dataclass(frozen=True, slots=True)

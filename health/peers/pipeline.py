@@ -19,12 +19,8 @@ from health.peers.streams import BoolArray, FloatArray, IntArray, MetricRecordin
 from health.peers.stretches import Examined, Stretch, doubted
 from topology.errors import InvalidInput
 
-LEAST_MACHINES = 4
-"""Fewer have no peers worth the name: of three, two that differ leave open which of them is odd."""
-
-CHUNK_NUMBERS = 16_000_000
-"""Numbers of windows that are denoised at once: what bounds the memory."""
-
+LEAST_MACHINES = 4  # Fewer have no peers worth the name: of three, two that differ leave open which of them is odd
+CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
 LEAST_SLOWDOWN = 1.1
 """A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm."""
 
@@ -35,36 +31,28 @@ steps shows."""
 LAG_SHARE = 8
 """... and at most one such part of the time it stood out, so that what began or ended meanwhile cannot explain it."""
 
-EXPLAINED = 0.5
-"""A shift that leaves at most this part of the distance explains it."""
-
-LEVEL_SHARE = 0.05
-"""A difference below this share of a metric's mean level is not noticeable, whatever the metric."""
+EXPLAINED = 0.5  # A shift that leaves at most this part of the distance explains it
+LEVEL_SHARE = 0.05  # A difference below this share of a metric's mean level is not noticeable, whatever the metric
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """What decides.  The defaults are the paper's where it says, and otherwise measured (docs/health/peers.md).
+    """What decides.  The defaults are the paper's where it says, and otherwise measured (docs/health/peers.md)."""
 
-    :param window: samples in a window; 8 at the paper's one sample a second.
-    :param threshold: score from which the machine that stands out most is a candidate; ``None`` = by the number of
-        machines, :func:`~health.peers.distance.default_threshold`.
-    :param continuity: seconds that a machine has to stay the candidate; the paper's 4 minutes.  0 = none, for trials.
-    :param step_time_continuity: the same where the metric is the time of a training step.  It is the harm itself, not
-        a sign of it, and costs the machine a slowdown factor, not its place.
-    :param hold: share of the windows in that time in which it has to be the candidate.  In the paper all of them; with
-        many machines some other one has a moment now and then.
-    :param order: metrics in the order in which they are asked; others come after.
-    :param step: seconds between samples on the common clock; ``None`` = as sampled.
-    """
-
-    window: int = 8
+    window: int = 8  # samples in a window; 8 at the paper's one sample a second
+    # score from which the machine that stands out most is a candidate; None = by the number of machines,
+    # health.peers.distance.default_threshold
     threshold: float | None = None
+    # seconds that a machine has to stay the candidate; the paper's 4 minutes.  0 = none, for trials
     continuity: float = 240.0
+    # the same where the metric is the time of a training step.  It is the harm itself, not a sign of it, and costs the
+    # machine a slowdown factor, not its place
     step_time_continuity: float = 60.0
+    # share of the windows in that time in which it has to be the candidate.  In the paper all of them; with many
+    # machines some other one has a moment now and then
     hold: float = 0.9
-    order: Sequence[str] = PAPER_ORDER
-    step: float | None = None
+    order: Sequence[str] = PAPER_ORDER  # metrics in the order in which they are asked; others come after
+    step: float | None = None  # seconds between samples on the common clock; None = as sampled
     denoiser: Denoiser = level
 
 

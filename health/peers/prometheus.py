@@ -34,16 +34,11 @@ class EndpointAway(InvalidInput):
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A Prometheus server.
+    """A Prometheus server."""
 
-    :param url: up to and without ``/api/v1``.
-    :param token: bearer token; empty = none.
-    :param timeout: seconds that a single answer may take.
-    """
-
-    url: str
-    token: str = ""
-    timeout: float = 10.0
+    url: str  # up to and without /api/v1
+    token: str = ""  # bearer token; empty = none
+    timeout: float = 10.0  # seconds that a single answer may take
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)

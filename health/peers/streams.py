@@ -23,19 +23,13 @@ GAP_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """One metric as it was measured: sample ``k`` says that ``machines[machine[k]]`` had ``value[k]`` at ``time[k]``.
-
-    :param machines: names, sorted.
-    :param time: seconds, any origin, not sorted.
-    :param machine: index into ``machines``.
-    :param value: finite.
-    """
+    """One metric as measured: sample ``k`` says that ``machines[machine[k]]`` had ``value[k]`` at ``time[k]``."""
 
     metric: str
-    machines: tuple[str, ...]
-    time: FloatArray
-    machine: IntArray
-    value: FloatArray
+    machines: tuple[str, ...]  # names, sorted
+    time: FloatArray  # seconds, any origin, not sorted
+    machine: IntArray  # index into machines
+    value: FloatArray  # finite
 
     def only(self, machines: Collection[str]) -> Samples:
         """Return the samples of some machines."""
@@ -50,16 +44,12 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class MetricRecording:
-    """All metrics of a job's machines.
-
-    :param absolute: times are seconds since 1970, not since some start.
-    :param notes: what the reader had to decide or leave out.
-    """
+    """All metrics of a job's machines."""
 
     metrics: Mapping[str, Samples]
-    absolute: bool
+    absolute: bool  # times are seconds since 1970, not since some start
     source: str
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the reader had to decide or leave out
 
     @property
     def machines(self) -> list[str]:
@@ -88,20 +78,14 @@ class MetricRecording:
 
 @dataclass(frozen=True, slots=True)
 class SampleGrid:
-    """One metric on a common clock.
-
-    :param start: time of the first column, seconds.
-    :param step: seconds between columns.
-    :param values: shape (machines, times); where a machine is silent, its nearest sample.
-    :param silent: same shape: no sample within :data:`GAP_STEPS` steps.
-    """
+    """One metric on a common clock."""
 
     metric: str
     machines: tuple[str, ...]
-    start: float
-    step: float
-    values: FloatArray
-    silent: BoolArray
+    start: float  # time of the first column, seconds
+    step: float  # seconds between columns
+    values: FloatArray  # shape (machines, times); where a machine is silent, its nearest sample
+    silent: BoolArray  # same shape: no sample within GAP_STEPS steps
 
 
 def sampling_step(samples: Samples) -> float:

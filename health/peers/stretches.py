@@ -11,12 +11,8 @@ from health.peers.metrics import is_step_time, is_work, metric_of, tells_idlenes
 from health.peers.streams import MetricRecording, Samples
 from topology.json_record import JsonRecord
 
-FEW = 2
-"""So many machines may stand out in one metric of any job, ..."""
-
-FEW_SHARE = 0.05
-"""... and of a large one this share of them: a job of 1,500 does not lose more than some tens at once."""
-
+FEW = 2  # So many machines may stand out in one metric of any job, ...
+FEW_SHARE = 0.05  # ... and of a large one this share of them: a job of 1,500 does not lose more than some tens at once
 Doubt = Literal["busier", "idle-peers", "many"]
 """Why a machine that stands out is not at fault, or cannot be told to be: it works more than its peers, these do not
 work at all, or too many stand out.

@@ -18,10 +18,7 @@ from health.peers.readers.range_query import MACHINE_LABELS
 from topology.errors import ArnoldError
 from topology.flags import NodeFlag
 
-FIRST_RETRY = 15.0
-"""Seconds until an endpoint that is away is asked again; twice as long each time, at most ``every``."""
-
-
+FIRST_RETRY = 15.0  # Seconds until an endpoint that is away is asked again; twice as long each time, at most every
 Positive = Annotated[float, Gt(0)]
 
 
@@ -53,16 +50,12 @@ class WatchPlan:
 
 @dataclass(frozen=True, slots=True)
 class WatchRound:
-    """One round of a watch.
+    """One round of a watch."""
 
-    :param at: when it began.
-    :param verdict: ``None`` = there was nothing to judge, and ``error`` says why.
-    :param flags: all that hold: those of this round, and earlier ones for as long as ``WatchPlan.hold`` says.
-    """
-
-    at: datetime
-    verdict: PeersVerdict | None
+    at: datetime  # when it began
+    verdict: PeersVerdict | None  # None = there was nothing to judge, and error says why
     error: ArnoldError | None
+    # all that hold: those of this round, and earlier ones for as long as WatchPlan.hold says
     flags: tuple[NodeFlag, ...]
 
 

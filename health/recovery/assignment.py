@@ -13,9 +13,7 @@ import numpy.typing as npt
 
 Costs = npt.NDArray[np.int64]
 
-FORBIDDEN = 2**60
-"""Cost of a pair that must not be.  All costs of a matching together stay below an eighth of it."""
-
+FORBIDDEN = 2**60  # Cost of a pair that must not be.  All costs of a matching together stay below an eighth of it
 _NEVER = 2**62
 
 

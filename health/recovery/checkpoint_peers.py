@@ -26,8 +26,7 @@ from topology.errors import Infeasible, InvalidPlacement, TooLarge
 from topology.field_types import Count
 
 Rule = Literal["dp", "level", "pp"]
-RULES: tuple[Rule, ...] = ("dp", "level", "pp")
-"""What a pair must not share, in the order in which the rules give way."""
+RULES: tuple[Rule, ...] = ("dp", "level", "pp")  # What a pair must not share, in the order in which the rules give way
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +45,13 @@ class CheckpointPeer(JobMachine):
 
 @dataclass(frozen=True)
 class Peers:
-    """The machine that keeps the backup of each.
-
-    :param peer: shape [machines], the machine that keeps the backup of each; a permutation.
-    :param shared: rule -> shape [machines], true where a machine shares it with its peer.
-    :param distance: shape [machines], how many levels broader than the level of the rule separate the two.
-    :param conflict: rules that cannot all be kept, as few as say so; empty = all are.
-    """
+    """The machine that keeps the backup of each."""
 
     machines: Machines
-    peer: npt.NDArray[np.int64]
-    shared: dict[Rule, npt.NDArray[np.bool_]]
-    distance: IntArray
-    conflict: tuple[Rule, ...]
+    peer: npt.NDArray[np.int64]  # shape [machines], the machine that keeps the backup of each; a permutation
+    shared: dict[Rule, npt.NDArray[np.bool_]]  # rule -> shape [machines], true where a machine shares it with its peer
+    distance: IntArray  # shape [machines], how many levels broader than the level of the rule separate the two
+    conflict: tuple[Rule, ...]  # rules that cannot all be kept, as few as say so; empty = all are
     domain: IntArray
 
     @property
@@ -115,15 +108,11 @@ def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, l
 
 @dataclass(frozen=True)
 class _Ground:
-    """What of each machine counts.
-
-    :param domain: shape [machines], its domain of the level; all different where there is no rule.
-    :param broader: shape [machines, broader levels].
-    """
+    """What of each machine counts."""
 
     machines: Machines
-    domain: IntArray
-    broader: IntArray
+    domain: IntArray  # shape [machines], its domain of the level; all different where there is no rule
+    broader: IntArray  # shape [machines, broader levels]
 
     @cached_property
     def of(self) -> dict[Rule, IntArray]:

@@ -31,8 +31,7 @@ _RULE = re.compile(r"-+")
 _LOG = re.compile(r"\[\d{4}-\d\d-\d\dT\S+ (?:ERROR|WARN|INFO|DEBUG)\b.*\].*")
 _REMEDY = "give the output of `py-spy dump --pid PID`, or of it with --json"
 
-MAX_DUMP_BYTES = 16 * 1024 * 1024
-"""Largest dump of one process; a large one has a few hundred kilobytes."""
+MAX_DUMP_BYTES = 16 * 1024 * 1024  # Largest dump of one process; a large one has a few hundred kilobytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +46,9 @@ class Dropped(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Dumps:
-    """One look at a job.
+    """One look at a job."""
 
-    :param by_rank: processes of each rank that has a dump, ascending.
-    """
-
-    by_rank: Mapping[int, tuple[Process, ...]]
+    by_rank: Mapping[int, tuple[Process, ...]]  # processes of each rank that has a dump, ascending
     dropped: tuple[Dropped, ...] = ()
 
 

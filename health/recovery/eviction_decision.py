@@ -24,35 +24,26 @@ Doubt = Literal["no-outliers", "no-shared-group", "level", "role", "minority"]
 
 @dataclass(frozen=True, slots=True)
 class StackLook:
-    """A job at one moment.
+    """A job at one moment."""
 
-    :param seen: ranks with a dump, ascending.
-    :param outliers: ranks out of place, ascending.
-    """
-
-    seen: tuple[int, ...]
+    seen: tuple[int, ...]  # ranks with a dump, ascending
     groups: tuple[StackGroup, ...]
-    outliers: tuple[int, ...]
+    outliers: tuple[int, ...]  # ranks out of place, ascending
 
 
 @dataclass(frozen=True)
 class Eviction:
-    """What to do.
-
-    :param unit: the one to evict; ``None`` = none, see ``doubt``.
-    :param doubt: ``None`` = the evidence points at the machines with outliers.  ``no-outliers``; ``no-shared-group``:
-        the outliers have nothing in common short of the whole job; ``level``: several groups lead the rounds;
-        ``role``: the outliers are whole stages, as when these do other work than the rest; ``minority``: the group
-        that leads was flagged in half of the rounds at most.
-    :param hits: shape [machines], rounds in which a machine had outliers.
-    """
+    """What to do."""
 
     machines: Machines
     looks: tuple[StackLook, ...]
     units: tuple[Unit, ...]
-    unit: Unit | None
+    unit: Unit | None  # the one to evict; None = none, see doubt
+    # None = the evidence points at the machines with outliers.  no-outliers; no-shared-group: the outliers have nothing
+    # in common short of the whole job; level: several groups lead the rounds; role: the outliers are whole stages, as
+    # when these do other work than the rest; minority: the group that leads was flagged in half of the rounds at most
     doubt: Doubt | None
-    hits: IntArray
+    hits: IntArray  # shape [machines], rounds in which a machine had outliers
 
     def flags(self, now: datetime, *, hold: timedelta) -> tuple[NodeFlag, ...]:
         """Return flags of machines that had outliers in more than half of the rounds; none in doubt, or without names.

@@ -39,13 +39,10 @@ class JobMachine(JsonRecord):
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines of a job.
-
-    :param names: name of the node of each machine, by node rank; empty = unknown.
-    """
+    """The machines of a job."""
 
     job: Job
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # name of the node of each machine, by node rank; empty = unknown
 
     def __len__(self) -> int:
         return self.job.grid.cells

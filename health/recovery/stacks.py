@@ -24,33 +24,23 @@ Signature = tuple[tuple[str, ...], ...]
 """What of a rank is compared: a stack for each thread that counts, innermost frame first."""
 
 
-DOMINANT = 0.5
-"""A group is dominant from this share of the largest group on."""
+DOMINANT = 0.5  # A group is dominant from this share of the largest group on
 
 
 class StackFrame(NamedTuple):
-    """One call.
-
-    :param file: as the dump calls it: a path, a shared library, or ``<frozen runpy>``.
-    :param line: 0 = unknown, as in native frames.
-    """
+    """One call."""
 
     function: str
-    file: str
-    line: int = 0
+    file: str  # as the dump calls it: a path, a shared library, or <frozen runpy>
+    line: int = 0  # 0 = unknown, as in native frames
 
 
 class Thread(NamedTuple):
-    """One thread of a process.
+    """One thread of a process."""
 
-    :param number: the system's number of it; that of the main thread is the process's (Linux).
-    :param name: empty = it has none.
-    :param frames: innermost first; empty where a thread runs no Python.
-    """
-
-    number: str
-    name: str
-    frames: tuple[StackFrame, ...]
+    number: str  # the system's number of it; that of the main thread is the process's (Linux)
+    name: str  # empty = it has none
+    frames: tuple[StackFrame, ...]  # innermost first; empty where a thread runs no Python
 
 
 class Process(NamedTuple):
@@ -97,14 +87,11 @@ class StackView:
 
 @dataclass(frozen=True, slots=True)
 class StackGroup:
-    """Ranks with the same stack.
-
-    :param outliers: those of them that are not in a dominant group among the ranks they are compared with.
-    """
+    """Ranks with the same stack."""
 
     signature: Signature
     ranks: tuple[int, ...]
-    outliers: tuple[int, ...]
+    outliers: tuple[int, ...]  # those of them that are not in a dominant group among the ranks they are compared with
 
 
 def group_stacks(

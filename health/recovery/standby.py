@@ -18,26 +18,17 @@ from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, Count, NotNegative, Share
 from topology.json_record import JsonRecord
 
-PUBLISHED: Mapping[int, int] = {128: 2, 256: 2, 512: 3, 1024: 4}
-"""Machines of a job -> P99 pool (arXiv 2509.16293)."""
-
-RATE = 1.2e-3
-"""Failures of a machine in a day, in the middle of what :data:`PUBLISHED` allows."""
-
+PUBLISHED: Mapping[int, int] = {128: 2, 256: 2, 512: 3, 1024: 4}  # Machines of a job -> P99 pool (arXiv 2509.16293)
+RATE = 1.2e-3  # Failures of a machine in a day, in the middle of what PUBLISHED allows
 QUANTILE = 0.99
 
 MAX_MACHINES = 1_000_000
 
-_EXTREME = 1e-12
-"""No quantile is nearer to 0 or 1."""
-
+_EXTREME = 1e-12  # No quantile is nearer to 0 or 1
 _EXACT = Context(prec=50, Emin=-(10**15), Emax=10**15)
 _NOTHING = Decimal("1e-48")
-_SLACK = Decimal("1e-40")
-"""Less than this is rounding: a quantile that is met to the digit is met."""
-
-_PRECISION = 50
-"""Halvings when a rate is looked for: far beyond the digits of a float."""
+_SLACK = Decimal("1e-40")  # Less than this is rounding: a quantile that is met to the digit is met
+_PRECISION = 50  # Halvings when a rate is looked for: far beyond the digits of a float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,17 +27,13 @@ Answer = Literal["plan", "culprit", "suspects", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """How a job is cut in both phases.
+    """How a job is cut in both phases."""
 
-    :param replica: machines of the smallest part that can run on its own: PP at node level, times the rows of cells
-        that context and expert groups bind together.
-    :param replicas: how many the job has: DP at node level.
-    :param k: replicas of a group.
-    """
-
+    # machines of the smallest part that can run on its own: PP at node level, times the rows of cells that context and
+    # expert groups bind together
     replica: int
-    replicas: int
-    k: int
+    replicas: int  # how many the job has: DP at node level
+    k: int  # replicas of a group
 
     @property
     def groups(self) -> int:

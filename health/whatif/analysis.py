@@ -14,24 +14,12 @@ from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, rep
 from health.whatif.step_replay import Replayed
 from health.whatif.trace import Trace
 
-ATTRIBUTED = 1.03
-"""Below this slowdown there is nothing to attribute."""
-
-SLOWEST = 0.03
-"""Share of workers, rounded up, that M_W asks about."""
-
-MOST = 0.5
-"""M_W, M_S or the share of pauses from which on they are the cause."""
-
-CORRELATED = 0.9
-"""Correlation of forward and backward time per microbatch from which on sequence lengths are the cause."""
-
-PAUSE = 1.5
-"""A forward pass of this many times its usual length has had a pause."""
-
-STILL = 1e-12
-"""Relative variance below which times do not vary."""
-
+ATTRIBUTED = 1.03  # Below this slowdown there is nothing to attribute
+SLOWEST = 0.03  # Share of workers, rounded up, that M_W asks about
+MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
+CORRELATED = 0.9  # Correlation of forward and backward time per microbatch from which on sequence lengths are the cause
+PAUSE = 1.5  # A forward pass of this many times its usual length has had a pause
+STILL = 1e-12  # Relative variance below which times do not vary
 Workers = tuple[tuple[int, int], ...]
 
 

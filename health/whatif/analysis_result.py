@@ -22,20 +22,13 @@ Stream = Literal["compute", "dp-comm", "forward-send", "forward-recv", "backward
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PerStep:
-    """The same slowdowns step by step; rows are in the order of :attr:`Analysis.steps`.
+    """The same slowdowns step by step; rows are in the order of :attr:`Analysis.steps`."""
 
-    :param traced_seconds: float [steps], as traced: the latest end of an optimizer.
-    :param seconds: float [steps], replayed with traced durations; the ideal time is the same for all steps.
-    :param by_optype: type -> float [steps].
-    :param by_dp: float [dp, steps].
-    :param by_stage: float [pp, steps].
-    """
-
-    traced_seconds: Floats
-    seconds: Floats
-    by_optype: Mapping[str, Floats]
-    by_dp: Floats
-    by_stage: Floats
+    traced_seconds: Floats  # float [steps], as traced: the latest end of an optimizer
+    seconds: Floats  # float [steps], replayed with traced durations; the ideal time is the same for all steps
+    by_optype: Mapping[str, Floats]  # type -> float [steps]
+    by_dp: Floats  # float [dp, steps]
+    by_stage: Floats  # float [pp, steps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,51 +77,30 @@ class TracedJob(JsonRecord):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis(TracedJob):
-    """Result of the what-if analysis of one trace.  A worker is a (data-parallel rank, pipeline stage).
+    """Result of the what-if analysis of one trace.  A worker is a (data-parallel rank, pipeline stage)."""
 
-    :param steps: numbers of the sampled steps, as in the trace.
-    :param slowdown: S = T / T_ideal, both simulated and both a mean over steps.
-    :param waste: 1 - 1/S, the share of the time that stragglers cost.
-    :param step_seconds: T.
-    :param ideal_step_seconds: T_ideal.
-    :param traced_step_seconds: mean step time as traced.
-    :param replay_error: traced over simulated step time, -1: what the graph leaves out, such as waiting for data.
-    :param by_optype: S_t: slowdown left if all but this type of operation were ideal.
-    :param worker_slowdown: S_w, float [dp, pp]: slowdown left if all but this worker were ideal.
-    :param worker_slowdown_exact: False = min(S_dp(w), S_pp(w)) stands for S_w.
-    :param dp_slowdown: float [dp]: slowdown left if all but this data-parallel rank were ideal.
-    :param stage_slowdown: float [pp]: slowdown left if all but this stage were ideal.
-    :param m_w: M_W, share of the loss that the slowest 3 % of workers explain, ranked as published; may leave 0..1.
-        None below S = 1.03.
-    :param m_s: M_S, the same for the last stage; None also for a job of one stage.
-    :param slowest: behind M_W; None where M_W is None.
-    :param last_stage: behind M_S; None where M_S is None.
-    :param step_slowdown: float [steps]: step time over ideal step time.
-    :param per_step: the other slowdowns step by step.
-    :param cause: see :data:`Cause`.
-    :param why: one sentence with the numbers that led to the cause.
-    """
-
-    steps: tuple[int, ...]
-    slowdown: float
-    waste: float
-    step_seconds: float
-    ideal_step_seconds: float
-    traced_step_seconds: float
-    replay_error: float
-    by_optype: Mapping[str, float]
-    worker_slowdown: Floats
-    worker_slowdown_exact: bool
-    dp_slowdown: Floats
-    stage_slowdown: Floats
+    steps: tuple[int, ...]  # numbers of the sampled steps, as in the trace
+    slowdown: float  # S = T / T_ideal, both simulated and both a mean over steps
+    waste: float  # 1 - 1/S, the share of the time that stragglers cost
+    step_seconds: float  # T
+    ideal_step_seconds: float  # T_ideal
+    traced_step_seconds: float  # mean step time as traced
+    replay_error: float  # traced over simulated step time, -1: what the graph leaves out, such as waiting for data
+    by_optype: Mapping[str, float]  # S_t: slowdown left if all but this type of operation were ideal
+    worker_slowdown: Floats  # S_w, float [dp, pp]: slowdown left if all but this worker were ideal
+    worker_slowdown_exact: bool  # False = min(S_dp(w), S_pp(w)) stands for S_w
+    dp_slowdown: Floats  # float [dp]: slowdown left if all but this data-parallel rank were ideal
+    stage_slowdown: Floats  # float [pp]: slowdown left if all but this stage were ideal
+    # M_W, share of the loss that the slowest 3 % of workers explain, ranked as published; may leave 0..1. None below S
+    # = 1.03
     m_w: float | None
-    m_s: float | None
-    slowest: Share | None
-    last_stage: Share | None
-    step_slowdown: Floats
-    per_step: PerStep
-    cause: Cause
-    why: str
+    m_s: float | None  # M_S, the same for the last stage; None also for a job of one stage
+    slowest: Share | None  # behind M_W; None where M_W is None
+    last_stage: Share | None  # behind M_S; None where M_S is None
+    step_slowdown: Floats  # float [steps]: step time over ideal step time
+    per_step: PerStep  # the other slowdowns step by step
+    cause: Cause  # see Cause
+    why: str  # one sentence with the numbers that led to the cause
 
     def places(self, share: Share | None) -> list[tuple[int, int]]:
         """Return where the workers of a share stand in :attr:`worker_slowdown`; none where it is None."""
@@ -142,36 +114,23 @@ class Analysis(TracedJob):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of every data-parallel rank and step: a node of the graph.
+    """One operation of every data-parallel rank and step: a node of the graph."""
 
-    :param optype: as in the trace: ``forward-compute``, ``grads-reduce-scatter``, ...
-    :param stage: pipeline stage.
-    :param chunk: model chunk of the stage, -1 = none.
-    :param microbatch: number of the microbatch, -1 = none.
-    :param stream: the queue of the worker that it stands in.
-    """
-
-    optype: str
-    stage: int
-    chunk: int
-    microbatch: int
-    stream: Stream
+    optype: str  # as in the trace: forward-compute, grads-reduce-scatter, ...
+    stage: int  # pipeline stage
+    chunk: int  # model chunk of the stage, -1 = none
+    microbatch: int  # number of the microbatch, -1 = none
+    stream: Stream  # the queue of the worker that it stands in
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """When every operation ran, or would have run, in seconds since the start of its step.
+    """When every operation ran, or would have run, in seconds since the start of its step."""
 
-    :param operations: in an order in which each follows those it waits for.
-    :param steps: numbers of the steps, as in the trace.
-    :param start: float [operations, dp, steps]; of a transfer: when its rank launched it.
-    :param end: float [operations, dp, steps].
-    """
-
-    operations: tuple[Operation, ...]
-    steps: tuple[int, ...]
-    start: Floats
-    end: Floats
+    operations: tuple[Operation, ...]  # in an order in which each follows those it waits for
+    steps: tuple[int, ...]  # numbers of the steps, as in the trace
+    start: Floats  # float [operations, dp, steps]; of a transfer: when its rank launched it
+    end: Floats  # float [operations, dp, steps]
 
 
 class Timelines(NamedTuple):

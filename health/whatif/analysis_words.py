@@ -11,18 +11,12 @@ from health.whatif.blame import NAMED, NOTICED, SlowWorker, compute_seconds, slo
 from health.whatif.step_replay import Replayed
 from topology.quantities import plural
 
-ALL = 0.95
-"""A share from which on it is all."""
-
-NOTHING = 1.005
-"""A slowdown below this rounds to 1.00."""
-
+ALL = 0.95  # A share from which on it is all
+NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05
 """The published error of the replay has a median of 1.3 %; from here on the result deserves a warning."""
 
-FEW = 5
-"""Fewer steps than this say little about persistence."""
-
+FEW = 5  # Fewer steps than this say little about persistence
 INSTEAD = {
     "sequence-length": (
         "Spread long sequences evenly over microbatches and data-parallel ranks: pack by compute, which grows "

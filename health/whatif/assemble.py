@@ -28,9 +28,7 @@ Ints = NDArray[np.int64]
 MAX_KEYS = 50_000_000
 """Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file."""
 
-HALF = 0.5
-"""Ranks and operations that are there in at most this share of the steps are out of place."""
-
+HALF = 0.5  # Ranks and operations that are there in at most this share of the steps are out of place
 LENIENTLY = "read it without --lenient to see what is wrong first"
 
 

@@ -19,15 +19,11 @@ from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.step_replay import Replayed
 from topology.flags import NodeFlag
 
-NOTICED = 1.03
-"""Factors and slowdowns below this are noise."""
-
+NOTICED = 1.03  # Factors and slowdowns below this are noise
 SPREADS = 3.0
 """A suspect stands out from its peers by this many of their standard deviations (estimated from their median)."""
 
-NAMED = 4
-"""Most workers that a sentence names."""
-
+NAMED = 4  # Most workers that a sentence names
 SOURCE = "what-if"
 
 

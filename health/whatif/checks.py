@@ -18,16 +18,11 @@ NO_ROWS: Rows = np.array([], dtype=np.int64)
 
 
 class Fault(NamedTuple):
-    """Rows that break a rule.
+    """Rows that break a rule."""
 
-    :param reason: the rule in a few words, for the count of what was dropped.
-    :param rows: numbers of the rows, ascending.
-    :param message: about the first of them.
-    """
-
-    reason: str
-    rows: Rows
-    message: str
+    reason: str  # the rule in a few words, for the count of what was dropped
+    rows: Rows  # numbers of the rows, ascending
+    message: str  # about the first of them
     fix: str
 
 

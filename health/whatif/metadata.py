@@ -8,30 +8,20 @@ from topology.documents import Document, load_document
 from topology.errors import TraceFormatError
 from topology.files import Source
 
-LARGEST = 1_000_000
-"""Largest size of anything: more GPUs than any job has."""
+LARGEST = 1_000_000  # Largest size of anything: more GPUs than any job has
 
 
 @dataclass(frozen=True, slots=True)
 class JobSizes:
-    """Sizes of a job's parallel groups.
+    """Sizes of a job's parallel groups."""
 
-    :param dp: data-parallel ranks.
-    :param dsp: how many ranks share one sequence.
-    :param pp: pipeline stages.
-    :param tp: tensor-parallel ranks.
-    :param vpp: model chunks of a stage.
-    :param world: GPUs of the job.
-    :param source: the file that says so; empty = inferred from the rows.
-    """
-
-    dp: int
-    pp: int
-    tp: int = 1
-    vpp: int = 1
-    dsp: int = 1
-    world: int = 0
-    source: str = ""
+    dp: int  # data-parallel ranks
+    pp: int  # pipeline stages
+    tp: int = 1  # tensor-parallel ranks
+    vpp: int = 1  # model chunks of a stage
+    dsp: int = 1  # how many ranks share one sequence
+    world: int = 0  # GPUs of the job
+    source: str = ""  # the file that says so; empty = inferred from the rows
 
 
 def read_metadata(source: Source) -> JobSizes:

@@ -16,9 +16,7 @@ from topology.errors import TooLarge, TraceFormatError, did_you_mean
 from topology.files import STDIN, opened
 from topology.tables.parquet_file import ParquetColumns, open_parquet
 
-MAX_ROWS = 200_000_000
-"""Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows."""
-
+MAX_ROWS = 200_000_000  # Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows
 MAX_STDIN = 2 * 1024**3
 
 WHOLE: Mapping[str, type[np.signedinteger[Any]]] = {
@@ -33,36 +31,23 @@ SECONDS = ("start_ts", "duration")
 UNUSED = ("rank", "gmc")
 COLUMNS = (*WHOLE, "optype", *SECONDS, *UNUSED)
 
-UNKNOWN = -1
-"""Code of an operation type that does not exist."""
-
-ABSENT = np.iinfo(np.int16).min
-"""What stands where a whole number is missing."""
-
-NONE = -1
-"""Chunk and microbatch of an operation that has none, whether the file says -1 or nothing."""
+UNKNOWN = -1  # Code of an operation type that does not exist
+ABSENT = np.iinfo(np.int16).min  # What stands where a whole number is missing
+NONE = -1  # Chunk and microbatch of an operation that has none, whether the file says -1 or nothing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpColumns:
-    """Rows of a trace, column by column, as far as the analysis uses them.
+    """Rows of a trace, column by column, as far as the analysis uses them."""
 
-    :param source: name of the file.
-    :param whole: the columns of whole numbers; :data:`ABSENT` where one is missing.
-    :param optype: places in :data:`~health.whatif.optypes.OPTYPES`; :data:`UNKNOWN` = none of them.
-    :param strange: names of operation types that do not exist.
-    :param start: seconds since the first operation of the step, in the precision of the file; NaN = missing.
-    :param duration: seconds; NaN = missing.
-    :param ranks: greatest common divisor of the global ranks: the tensor-parallel size, if all are there.
-    """
-
-    source: str
-    whole: Mapping[str, NDArray[np.signedinteger[Any]]]
-    optype: NDArray[np.int8]
-    strange: tuple[str, ...]
+    source: str  # name of the file
+    whole: Mapping[str, NDArray[np.signedinteger[Any]]]  # the columns of whole numbers; ABSENT where one is missing
+    optype: NDArray[np.int8]  # places in health.whatif.optypes.OPTYPES; UNKNOWN = none of them
+    strange: tuple[str, ...]  # names of operation types that do not exist
+    # seconds since the first operation of the step, in the precision of the file; NaN = missing
     start: NDArray[np.floating[Any]]
-    duration: NDArray[np.floating[Any]]
-    ranks: int
+    duration: NDArray[np.floating[Any]]  # seconds; NaN = missing
+    ranks: int  # greatest common divisor of the global ranks: the tensor-parallel size, if all are there
 
     def __len__(self) -> int:
         return len(self.optype)

@@ -20,30 +20,20 @@ from topology.errors import TraceFormatError
 
 
 class TransferGroup(NamedTuple):
-    """Operations that transfer together; a compute operation is a group of its own.
+    """Operations that transfer together; a compute operation is a group of its own."""
 
-    :param members: places of the operations.
-    :param joined: the same operation of all data-parallel ranks belongs to it too.
-    :param spent: operations whose end no later group needs.
-    """
-
-    members: tuple[int, ...]
-    joined: bool
-    spent: tuple[int, ...] = ()
+    members: tuple[int, ...]  # places of the operations
+    joined: bool  # the same operation of all data-parallel ranks belongs to it too
+    spent: tuple[int, ...] = ()  # operations whose end no later group needs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Which operation waits for which.
+    """Which operation waits for which."""
 
-    :param predecessors: operation -> operations that must end before it is launched.
-    :param groups: in topological order; each operation is in one.
-    :param last: operations whose latest end is the end of the step.
-    """
-
-    predecessors: tuple[tuple[int, ...], ...]
-    groups: tuple[TransferGroup, ...]
-    last: frozenset[int]
+    predecessors: tuple[tuple[int, ...], ...]  # operation -> operations that must end before it is launched
+    groups: tuple[TransferGroup, ...]  # in topological order; each operation is in one
+    last: frozenset[int]  # operations whose latest end is the end of the step
 
 
 def build_graph(trace: Trace) -> Graph:

@@ -18,9 +18,7 @@ COMPUTE = (FORWARD, BACKWARD, GC, OPTIMIZER)
 PIPELINE: tuple[Stream, ...] = ("forward-send", "forward-recv", "backward-send", "backward-recv")
 COLLECTIVE = (ALL_GATHER, REDUCE_SCATTER, LAYERNORM, EMBEDDING, SEPARATE, CLIP)
 
-OPTYPES = (*COMPUTE, *PIPELINE, *COLLECTIVE)
-"""All of them; an operation type's number is its place here."""
-
+OPTYPES = (*COMPUTE, *PIPELINE, *COLLECTIVE)  # All of them; an operation type's number is its place here
 CODE: Mapping[str, int] = {name: code for code, name in enumerate(OPTYPES)}
 
 SENDS = (FORWARD_SEND, BACKWARD_SEND)

@@ -17,31 +17,21 @@ Edge = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """The passes of one direction, forward or backward, in the order in which they ran.
+    """The passes of one direction, forward or backward, in the order in which they ran."""
 
-    :param computes: all passes.
-    :param received: receives, be they empty, each with the pass that begins with it.
-    :param sent: passes that end with a send, be it empty, each with that send.
-    """
-
-    computes: Places
-    received: tuple[Edge, ...]
-    sent: tuple[Edge, ...]
+    computes: Places  # all passes
+    received: tuple[Edge, ...]  # receives, be they empty, each with the pass that begins with it
+    sent: tuple[Edge, ...]  # passes that end with a send, be it empty, each with that send
 
 
 @dataclass(frozen=True, slots=True)
 class StageOperations:
-    """One stage: places of its operations in the trace, in traced order.
-
-    :param streams: the six queues.
-    :param kinds: operations by their type.
-    :param directions: forward, backward.
-    """
+    """One stage: places of its operations in the trace, in traced order."""
 
     operations: tuple[Operation, ...]
-    streams: Mapping[Stream, Places]
-    kinds: Mapping[str, Places]
-    directions: tuple[Direction, Direction]
+    streams: Mapping[Stream, Places]  # the six queues
+    kinds: Mapping[str, Places]  # operations by their type
+    directions: tuple[Direction, Direction]  # forward, backward
 
     def of(self, optype: str) -> Places:
         """Return the operations of one type."""

@@ -34,20 +34,15 @@ the published traces no transfer ends too early at all."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Durations:
-    """Durations of all operations, without waiting.
+    """Durations of all operations, without waiting."""
 
-    :param traced: [operations, dp, steps], seconds.
-    :param ideal: [operations], seconds.
-    :param early: [steps], seconds: by how much a transfer seems to have ended before its last member was launched, at
-        most; zero where the clocks of the ranks agree.  A send does not count: a small message is sent once it is
-        buffered, received or not.
-    :param earliest: [steps], the operation that shows it.
-    """
-
-    traced: Array
-    ideal: Array
+    traced: Array  # [operations, dp, steps], seconds
+    ideal: Array  # [operations], seconds
+    # [steps], seconds: by how much a transfer seems to have ended before its last member was launched, at most; zero
+    # where the clocks of the ranks agree.  A send does not count: a small message is sent once it is buffered, received
+    # or not
     early: Array
-    earliest: NDArray[np.int64]
+    earliest: NDArray[np.int64]  # [steps], the operation that shows it
 
 
 def durations_of(trace: Trace, graph: Graph) -> Durations:
@@ -83,8 +78,7 @@ def _ideal(trace: Trace, traced: Array) -> Array:
     return ideal
 
 
-DurationOf = Callable[[int], Array | float]
-"""Operation -> its duration: a number or [..., dp, steps]."""
+DurationOf = Callable[[int], Array | float]  # Operation -> its duration: a number or [..., dp, steps]
 
 
 class Event(NamedTuple):

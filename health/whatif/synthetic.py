@@ -38,33 +38,25 @@ SECONDS: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A job and what is wrong with it.
-
-    :param microbatches: of each step and rank; a multiple of ``pp`` where ``vpp`` is above 1.
-    :param noise: standard deviation of every duration, relative.
-    :param slow: (dp rank, stage) -> factor on the compute time of this worker.
-    :param last_stage: factor on the compute time of the last stage.
-    :param uneven: standard deviation of the work of a microbatch, relative: sequence lengths.
-    :param pauses: probability that a forward pass has a pause of ``pause`` seconds.
-    :param overlap: reduce-scatters overlap with backward passes.
-    :param empty: with several chunks a stage: transfers are also recorded where the model begins or ends and nothing is
-        moved, as profilers do.
-    """
+    """A job and what is wrong with it."""
 
     dp: int = 4
     pp: int = 4
     tp: int = 1
     vpp: int = 1
-    microbatches: int = 8
+    microbatches: int = 8  # of each step and rank; a multiple of pp where vpp is above 1
     steps: int = 10
     seed: int = 0
-    noise: float = 0.01
+    noise: float = 0.01  # standard deviation of every duration, relative
+    # (dp rank, stage) -> factor on the compute time of this worker
     slow: Mapping[tuple[int, int], float] = field(default_factory=dict)
-    last_stage: float = 1.0
-    uneven: float = 0.0
-    pauses: float = 0.0
+    last_stage: float = 1.0  # factor on the compute time of the last stage
+    uneven: float = 0.0  # standard deviation of the work of a microbatch, relative: sequence lengths
+    pauses: float = 0.0  # probability that a forward pass has a pause of pause seconds
     pause: float = 0.5
-    overlap: bool = False
+    overlap: bool = False  # reduce-scatters overlap with backward passes
+    # with several chunks a stage: transfers are also recorded where the model begins or ends and nothing is moved, as
+    # profilers do
     empty: bool = False
 
     @property

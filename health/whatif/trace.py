@@ -17,30 +17,18 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """Operations of a traced job.
+    """Operations of a traced job."""
 
-    :param source: name of the file.
-    :param sizes: sizes of the job.
-    :param dp_ranks: numbers of the data-parallel ranks, as in the trace.
-    :param steps: numbers of the steps, as in the trace.
-    :param operations: those of every rank and step, by stage, type and number within both.
-    :param sequence: int [operations], number within stage and type: the trace's ``seq_id``.
-    :param row: int [operations, dp, steps], number of the row in the file, from 0.
-    :param start: [operations, dp, steps], seconds since the first operation of the step, precision of the file.
-    :param duration: [operations, dp, steps], seconds, precision of the file.
-    :param dropped: with ``lenient``: reason -> rows left out.
-    """
-
-    source: str
-    sizes: JobSizes
-    dp_ranks: tuple[int, ...]
-    steps: tuple[int, ...]
-    operations: tuple[Operation, ...]
-    sequence: NDArray[np.int64]
-    row: NDArray[np.int32]
-    start: Floats
-    duration: Floats
-    dropped: Mapping[str, int] = field(default_factory=dict)
+    source: str  # name of the file
+    sizes: JobSizes  # sizes of the job
+    dp_ranks: tuple[int, ...]  # numbers of the data-parallel ranks, as in the trace
+    steps: tuple[int, ...]  # numbers of the steps, as in the trace
+    operations: tuple[Operation, ...]  # those of every rank and step, by stage, type and number within both
+    sequence: NDArray[np.int64]  # int [operations], number within stage and type: the trace's seq_id
+    row: NDArray[np.int32]  # int [operations, dp, steps], number of the row in the file, from 0
+    start: Floats  # [operations, dp, steps], seconds since the first operation of the step, precision of the file
+    duration: Floats  # [operations, dp, steps], seconds, precision of the file
+    dropped: Mapping[str, int] = field(default_factory=dict)  # with lenient: reason -> rows left out
 
     def at(self, operation: int, rank: int = 0, step: int = 0) -> str:
         """Return where an operation stands in the file."""

@@ -18,8 +18,7 @@ import numpy.typing as npt
 from scheduler.placement.admission import BoolArray
 from topology.cluster import IntArray
 
-Rows = npt.NDArray[np.signedinteger[Any]]
-"""Numbers of nodes."""
+Rows = npt.NDArray[np.signedinteger[Any]]  # Numbers of nodes
 
 
 def tightest(

@@ -22,8 +22,7 @@ from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
 from topology.subset import subset
 
-_LEAST_SECONDS = 0.05
-"""Time that a trunk gets when the others have used all of it up."""
+_LEAST_SECONDS = 0.05  # Time that a trunk gets when the others have used all of it up
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from scheduler.job import Job
     from topology.cluster import Cluster, IntArray
 
-Pair = tuple[int, int]
-"""(S, R): DP spread and PP spread."""
+Pair = tuple[int, int]  # (S, R): DP spread and PP spread
 
 
 def corners(pairs: Iterable[Pair]) -> list[Pair]:
@@ -92,27 +91,18 @@ class PriceOption(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What an algorithm answers.
+    """What an algorithm answers."""
 
-    :param nodes: shape [rows, columns], index of the node each cell goes to; ``None`` = nothing found.
-    :param lower_bound: certified: no valid placement (of the admitted nodes) has a smaller objective; ``None`` = no
-        such claim.
-    :param complete: false = time ran out.
-    :param infeasible: why no valid placement exists, when the algorithm proved that; else empty.
-    :param pareto: corners of the (S, R) trade known so far.
-    :param solve_seconds: wall time of the search itself, without imports and without seating on nodes.
-    :param notes: what a user should know about this run, one sentence each.
-    """
-
-    nodes: IntArray | None
+    nodes: IntArray | None  # shape [rows, columns], index of the node each cell goes to; None = nothing found
+    # certified: no valid placement (of the admitted nodes) has a smaller objective; None = no such claim
     lower_bound: float | None = None
-    complete: bool = True
-    infeasible: str = ""
-    pareto: tuple[ParetoPoint, ...] = ()
+    complete: bool = True  # false = time ran out
+    infeasible: str = ""  # why no valid placement exists, when the algorithm proved that; else empty
+    pareto: tuple[ParetoPoint, ...] = ()  # corners of the (S, R) trade known so far
     refutations: tuple[Refutation, ...] = ()
     prices: tuple[PriceOption, ...] = ()
-    solve_seconds: float = 0.0
-    notes: tuple[str, ...] = ()
+    solve_seconds: float = 0.0  # wall time of the search itself, without imports and without seating on nodes
+    notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each
     statistics: Mapping[str, float] = field(default_factory=dict)
 
     @property

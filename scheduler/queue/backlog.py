@@ -12,8 +12,7 @@ from scheduler.queue.types import Rank, Waiting
 
 J = TypeVar("J", bound=Waiting)
 
-_COMPACT = 1024
-"""Places in front that may be empty before they are given back."""
+_COMPACT = 1024  # Places in front that may be empty before they are given back
 
 
 class Lane(Generic[J]):

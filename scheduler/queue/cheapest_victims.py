@@ -8,8 +8,7 @@ import numpy as np
 
 from scheduler.queue.types import BoolArray, ClusterState, Running, Waiting, usable_together
 
-Worth = tuple[int, float]
-"""Highest priority among those to be stopped, and the GPU-seconds they have run."""
+Worth = tuple[int, float]  # Highest priority among those to be stopped, and the GPU-seconds they have run
 
 
 def cheapest_victims(job: Waiting, cluster: ClusterState, *, may_stop: Callable[[Running], bool]) -> Sequence[Running]:

@@ -123,25 +123,16 @@ class Running(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CapacityReservation:
-    """Room kept for a large job that was announced before it arrives.
+    """Room kept for a large job that was announced before it arrives."""
 
-    :param name: unique; the job names it.
-    :param nodes: how many it needs.
-    :param gpus: units on each.
-    :param announced: when it was.
-    :param arrives: when the job will be submitted.
-    :param zone: its nodes, chosen on the cluster as if empty (``scheduler.queue.zone``); empty = there is none that
-        would do.
-    :param claimed: whether the job is here and waits for its nodes.
-    """
-
-    name: str
-    nodes: int
-    gpus: int
-    announced: float
-    arrives: float
+    name: str  # unique; the job names it
+    nodes: int  # how many it needs
+    gpus: int  # units on each
+    announced: float  # when it was
+    arrives: float  # when the job will be submitted
+    # its nodes, chosen on the cluster as if empty (scheduler.queue.zone); empty = there is none that would do
     zone: tuple[int, ...] = ()
-    claimed: bool = False
+    claimed: bool = False  # whether the job is here and waits for its nodes
 
 
 class ClusterState(Protocol):
@@ -184,15 +175,11 @@ class ClusterState(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldNodes:
-    """What is kept for a job that waits, from a moment on.
+    """What is kept for a job that waits, from a moment on."""
 
-    :param until: a job that ends by then takes nothing away, since it will be free again; ``-inf`` = none does.
-    :param keep: shape [nodes], units that all others leave free.
-    :param spare: nodes on which they need not, whichever these are: so many more than are needed will have room then.
-    """
-
-    until: float
-    keep: IntArray
+    until: float  # a job that ends by then takes nothing away, since it will be free again; -inf = none does
+    keep: IntArray  # shape [nodes], units that all others leave free
+    # nodes on which they need not, whichever these are: so many more than are needed will have room then
     spare: int = 0
 
     def against(self, job: Waiting, cluster: ClusterState) -> IntArray:

@@ -28,8 +28,7 @@ from topology.cluster import Cluster, IntArray
 
 _DEFAULT_LIMITS = Limits()
 
-Prefer = Literal["moves", "objective"]
-"""What comes first: the fewest moved cells, or the best objective."""
+Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective
 
 
 @dataclass(frozen=True, slots=True)

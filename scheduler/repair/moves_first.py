@@ -20,28 +20,21 @@ from topology.cluster import FloatArray, IntArray
 from topology.errors import InvalidPlacement, SolverTimeout
 from topology.flags import HEALTHY
 
-Cells = npt.NDArray[np.int64]
-"""Flat numbers of cells."""
+Cells = npt.NDArray[np.int64]  # Flat numbers of cells
 
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """A repaired placement with what is certified about it.
+    """A repaired placement with what is certified about it."""
 
-    :param nodes: shape [rows, columns], index of the node of each cell.
-    :param after: worth of the placement now.
-    :param fewest_moves: certified: no valid placement moves fewer cells than this (with the best objective known, when
-        the objective comes first).
-    :param objective_bound: certified: no valid placement has a smaller objective (of those with as few moves, when
-        moves come first).
-    :param notes: what a user should know, one sentence each.
-    """
-
-    nodes: IntArray
-    after: Evaluation
+    nodes: IntArray  # shape [rows, columns], index of the node of each cell
+    after: Evaluation  # worth of the placement now
+    # certified: no valid placement moves fewer cells than this (with the best objective known, when the objective comes
+    # first)
     fewest_moves: int
+    # certified: no valid placement has a smaller objective (of those with as few moves, when moves come first)
     objective_bound: float
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a user should know, one sentence each
 
 
 def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:

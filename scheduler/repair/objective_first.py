@@ -25,12 +25,8 @@ from scheduler.repair.repair_problem import RepairProblem, choices
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
 
-_WIDENINGS = 3
-"""How often the neighbourhood of the lost nodes is widened from the start, with other lines each time."""
-
-_SLICES = 12
-"""Slices into which the time left is cut, one for each neighbourhood."""
-
+_WIDENINGS = 3  # How often the neighbourhood of the lost nodes is widened from the start, with other lines each time
+_SLICES = 12  # Slices into which the time left is cut, one for each neighbourhood
 _NEARBY = 0.6
 """Part of that time that neighbourhoods may take; the rest is for all cells at once, which alone proves anything."""
 

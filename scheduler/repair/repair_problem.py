@@ -20,15 +20,13 @@ from topology.flags import FAULTY, HEALTHY
 
 @dataclass(frozen=True)
 class RepairProblem:
-    """What is left to a job that lost nodes.
-
-    :param admitted: shape [nodes], the nodes that may host a cell: those that the job has, and spares no slower than
-        they need to be for every cell to find a node.
-    """
+    """What is left to a job that lost nodes."""
 
     cluster: Cluster  # the job's own nodes are idle in it, the lost ones are not
     job: Job
     old: IntArray  # shape [rows, columns], the node of each cell before
+    # shape [nodes], the nodes that may host a cell: those that the job has, and spares no slower than they need to be
+    # for every cell to find a node
     admitted: BoolArray
     notes: tuple[str, ...]  # what was found out on the way
 

@@ -126,8 +126,7 @@ class _Termination:
             raise SystemExit(128 + number)
 
 
-_received: list[Any] = []
-"""What this process was given when it started as a worker; empty in every other process."""
+_received: list[Any] = []  # What this process was given when it started as a worker; empty in every other process
 
 
 def _receive(shared: Any) -> None:

@@ -22,11 +22,8 @@ from topology.field_types import NotNegative
 from topology.generate import fragment, minipods
 from topology.json_record import JsonRecord
 
-MAX_CELLS = 1200
-"""The 9,600-GPU job of the paper."""
-
-SYSTEMS = ("kueue", "volcano", "slurm")
-"""Systems with several modes; the name of a mode begins with that of its system."""
+MAX_CELLS = 1200  # The 9,600-GPU job of the paper
+SYSTEMS = ("kueue", "volcano", "slurm")  # Systems with several modes; the name of a mode begins with that of its system
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,7 @@ class CaseResult(JsonRecord):
         return self.status == "optimal"
 
 
-CaseResults = tuple[CaseResult, ...]
-"""Results of one case, in the order of the algorithms."""
+CaseResults = tuple[CaseResult, ...]  # Results of one case, in the order of the algorithms
 
 
 def sweep_placements(

@@ -93,8 +93,7 @@ class RatioSummary(JsonRecord):
     """Mean over the lines."""
 
 
-PUBLISHED = RatioSummary(largest=1.67, mean=1.2)
-"""Published ratio of the best baseline to Arnold."""
+PUBLISHED = RatioSummary(largest=1.67, mean=1.2)  # Published ratio of the best baseline to Arnold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,11 +24,8 @@ else:
 
 DAY = 86_400.0
 
-GENERATED_NODE = 8
-"""GPUs of the nodes that the generator of workloads divides its jobs over."""
-
-NO_OPTION = {"option": False}
-"""Metadata of fields for scripts, which no option of a command sets."""
+GENERATED_NODE = 8  # GPUs of the nodes that the generator of workloads divides its jobs over
+NO_OPTION = {"option": False}  # Metadata of fields for scripts, which no option of a command sets
 
 
 @dataclass(frozen=True, kw_only=True)

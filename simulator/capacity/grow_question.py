@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from simulator.results.distribution import Distribution
     from topology.cluster import Cluster
 
-SHARE = 0.9
-"""Size of the job whose objective is compared, as a share of the nodes that are free today."""
+SHARE = 0.9  # Size of the job whose objective is compared, as a share of the nodes that are free today
 
 
 @dataclass(frozen=True, slots=True)

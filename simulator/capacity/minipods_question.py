@@ -27,8 +27,7 @@ from topology.json_record import JsonRecord
 if TYPE_CHECKING:
     pass
 
-SIZES = (32, 64, 128, 256, 512, 1024)
-"""Usual nodes of a minipod."""
+SIZES = (32, 64, 128, 256, 512, 1024)  # Usual nodes of a minipod
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ MEASURED = PUBLISHED.send_recv_stretch
 
 LEVEL = "minipod"
 
-Placed: TypeAlias = "tuple[Cluster, Job, Outcome]"
-"""A job on one state of a cluster, and where an algorithm put it."""
+Placed: TypeAlias = "tuple[Cluster, Job, Outcome]"  # A job on one state of a cluster, and where an algorithm put it
 
 
 def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:

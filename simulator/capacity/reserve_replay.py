@@ -27,11 +27,8 @@ if TYPE_CHECKING:
 
 HOUR = 3_600.0
 
-SAMPLE = 300.0
-"""Seconds between two samples."""
-
-WATCHED = 2 * HOUR
-"""Seconds before the announcement at which samples begin."""
+SAMPLE = 300.0  # Seconds between two samples
+WATCHED = 2 * HOUR  # Seconds before the announcement at which samples begin
 
 
 @dataclass(frozen=True, slots=True)

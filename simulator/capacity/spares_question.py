@@ -26,13 +26,10 @@ from topology.errors import Infeasible
 from topology.field_types import AtLeastOne, Count, NotNegative, Seed, Share
 from topology.json_record import FloatOrInfinity, JsonRecord
 
-ROWS = 12
-"""Rows of the answer, about."""
-
+ROWS = 12  # Rows of the answer, about
 SECONDS = {"metavar": "SECONDS"}
 
-NEVER = 8.766e9
-"""Hours, a million years: what JSON has as the mean time to failure of a job that never fails."""
+NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,22 +20,16 @@ from simulator.cost.step import Communication, Independent, pipeline_seconds, re
 from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import FloatArray, IntArray
 
-SIZES: FloatArray = np.exp2(np.arange(10.0, 37.0))
-"""1 KiB to 64 GiB."""
+SIZES: FloatArray = np.exp2(np.arange(10.0, 37.0))  # 1 KiB to 64 GiB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BusBandwidth:
-    """One collective.
+    """One collective."""
 
-    :param sizes: ascending, bytes that a node gives.
-    :param spreads: ascending, minipods that the group touches, from 1 on.
-    :param share: shape [sizes, spreads], bus bandwidth as a share of the node's bandwidth.
-    """
-
-    sizes: FloatArray
-    spreads: FloatArray
-    share: FloatArray
+    sizes: FloatArray  # ascending, bytes that a node gives
+    spreads: FloatArray  # ascending, minipods that the group touches, from 1 on
+    share: FloatArray  # shape [sizes, spreads], bus bandwidth as a share of the node's bandwidth
 
     def at(self, size: float, spread: npt.ArrayLike) -> FloatArray:
         """Return the share of the node's bandwidth: linear in log size and in spread, beyond the entries as at the end.

@@ -12,27 +12,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Figures of the characterisation, and what had to be read into them.
+    """Figures of the characterisation, and what had to be read into them."""
 
-    :param communication_share: of a step without spread.  Published: 30 to 50 % of a production step; the middle.
-        Read as the time in which the network between nodes is busy, hidden behind compute or not.
-    :param collective_loss: share of its bus bandwidth a collective loses between minipods.  Published: up to 17 %.
-    :param send_recv_loss: the same for send-recv.  Published: up to 70 %.
-    :param full_loss_from: minipods from which on the whole loss is felt, growing evenly from none at 1.  Published: 2
-        to 6 minipods were measured and the loss is "up to"; read as reached at 6, and not exceeded beyond.
-    :param collective_saturation: bytes from which on a collective has its full bandwidth.  Published: 256 MB.
-    :param send_recv_saturation: the same for send-recv.  Published: about 2 MB.
-    :param saturated: share of the full bandwidth that counts as saturated; ours.
-    :param overlap: share of the reduction of gradients that is hidden behind compute; ours: none, as nothing is said.
-    """
-
+    # of a step without spread.  Published: 30 to 50 % of a production step; the middle. Read as the time in which the
+    # network between nodes is busy, hidden behind compute or not
     communication_share: float = 0.40
+    # share of its bus bandwidth a collective loses between minipods.  Published: up to 17 %
     collective_loss: float = 0.17
-    send_recv_loss: float = 0.70
+    send_recv_loss: float = 0.70  # the same for send-recv.  Published: up to 70 %
+    # minipods from which on the whole loss is felt, growing evenly from none at 1.  Published: 2 to 6 minipods were
+    # measured and the loss is "up to"; read as reached at 6, and not exceeded beyond
     full_loss_from: int = 6
-    collective_saturation: float = 256e6
-    send_recv_saturation: float = 2e6
-    saturated: float = 0.95
+    collective_saturation: float = 256e6  # bytes from which on a collective has its full bandwidth.  Published: 256 MB
+    send_recv_saturation: float = 2e6  # the same for send-recv.  Published: about 2 MB
+    saturated: float = 0.95  # share of the full bandwidth that counts as saturated; ours
+    # share of the reduction of gradients that is hidden behind compute; ours: none, as nothing is said
     overlap: float = 0.0
 
     @property

@@ -31,28 +31,21 @@ Oversubscription = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One such level.
-
-    :param stretch: by what a transfer that leaves a domain of the level is slower than one that does not leave any,
-        when every node below sends at once: the ratios of this level and of all closer ones multiplied.
-    """
+    """One such level."""
 
     level: Level
+    # by what a transfer that leaves a domain of the level is slower than one that does not leave any, when every node
+    # below sends at once: the ratios of this level and of all closer ones multiplied
     stretch: float
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Where the groups of a placed job lie, and what its DP groups touch, at one level.
+    """Where the groups of a placed job lie, and what its DP groups touch, at one level."""
 
-    :param domains: shape [rows, columns], domain of each cell.
-    :param touched: shape [columns], number of domains of each DP group.
-    :param fewest: shape [columns], cells in the domain that has fewest of them, at least 1.
-    """
-
-    domains: IntArray
-    touched: IntArray
-    fewest: IntArray
+    domains: IntArray  # shape [rows, columns], domain of each cell
+    touched: IntArray  # shape [columns], number of domains of each DP group
+    fewest: IntArray  # shape [columns], cells in the domain that has fewest of them, at least 1
 
     @staticmethod
     def of(domains: IntArray) -> Crossing:

@@ -35,26 +35,18 @@ from topology.cluster import Cluster, FloatArray, IntArray
 from topology.errors import InvalidInput
 from topology.graph import GPU_BANDWIDTH, uplinks
 
-SAME = 1e-9
-"""Two levels of rates closer than this share of themselves are the same."""
+SAME = 1e-9  # Two levels of rates closer than this share of themselves are the same
 
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """Flows of one family of a job across one tier.
+    """Flows of one family of a job across one tier."""
 
-    :param flow_of: shape [groups], the flow that a group is of; -1 = it stays inside a domain.
-    :param count: number of flows.
-    :param links: shape [uses], the link of each use, numbered over the tier and all closer ones.
-    :param flows: shape [uses], the flow of each use.
-    :param lanes: shape [uses], of all groups of the flow together.
-    """
-
-    flow_of: IntArray
-    count: int
-    links: IntArray
-    flows: IntArray
-    lanes: FloatArray
+    flow_of: IntArray  # shape [groups], the flow that a group is of; -1 = it stays inside a domain
+    count: int  # number of flows
+    links: IntArray  # shape [uses], the link of each use, numbered over the tier and all closer ones
+    flows: IntArray  # shape [uses], the flow of each use
+    lanes: FloatArray  # shape [uses], of all groups of the flow together
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,12 @@ from topology.flags import HEALTHY
 
 @dataclass(frozen=True, slots=True)
 class Independent:
-    """A model of communication in which jobs do not disturb each other: a price for each placed job.
-
-    :param price: of a job on more than one node; on one node nothing is sent, and no model differs.
-    """
+    """A model of communication in which jobs do not disturb each other: a price for each placed job."""
 
     name: str
     summary: str
     assumptions: tuple[str, ...]
+    # of a job on more than one node; on one node nothing is sent, and no model differs
     price: Callable[[PlacedJob], StepTime]
     shares_links: bool = False
 
@@ -49,14 +47,10 @@ class Independent:
 
 @dataclass(frozen=True, slots=True)
 class Communication:
-    """Seconds of communication of a step.
+    """Seconds of communication of a step."""
 
-    :param dp: of the slowest DP group.
-    :param pp: of the slowest PP group.
-    """
-
-    dp: float
-    pp: float
+    dp: float  # of the slowest DP group
+    pp: float  # of the slowest PP group
 
 
 def reduction_seconds(placed: PlacedJob, bandwidth: float) -> float:

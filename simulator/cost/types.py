@@ -27,21 +27,15 @@ found negligible (Huang et al., "GPipe", NeurIPS 2019)."""
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes between nodes.
+    """Bytes between nodes."""
 
-    :param dp: gradients that a node reduces with its DP group in a step.
-    :param pp: activations that a node sends to the next node of its PP group for one microbatch; their gradients come
-        back, as many.
-    :param stages: pipeline stages p.
-    :param microbatches: m of a step.
-    :param known_microbatches: whether job or model says m; else it is :data:`MICROBATCHES_A_STAGE` times p.
-    """
-
-    dp: float
+    dp: float  # gradients that a node reduces with its DP group in a step
+    # activations that a node sends to the next node of its PP group for one microbatch; their gradients come back, as
+    # many
     pp: float
-    stages: int
-    microbatches: int
-    known_microbatches: bool
+    stages: int  # pipeline stages p
+    microbatches: int  # m of a step
+    known_microbatches: bool  # whether job or model says m; else it is MICROBATCHES_A_STAGE times p
 
 
 def traffic_of(job: Job, model: Model | None) -> Traffic:
@@ -70,19 +64,13 @@ def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, mo
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class PlacedJob:
-    """A job on its nodes.  Two are the same only if they are one object, so that what a model knows of it is kept.
-
-    :param cluster: for its levels and the slowdown of its nodes; what is free does not matter.
-    :param nodes: shape [rows, columns], index of the node of each cell.
-    :param model: what is trained, for the volumes; ``None`` = :data:`DEFAULT_MODEL`.
-    :param chunks: v, chunks of layers in each pipeline stage (virtual stages of the interleaved schedule).
-    """
+    """A job on its nodes.  Two are the same only if they are one object, so that what a model knows of it is kept."""
 
     job: Job
-    cluster: Cluster
-    nodes: IntArray
-    model: Model | None = None
-    chunks: int = 1
+    cluster: Cluster  # for its levels and the slowdown of its nodes; what is free does not matter
+    nodes: IntArray  # shape [rows, columns], index of the node of each cell
+    model: Model | None = None  # what is trained, for the volumes; None = DEFAULT_MODEL
+    chunks: int = 1  # v, chunks of layers in each pipeline stage (virtual stages of the interleaved schedule)
 
     @property
     def around(self) -> bool:
@@ -102,18 +90,12 @@ class PlacedJob:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """One training step, all parts in one unit: seconds, or the ideal step of a job on one node.
+    """One training step, all parts in one unit: seconds, or the ideal step of a job on one node."""
 
-    :param compute: with the idle slots of the pipeline and the slowest node.
-    :param dp: reduction of gradients that is not hidden behind compute.
-    :param pp: activations and their gradients between stages.
-    :param ideal: the whole step without spread and without a slow node.
-    """
-
-    compute: float
-    dp: float
-    pp: float
-    ideal: float
+    compute: float  # with the idle slots of the pipeline and the slowest node
+    dp: float  # reduction of gradients that is not hidden behind compute
+    pp: float  # activations and their gradients between stages
+    ideal: float  # the whole step without spread and without a slow node
 
     @property
     def total(self) -> float:

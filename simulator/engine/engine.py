@@ -31,29 +31,20 @@ from simulator.prediction.predicted_trace import predict_all
 from simulator.prediction.types import Prediction
 from topology.errors import ArnoldError
 
-INSTANTS = 256
-"""Instants between two looks at the clock: some milliseconds."""
-
+INSTANTS = 256  # Instants between two looks at the clock: some milliseconds
 YEAR = 365.25 * 86_400.0
 
-LOOK = 10_000
-"""Events between two looks at the backlog: adding it up takes as long as some hundred events."""
+LOOK = 10_000  # Events between two looks at the backlog: adding it up takes as long as some hundred events
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What is to happen while a run goes on.
+    """What is to happen while a run goes on."""
 
-    :param progress: called about ten times a second.
-    :param interrupted: whether the run is to stop now.
-    :param save: writes a checkpoint; ``None`` = none is written.
-    :param every: seconds of wall time between checkpoints.
-    """
-
-    progress: Callable[[Engine], None] | None = None
-    interrupted: Callable[[], bool] = bool
-    save: Callable[[Engine], None] | None = None
-    every: float = 60.0
+    progress: Callable[[Engine], None] | None = None  # called about ten times a second
+    interrupted: Callable[[], bool] = bool  # whether the run is to stop now
+    save: Callable[[Engine], None] | None = None  # writes a checkpoint; None = none is written
+    every: float = 60.0  # seconds of wall time between checkpoints
 
 
 class Diverged(ArnoldError):

@@ -12,8 +12,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from simulator.engine.sim_job import SimJob
 
-Why = Literal["failure", "preemption"]
-"""Why a job lost its nodes."""
+Why = Literal["failure", "preemption"]  # Why a job lost its nodes
 
 
 class Pace(Protocol):
@@ -41,14 +40,12 @@ class Pace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Something happens to a node.
-
-    :param kind: ``down``: no job may use it, and those on it are interrupted; ``up``: it is back; ``slow``: it is slow
-        from now on by ``slowdown`` (1.0 = healthy again), and the scheduler does not know it; ``flag``: the scheduler
-        knows of a slowdown (1.0 = the flag is lifted).
-    """
+    """Something happens to a node."""
 
     time: float
+    # down: no job may use it, and those on it are interrupted; up: it is back; slow: it is slow from now on by slowdown
+    # (1.0 = healthy again), and the scheduler does not know it; flag: the scheduler knows of a slowdown (1.0 = the flag
+    # is lifted)
     kind: Literal["down", "up", "slow", "flag"]
     node: int
     slowdown: float = 1.0
@@ -76,14 +73,10 @@ class Incidents(Protocol):
 
 
 class Setback(NamedTuple):
-    """What an interruption costs.
+    """What an interruption costs."""
 
-    :param kept: seconds of work that are safe, of those that the job has done in all.
-    :param delay: seconds on its nodes before it works again, when it starts again.
-    """
-
-    kept: float
-    delay: float
+    kept: float  # seconds of work that are safe, of those that the job has done in all
+    delay: float  # seconds on its nodes before it works again, when it starts again
 
 
 class Recovery(Protocol):

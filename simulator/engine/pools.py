@@ -33,27 +33,19 @@ class Disagreement(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a job asks a pool for.
+    """What a job asks a pool for."""
 
-    :param nodes: how many.
-    :param gpus: units on each.
-    :param units: units in all.
-    """
-
-    nodes: int
-    gpus: int
-    units: int
+    nodes: int  # how many
+    gpus: int  # units on each
+    units: int  # units in all
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Nodes for a job.
-
-    :param spread: DP and PP spread, of a gang that was placed.
-    """
+    """Nodes for a job."""
 
     places: Sequence[int]
-    spread: tuple[int, int] | None = None
+    spread: tuple[int, int] | None = None  # DP and PP spread, of a gang that was placed
 
 
 class Pool(Protocol):

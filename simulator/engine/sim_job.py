@@ -11,8 +11,7 @@ from typing import Any, ClassVar
 from simulator.job_record import JobRecord
 from simulator.prediction.types import Prediction
 
-UNITS = 100
-"""Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly."""
+UNITS = 100  # Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly
 
 
 class JobState(IntEnum):
@@ -26,66 +25,45 @@ class JobState(IntEnum):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class JobProgress:
-    """What has happened to a job; a checkpoint keeps this.
-
-    :param key: its number, in order of submission.
-    :param predicted: seconds that its next attempt is expected to take; and that it will hardly exceed.
-    :param left: seconds of work that are left, at the pace of the trace, when its current or next attempt starts.
-    :param delay: seconds that its next attempt takes before it works.
-    :param pace: relative step time of the current attempt: seconds for a second of work, above 0.
-    :param since: when ``left`` was last brought up to date, in an attempt.
-    :param places: its nodes.
-    :param ends: when the scheduler expects it to end.
-    :param first_start: when it started first.
-    :param end: when it ended.
-    :param version: of its next event; others are void.
-    :param runs: attempts that were cut short: begin and end.
-    :param spread: DP and PP spread of its last placement; none of a job on one node or without places.
-    :param leaving: whether it was stopped, works no more, and has not given its nodes back yet.
-    """
+    """What has happened to a job; a checkpoint keeps this."""
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"ser_json_inf_nan": "strings"}
     """JSON has no word for infinite times."""
 
-    key: int
-    predicted: float
+    key: int  # its number, in order of submission
+    predicted: float  # seconds that its next attempt is expected to take; and that it will hardly exceed
     predicted_high: float
     state: JobState = JobState.COMING
+    # seconds of work that are left, at the pace of the trace, when its current or next attempt starts
     left: float = 0.0
-    delay: float = 0.0
-    pace: float = 1.0
-    since: float = 0.0
-    places: Sequence[int] = ()
+    delay: float = 0.0  # seconds that its next attempt takes before it works
+    pace: float = 1.0  # relative step time of the current attempt: seconds for a second of work, above 0
+    since: float = 0.0  # when left was last brought up to date, in an attempt
+    places: Sequence[int] = ()  # its nodes
     started: float = inf
-    ends: float = inf
-    first_start: float = inf
-    end: float = inf
-    version: int = 0
-    runs: list[tuple[float, float]] = field(default_factory=list)
+    ends: float = inf  # when the scheduler expects it to end
+    first_start: float = inf  # when it started first
+    end: float = inf  # when it ended
+    version: int = 0  # of its next event; others are void
+    runs: list[tuple[float, float]] = field(default_factory=list)  # attempts that were cut short: begin and end
+    # DP and PP spread of its last placement; none of a job on one node or without places
     spread: tuple[int, int] | None = None
-    leaving: bool = False
+    leaving: bool = False  # whether it was stopped, works no more, and has not given its nodes back yet
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class SimJob(JobProgress):
-    """A ``Waiting`` and a ``Running`` of ``scheduler.queue``.
-
-    :param nodes: nodes that it asks the pool for.
-    :param gpus: units on each.
-    :param units: units in all.
-    :param prediction: of the whole job, when it was submitted.
-    :param reservation: name of the reservation that was made for it.
-    """
+    """A ``Waiting`` and a ``Running`` of ``scheduler.queue``."""
 
     record: JobRecord
-    nodes: int
-    gpus: int
-    units: int
+    nodes: int  # nodes that it asks the pool for
+    gpus: int  # units on each
+    units: int  # units in all
     submitted: float
     priority: int
     preemptible: bool
-    prediction: Prediction
-    reservation: str = ""
+    prediction: Prediction  # of the whole job, when it was submitted
+    reservation: str = ""  # name of the reservation that was made for it
 
     @property
     def progress(self) -> JobProgress:

@@ -17,36 +17,24 @@ from simulator.engine.sim_job import JobProgress, JobState
 
 @dataclass(frozen=True)
 class EngineSnapshot:
-    """An engine between two instants.
-
-    :param sequence: events that were ever added to the queue.
-    :param jobs: those that have been submitted.
-    :param active: keys of those that have nodes, in the order in which they started.
-    :param announced: keys of jobs that were announced.
-    :param incident: the one that is expected.
-    :param out: nodes that no job may use.
-    :param flags: slowdowns that the scheduler knows of, by node.
-    :param freed: whether room was given back since the last dispatch pass.
-    :param stuck: key of the first job that had no room in it.
-    :param hooks: states of pace, incidents and observers.
-    """
+    """An engine between two instants."""
 
     now: float
     events: int
     completed: int
     policy_seconds: float
-    sequence: int
+    sequence: int  # events that were ever added to the queue
     queue: tuple[Event, ...]
-    jobs: tuple[JobProgress, ...]
-    active: tuple[int, ...]
-    announced: tuple[int, ...]
+    jobs: tuple[JobProgress, ...]  # those that have been submitted
+    active: tuple[int, ...]  # keys of those that have nodes, in the order in which they started
+    announced: tuple[int, ...]  # keys of jobs that were announced
     reservations: tuple[CapacityReservation, ...]
-    incident: Incident | None
-    out: tuple[int, ...]
-    flags: dict[int, float]
-    freed: bool
-    stuck: int | None
-    hooks: dict[str, Any]
+    incident: Incident | None  # the one that is expected
+    out: tuple[int, ...]  # nodes that no job may use
+    flags: dict[int, float]  # slowdowns that the scheduler knows of, by node
+    freed: bool  # whether room was given back since the last dispatch pass
+    stuck: int | None  # key of the first job that had no room in it
+    hooks: dict[str, Any]  # states of pace, incidents and observers
 
 
 def snapshot(engine: Engine) -> EngineSnapshot:

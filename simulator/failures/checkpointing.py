@@ -16,13 +16,11 @@ from topology.errors import InvalidInput
 class Checkpoints:
     """When checkpoints are written.
 
-    :param interval: productive seconds between two; ``inf`` = none is written, a failure loses everything.
-    :param write: seconds that a write keeps the job from training.
     :raises InvalidInput: an interval not above 0, or a write below 0.
     """
 
-    interval: float = inf
-    write: float = 0.0
+    interval: float = inf  # productive seconds between two; inf = none is written, a failure loses everything
+    write: float = 0.0  # seconds that a write keeps the job from training
 
     def __post_init__(self) -> None:
         if not self.interval > 0.0:

@@ -26,12 +26,8 @@ from simulator.failures.slow_spells import SlowSpell, draw_spells
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
 
-WINDOW = 30 * DAY
-"""Failures are drawn for so many seconds at a time."""
-
-WINDOWS = 1_220
-"""Windows after which nothing fails any more: a hundred years."""
-
+WINDOW = 30 * DAY  # Failures are drawn for so many seconds at a time
+WINDOWS = 1_220  # Windows after which nothing fails any more: a hundred years
 _SAME = 1e-9
 
 What = Literal["fail", "back", "slow", "flag"]
@@ -42,18 +38,14 @@ Event = tuple[float, int, What, int, Any]
 
 @dataclass(frozen=True, slots=True)
 class FailureSettings:
-    """What goes wrong in a replay, and how jobs are insured against it.
-
-    :param interval: productive seconds between checkpoints; ``None`` = the best for each job, sqrt(2 w / (N r)).
-    :param write: seconds that a checkpoint keeps a job from training, above 0 for the best interval.
-    :param spares: nodes that wait for others to fail.
-    """
+    """What goes wrong in a replay, and how jobs are insured against it."""
 
     model: FailureModel = field(default=FailureModel())
     restart: Restart = field(default=Restart())
+    # productive seconds between checkpoints; None = the best for each job, sqrt(2 w / (N r))
     interval: float | None = None
-    write: float = 10.0
-    spares: int = 0
+    write: float = 10.0  # seconds that a checkpoint keeps a job from training, above 0 for the best interval
+    spares: int = 0  # nodes that wait for others to fail
 
     def __post_init__(self) -> None:
         if self.interval is not None and not self.interval > 0.0:

@@ -23,17 +23,13 @@ from topology.errors import InvalidInput
 class Losses:
     """What a job loses to failures and to its insurance against them.
 
-    :param failures: per second, of all nodes of the job: N r.
-    :param restart: u0, seconds from a failure until the job trains again.
-    :param write: w, seconds that writing a checkpoint keeps the job from training.
-    :param interval: d, productive seconds between checkpoints; ``inf`` = none is ever written.
     :raises InvalidInput: a time or rate below 0, an interval not above 0.
     """
 
-    failures: float
-    restart: float
-    write: float
-    interval: float
+    failures: float  # per second, of all nodes of the job: N r
+    restart: float  # u0, seconds from a failure until the job trains again
+    write: float  # w, seconds that writing a checkpoint keeps the job from training
+    interval: float  # d, productive seconds between checkpoints; inf = none is ever written
 
     def __post_init__(self) -> None:
         for name in ("failures", "restart", "write"):

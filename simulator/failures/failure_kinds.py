@@ -17,26 +17,19 @@ Symptom = Literal["error", "hang"]
 
 @dataclass(frozen=True, slots=True)
 class FailureKind:
-    """One cause of failure.
-
-    :param count: how often it was seen; only its share of the mix matters.
-    :param hardware: the node goes to repair; else a reboot brings it back.
-    """
+    """One cause of failure."""
 
     name: str
-    count: int
-    hardware: bool
+    count: int  # how often it was seen; only its share of the mix matters
+    hardware: bool  # the node goes to repair; else a reboot brings it back
     symptom: Symptom = "error"
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """Kinds of failures and their shares.
+    """Kinds of failures and their shares."""
 
-    :param name: what it is called on the command line.
-    """
-
-    name: str
+    name: str  # what it is called on the command line
     kinds: tuple[FailureKind, ...]
     source: str
 

@@ -16,40 +16,28 @@ from simulator.failures.slow_spells import Slowness
 if TYPE_CHECKING:
     import numpy as np
 
-REPAIR_HOURS = 24.0
-"""Mean hours until a technician has a node back: our assumption, a day; say your own."""
-
-REBOOT_HOURS = 0.5
-"""Hours until a node whose software failed is back."""
+REPAIR_HOURS = 24.0  # Mean hours until a technician has a node back: our assumption, a day; say your own
+REBOOT_HOURS = 0.5  # Hours until a node whose software failed is back
 
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """One failure of one node.
+    """One failure of one node."""
 
-    :param time: seconds.
-    :param node: index of the node.
-    :param back: when the node can be used again.
-    """
-
-    time: float
-    node: int
+    time: float  # seconds
+    node: int  # index of the node
     kind: FailureKind
-    back: float
+    back: float  # when the node can be used again
 
 
 @dataclass(frozen=True, slots=True)
 class FailureModel:
-    """What goes wrong on a cluster.
-
-    :param repair_hours: mean time of a repair of hardware, exponential.
-    :param reboot_hours: time after a failure of software.
-    """
+    """What goes wrong on a cluster."""
 
     rate: FailureRate = RATES["rsc-1"]
     mix: Mix = MIXES["llama3"]
-    repair_hours: float = REPAIR_HOURS
-    reboot_hours: float = REBOOT_HOURS
+    repair_hours: float = REPAIR_HOURS  # mean time of a repair of hardware, exponential
+    reboot_hours: float = REBOOT_HOURS  # time after a failure of software
     slowness: Slowness = field(default=Slowness())
 
 

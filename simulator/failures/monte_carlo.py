@@ -19,38 +19,27 @@ from simulator.failures.expected_ettr import Losses
 if TYPE_CHECKING:
     import numpy as np
 
-RepairTimes: TypeAlias = "Callable[[np.random.Generator], float]"
-"""Draws the seconds of one repair."""
+RepairTimes: TypeAlias = "Callable[[np.random.Generator], float]"  # Draws the seconds of one repair
 
 
 @dataclass(frozen=True, slots=True)
 class EttrEstimate:
-    """A mean over independent runs.
-
-    :param half_width: of its 95 % confidence interval; 0 with a single run.
-    :param failures: mean failures of a run.
-    :param waiting: mean share of time in which the job waited for a repair.
-    """
+    """A mean over independent runs."""
 
     mean: float
-    half_width: float
+    half_width: float  # of its 95 % confidence interval; 0 with a single run
     runs: int
-    failures: float
-    waiting: float
+    failures: float  # mean failures of a run
+    waiting: float  # mean share of time in which the job waited for a repair
 
 
 @dataclass(frozen=True, slots=True)
 class OneRun:
-    """What one run came to.
+    """What one run came to."""
 
-    :param productive: seconds of training that were not lost.
-    :param waiting: seconds without enough nodes.
-    :param span: seconds in all.
-    """
-
-    productive: float
-    waiting: float
-    span: float
+    productive: float  # seconds of training that were not lost
+    waiting: float  # seconds without enough nodes
+    span: float  # seconds in all
     failures: int
 
     @property

@@ -18,8 +18,7 @@ from topology.json_record import JsonRecord
 DAY = 86_400.0
 HOUR = 3_600.0
 
-HIGHEST = 1_000.0
-"""Failures per 1,000 node-days beyond which a number is no rate: a node that fails every day."""
+HIGHEST = 1_000.0  # Failures per 1,000 node-days beyond which a number is no rate: a node that fails every day
 
 
 @dataclass(frozen=True, slots=True)

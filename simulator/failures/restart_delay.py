@@ -17,22 +17,16 @@ from topology.errors import InvalidInput
 ERROR_SEEN = 15.0
 HANG_SEEN = 600.0
 
-GPUS_OF_A_MACHINE = 16
-"""Of the machines on which restarts were measured."""
+GPUS_OF_A_MACHINE = 16  # Of the machines on which restarts were measured
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """How a job comes back.
+    """How a job comes back."""
 
-    :param kind: new pods for all, or the same pods with a new process; ``None`` = ``fixed`` says it all.
-    :param reload: seconds to read the checkpoint.
-    :param fixed: seconds from the failure until the job trains again, instead of everything else.
-    """
-
-    kind: RestartKind | None = None
-    reload: float = 0.0
-    fixed: float = 300.0
+    kind: RestartKind | None = None  # new pods for all, or the same pods with a new process; None = fixed says it all
+    reload: float = 0.0  # seconds to read the checkpoint
+    fixed: float = 300.0  # seconds from the failure until the job trains again, instead of everything else
     error_seen: float = ERROR_SEEN
     hang_seen: float = HANG_SEEN
 

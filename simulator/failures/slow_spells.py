@@ -11,32 +11,20 @@ from simulator.failures.rates import DAY, HOUR
 if TYPE_CHECKING:
     import numpy as np
 
-CONTINUITY = 240.0
-"""Seconds that the same machine must stand out (Minder, arXiv 2411.01791)."""
-
-CALLED_EVERY = 480.0
-"""Seconds between two looks (the same)."""
-
-RECALL = 0.883
-"""Share of faults found (the same)."""
+CONTINUITY = 240.0  # Seconds that the same machine must stand out (Minder, arXiv 2411.01791)
+CALLED_EVERY = 480.0  # Seconds between two looks (the same)
+RECALL = 0.883  # Share of faults found (the same)
 
 
 @dataclass(frozen=True, slots=True)
 class SlowSpell:
-    """A node that is slow for a while.
+    """A node that is slow for a while."""
 
-    :param node: index of the node.
-    :param since: when it became slow, seconds.
-    :param until: when it is well again.
-    :param slowdown: factor on compute time.
-    :param detected: when it is flagged; ``inf`` = never.
-    """
-
-    node: int
-    since: float
-    until: float
-    slowdown: float
-    detected: float
+    node: int  # index of the node
+    since: float  # when it became slow, seconds
+    until: float  # when it is well again
+    slowdown: float  # factor on compute time
+    detected: float  # when it is flagged; inf = never
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +34,11 @@ class Slowness:
     Factors are those of the stragglers injected and measured by the what-if analysis (arXiv 2505.05713: 1.16 to 2.03),
     small ones more likely, as in :func:`topology.generate.flag_some`.  How often it happens is not published: 0 unless
     somebody knows.
-
-    :param per_thousand_node_days: spells in 1,000 days of a node.
-    :param mean_hours: of a spell, exponential.
-    :param recall: share that is ever detected.
     """
 
-    per_thousand_node_days: float = 0.0
-    mean_hours: float = 6.0
-    recall: float = RECALL
+    per_thousand_node_days: float = 0.0  # spells in 1,000 days of a node
+    mean_hours: float = 6.0  # of a spell, exponential
+    recall: float = RECALL  # share that is ever detected
 
 
 def draw_spells(slowness: Slowness, *, nodes: int, horizon: float, rng: np.random.Generator) -> list[SlowSpell]:

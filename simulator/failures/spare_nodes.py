@@ -14,8 +14,7 @@ from __future__ import annotations
 from simulator.failures.expected_ettr import Losses, exact_ettr, first_order_ettr
 from topology.errors import Infeasible
 
-MOST = 100_000
-"""Spares beyond which nobody looks."""
+MOST = 100_000  # Spares beyond which nobody looks
 
 
 def waiting_share(spares: int, load: float) -> float:

@@ -29,26 +29,13 @@ from topology.cluster import FloatArray
 from topology.errors import InvalidInput
 
 NUMBERS = ("gpus", "nodes", "cpus", "memory", "estimate")
-WORDS = ("group", "queue")
-"""Fields of a job that are its features."""
-
-Request = tuple[Any, ...]
-"""Values of :data:`NUMBERS`, ``None`` = unknown, and of :data:`WORDS`."""
-
-MOST_WORDS = 250
-"""Categories of one feature (the library takes up to 255); rarer ones count as unknown."""
-
-BIN = 600.0
-"""Seconds of a bin."""
-
-FEWEST = 100
-"""Jobs that must have ended before the first model; until then the mean of the past is given."""
-
-GROWTH = 1.5
-"""Times as many jobs have ended when the model is fitted anew."""
-
-BAND = (0.1, 0.9)
-"""Quantiles over the bags that make the band."""
+WORDS = ("group", "queue")  # Fields of a job that are its features
+Request = tuple[Any, ...]  # Values of NUMBERS, None = unknown, and of WORDS
+MOST_WORDS = 250  # Categories of one feature (the library takes up to 255); rarer ones count as unknown
+BIN = 600.0  # Seconds of a bin
+FEWEST = 100  # Jobs that must have ended before the first model; until then the mean of the past is given
+GROWTH = 1.5  # Times as many jobs have ended when the model is fitted anew
+BAND = (0.1, 0.9)  # Quantiles over the bags that make the band
 
 
 def request_of(record: JobRecord) -> Request:

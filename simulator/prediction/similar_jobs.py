@@ -8,14 +8,9 @@ from dataclasses import dataclass
 from simulator.job_record import JobRecord
 from simulator.prediction.types import Prediction
 
-FEWEST = 5
-"""Jobs that a mean is taken of; with fewer, jobs that are less similar are asked."""
-
-UNKNOWN = Prediction(600.0, 0.0, 86_400.0)
-"""When no job has ended yet: ten minutes, or anything up to a day."""
-
-Z = 1.2816
-"""Normal quantile of 0.9: the band holds 80 % of log-normal run times."""
+FEWEST = 5  # Jobs that a mean is taken of; with fewer, jobs that are less similar are asked
+UNKNOWN = Prediction(600.0, 0.0, 86_400.0)  # When no job has ended yet: ten minutes, or anything up to a day
+Z = 1.2816  # Normal quantile of 0.9: the band holds 80 % of log-normal run times
 
 
 @dataclass(slots=True)

@@ -11,16 +11,11 @@ from topology.plugins import PluginGroup
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """How long a job is expected to run.
+    """How long a job is expected to run."""
 
-    :param seconds: the expectation.
-    :param low: lower end of the band of uncertainty, at most ``seconds``.
-    :param high: upper end of it, at least ``seconds``.
-    """
-
-    seconds: float
-    low: float
-    high: float
+    seconds: float  # the expectation
+    low: float  # lower end of the band of uncertainty, at most seconds
+    high: float  # upper end of it, at least seconds
 
 
 class Predictor(Protocol):

@@ -16,28 +16,17 @@ from simulator.engine.simulated_cluster import SimulatedCluster
 
 
 class CutShort(NamedTuple):
-    """An attempt that did not end by itself.
+    """An attempt that did not end by itself."""
 
-    :param key: of the job.
-    :param begin: when it got its nodes.
-    :param end: when it lost them.
-    :param places: its nodes.
-    :param spread: DP and PP spread; ``None`` of a job on one node.
-    :param delay: seconds on its nodes before it worked.
-    :param before: seconds of work that were safe when it started.
-    :param done: seconds of work that it had done in all when it was stopped.
-    :param kept: seconds of work that were safe afterwards.
-    """
-
-    key: int
-    begin: float
-    end: float
-    places: tuple[int, ...]
-    spread: tuple[int, int] | None
-    delay: float
-    before: float
-    done: float
-    kept: float
+    key: int  # of the job
+    begin: float  # when it got its nodes
+    end: float  # when it lost them
+    places: tuple[int, ...]  # its nodes
+    spread: tuple[int, int] | None  # DP and PP spread; None of a job on one node
+    delay: float  # seconds on its nodes before it worked
+    before: float  # seconds of work that were safe when it started
+    done: float  # seconds of work that it had done in all when it was stopped
+    kept: float  # seconds of work that were safe afterwards
     why: Why
 
 

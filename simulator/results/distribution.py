@@ -13,9 +13,7 @@ from simulator.engine.sim_job import SimJob
 from topology.cluster import FloatArray, IntArray
 from topology.json_record import JsonRecord
 
-LIMITS = (1.0, 8.0, 64.0, 512.0)
-"""Largest number of GPUs of each class of size but the last."""
-
+LIMITS = (1.0, 8.0, 64.0, 512.0)  # Largest number of GPUs of each class of size but the last
 NAMES = ("1 GPU or less", "2 to 8 GPUs", "9 to 64 GPUs", "65 to 512 GPUs", "over 512 GPUs")
 """Of the classes of size, in which waits are told and nodes are coloured."""
 

@@ -18,43 +18,27 @@ from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.results.attempt_log import AttemptLog
 from topology.cluster import Cluster, FloatArray, IntArray
 
-ENDED, FAILURE, PREEMPTION = 0, 1, 2
-"""Why an attempt was over."""
-
+ENDED, FAILURE, PREEMPTION = 0, 1, 2  # Why an attempt was over
 _WHY = {"failure": FAILURE, "preemption": PREEMPTION}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attempts:
-    """Times in which jobs held nodes, in no particular order.  All of shape [attempts] but the last two.
+    """Times in which jobs held nodes, in no particular order.  All of shape [attempts] but the last two."""
 
-    :param job: key of the job.
-    :param begin: seconds since the first submission; as all times here.
-    :param works: when it began to work: after its delay.
-    :param counts: until when it did work that was not lost again.
-    :param end: when it gave its nodes back.
-    :param gpus: GPUs in all, held.
-    :param each: GPUs on each node.
-    :param pace: seconds that a second of work took, mean over the attempt; NaN = it did no work.
-    :param dp: DP spread; 0 = of a job on one node, or GPUs were only counted; as the next.
-    :param why: how it was over.
-    :param first: shape [attempts + 1], where its places begin.
-    :param places: shape [places], nodes.
-    """
-
-    job: IntArray
-    begin: FloatArray
-    works: FloatArray
-    counts: FloatArray
-    end: FloatArray
-    gpus: FloatArray
-    each: FloatArray
-    pace: FloatArray
-    dp: IntArray
+    job: IntArray  # key of the job
+    begin: FloatArray  # seconds since the first submission; as all times here
+    works: FloatArray  # when it began to work: after its delay
+    counts: FloatArray  # until when it did work that was not lost again
+    end: FloatArray  # when it gave its nodes back
+    gpus: FloatArray  # GPUs in all, held
+    each: FloatArray  # GPUs on each node
+    pace: FloatArray  # seconds that a second of work took, mean over the attempt; NaN = it did no work
+    dp: IntArray  # DP spread; 0 = of a job on one node, or GPUs were only counted; as the next
     pp: IntArray
-    why: IntArray
-    first: IntArray
-    places: IntArray
+    why: IntArray  # how it was over
+    first: IntArray  # shape [attempts + 1], where its places begin
+    places: IntArray  # shape [places], nodes
 
     def __len__(self) -> int:
         return len(self.job)
@@ -62,41 +46,27 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spans:
-    """Intervals of something, by number: jobs that wait or have started, or nodes that are away.
+    """Intervals of something, by number: jobs that wait or have started, or nodes that are away."""
 
-    :param number: shape [spans], key of the job or index of the node; as the next two.
-    """
-
-    number: IntArray
+    number: IntArray  # shape [spans], key of the job or index of the node; as the next two
     begin: FloatArray
     end: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunHistory:
-    """What happened.
+    """What happened."""
 
-    :param jobs: in order of submission.
-    :param cluster: the cluster at the start; ``None`` = GPUs were only counted.
-    :param origin: the first submission, on the trace's clock.
-    :param length: seconds from there to the end of the run.
-    :param capacity: GPUs that jobs may use when nothing is away.
-    :param usable: float [nodes], the same of each node.
-    :param present: of each job that started, the time from its first start to its end.
-    :param waits: times in which jobs waited.
-    :param away: times in which no job might use a node: failed, or kept as a spare.
-    """
-
-    jobs: Sequence[SimJob]
-    cluster: Cluster | None
-    origin: float
-    length: float
-    capacity: float
-    usable: FloatArray
+    jobs: Sequence[SimJob]  # in order of submission
+    cluster: Cluster | None  # the cluster at the start; None = GPUs were only counted
+    origin: float  # the first submission, on the trace's clock
+    length: float  # seconds from there to the end of the run
+    capacity: float  # GPUs that jobs may use when nothing is away
+    usable: FloatArray  # float [nodes], the same of each node
     attempts: Attempts
-    present: Spans
-    waits: Spans
-    away: Spans
+    present: Spans  # of each job that started, the time from its first start to its end
+    waits: Spans  # times in which jobs waited
+    away: Spans  # times in which no job might use a node: failed, or kept as a spare
 
 
 def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> RunHistory:

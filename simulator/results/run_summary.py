@@ -33,9 +33,6 @@ class RunSummary:
 
     Fields are called as in the answer of ``arnold simulate``, which says more of them
     (``arnold.documents.simulate_answer``), and as the columns of a study.
-
-    :param failures: attempts that a failure cut short.
-    :param preemptions: attempts that the policy cut short.
     """
 
     jobs: int
@@ -51,8 +48,8 @@ class RunSummary:
     ettr_worst_hour: float | None
     throughput_lost: float | None
     spread: MeanSpread | None
-    failures: int
-    preemptions: int
+    failures: int  # attempts that a failure cut short
+    preemptions: int  # attempts that the policy cut short
 
 
 def run_summary(history: RunHistory) -> RunSummary:

@@ -12,55 +12,33 @@ from simulator.results.run_ettr import ratio, sliding_ettr, work
 from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from topology.cluster import FloatArray
 
-MOST = 480
-"""Buckets unless somebody says how long they are to be."""
-
-ROUNDING = 1e-9
-"""Shares below are rounding."""
+MOST = 480  # Buckets unless somebody says how long they are to be
+ROUNDING = 1e-9  # Shares below are rounding
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimeSeries:
-    """Means over buckets of time, shape [buckets] each but the first; NaN = there was nothing of which to take a mean.
+    """Means over buckets of time, shape [buckets] each but the first; NaN = nothing to take a mean of."""
 
-    :param edges: shape [buckets + 1], seconds since the first submission.
-    :param held: GPUs that jobs held.
-    :param away: GPUs of nodes that no job might use.
-    :param allocation: held over those that jobs might use.
-    :param utilization: held over all.
-    :param running: jobs with nodes.
-    :param waiting: jobs without.
-    :param gpus_waiting: GPUs that these ask for.
-    :param fragmentation: of free GPUs, the share on nodes of which another part is in use; NaN where only counted.
-    :param spread: mean DP spread of running gangs.
-    :param lost: share of what running jobs could do at the trace's pace that is lost to slower steps.
-    :param ettr: seconds of work that counted over seconds since jobs started first, by GPUs.
-    :param ettr_hour: the same over the last hour before the end of the bucket.
-    :param ettr_so_far: the same from the beginning on.
-    :param submitted: jobs that came.
-    :param ended: jobs that ended.
-    :param failures: attempts that a failure cut short.
-    :param preemptions: attempts that the policy cut short.
-    """
-
-    edges: FloatArray
-    held: FloatArray
-    away: FloatArray
-    allocation: FloatArray
-    utilization: FloatArray
-    running: FloatArray
-    waiting: FloatArray
-    gpus_waiting: FloatArray
+    edges: FloatArray  # shape [buckets + 1], seconds since the first submission
+    held: FloatArray  # GPUs that jobs held
+    away: FloatArray  # GPUs of nodes that no job might use
+    allocation: FloatArray  # held over those that jobs might use
+    utilization: FloatArray  # held over all
+    running: FloatArray  # jobs with nodes
+    waiting: FloatArray  # jobs without
+    gpus_waiting: FloatArray  # GPUs that these ask for
+    # of free GPUs, the share on nodes of which another part is in use; NaN where only counted
     fragmentation: FloatArray
-    spread: FloatArray
-    lost: FloatArray
-    ettr: FloatArray
-    ettr_hour: FloatArray
-    ettr_so_far: FloatArray
-    submitted: FloatArray
-    ended: FloatArray
-    failures: FloatArray
-    preemptions: FloatArray
+    spread: FloatArray  # mean DP spread of running gangs
+    lost: FloatArray  # share of what running jobs could do at the trace's pace that is lost to slower steps
+    ettr: FloatArray  # seconds of work that counted over seconds since jobs started first, by GPUs
+    ettr_hour: FloatArray  # the same over the last hour before the end of the bucket
+    ettr_so_far: FloatArray  # the same from the beginning on
+    submitted: FloatArray  # jobs that came
+    ended: FloatArray  # jobs that ended
+    failures: FloatArray  # attempts that a failure cut short
+    preemptions: FloatArray  # attempts that the policy cut short
 
 
 def time_series(history: RunHistory, *, step: float | None = None, edges: FloatArray | None = None) -> TimeSeries:

@@ -21,16 +21,12 @@ if TYPE_CHECKING:
 
 
 class ComparedMetric(NamedTuple):
-    """A number of a run that is worth comparing.
+    """A number of a run that is worth comparing."""
 
-    :param column: of the study's rows.
-    :param better: which way is better.
-    """
-
-    column: str
+    column: str  # of the study's rows
     title: str
     kind: Kind
-    better: Literal["less", "more"]
+    better: Literal["less", "more"]  # which way is better
 
 
 METRICS = (
@@ -112,14 +108,10 @@ class ComparedRuns(JsonRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RunGroup(ComparedRuns):
-    """The same runs, with their curves.
+    """The same runs, with their curves."""
 
-    :param waiting: jobs that wait, over time; ``None`` = no run came to an end.
-    :param allocation: share of GPUs held, over time.
-    """
-
-    waiting: Bands | None
-    allocation: Bands | None
+    waiting: Bands | None  # jobs that wait, over time; None = no run came to an end
+    allocation: Bands | None  # share of GPUs held, over time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,15 +130,11 @@ class StudyDocument(JsonRecord):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """What a study found.
-
-    :param groups: in order of policy, algorithm, cluster and load as they first appear.
-    :param windows: load -> seconds that its time series span.
-    """
+    """What a study found."""
 
     title: str
-    groups: tuple[RunGroup, ...]
-    windows: Mapping[float, float]
+    groups: tuple[RunGroup, ...]  # in order of policy, algorithm, cluster and load as they first appear
+    windows: Mapping[float, float]  # load -> seconds that its time series span
 
     @property
     def loads(self) -> list[float]:

@@ -15,8 +15,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 R = TypeVar("R")
 
-SECONDS = 10
-"""How long a scheduler may take to answer."""
+SECONDS = 10  # How long a scheduler may take to answer
 
 
 class OnDask:

@@ -16,14 +16,10 @@ from topology.errors import InvalidInput
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """A study that is over.
+    """A study that is over."""
 
-    :param rows: of the runs that were asked for, in their order.
-    :param made: runs that were made now; the others were there.
-    """
-
-    rows: Sequence[Row]
-    made: int
+    rows: Sequence[Row]  # of the runs that were asked for, in their order
+    made: int  # runs that were made now; the others were there
 
 
 def sweep(

@@ -15,11 +15,8 @@ from topology.errors import InvalidInput
 from topology.files import write_file
 
 INPUTS = "arnold.inputs"
-TITLE = "arnold.title"
-"""Keys of the metadata of a file."""
-
-LARGEST = 1e18
-"""No run makes a larger number, in seconds or jobs; the sum of squares of what is smaller is a float too."""
+TITLE = "arnold.title"  # Keys of the metadata of a file
+LARGEST = 1e18  # No run makes a larger number, in seconds or jobs; the sum of squares of what is smaller is a float too
 
 
 def point_of(row: Mapping[str, Any]) -> StudyPoint:
@@ -95,14 +92,10 @@ def read_comparison(path: str) -> Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """Rows that are done while a study goes on: a line of JSON each, on disk before the next run ends.
+    """Rows that are done while a study goes on: a line of JSON each, on disk before the next run ends."""
 
-    :param out: the Parquet file beside which it lies.
-    :param inputs: fingerprint; rows of others are not taken.
-    """
-
-    out: str
-    inputs: str
+    out: str  # the Parquet file beside which it lies
+    inputs: str  # fingerprint; rows of others are not taken
 
     @property
     def path(self) -> Path:

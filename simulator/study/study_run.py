@@ -23,23 +23,17 @@ from simulator.results.time_series import time_series
 from simulator.traces import JobTrace, resampled, scale_load
 from topology.cluster import Cluster, FloatArray
 
-CURVE = 120
-"""Buckets of the curves, from the first submission to the last."""
-
+CURVE = 120  # Buckets of the curves, from the first submission to the last
 _TIMES = tuple(one.name for one in fields(Distribution))
 
 
 class StudyPoint(NamedTuple):
-    """One run; its fields are the first columns of its row.
-
-    :param cluster: name of the cluster among those of the study.
-    :param load: scale of the load.
-    """
+    """One run; its fields are the first columns of its row."""
 
     policy: str
     algorithm: str
-    cluster: str
-    load: float
+    cluster: str  # name of the cluster among those of the study
+    load: float  # scale of the load
     seed: int
 
 
@@ -76,17 +70,13 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What all runs share; it travels to every process once.
-
-    :param settings: of each run, but for what a :class:`StudyPoint` says.
-    :param lenient: leave out jobs that a cluster could never hold, and count them.
-    :param resample: seconds of the pieces from which each seed but 0 makes its own trace; ``None`` = all have the same.
-    """
+    """What all runs share; it travels to every process once."""
 
     trace: JobTrace
     clusters: Mapping[str, Cluster]
-    settings: ReplaySettings = field(default=ReplaySettings())
-    lenient: bool = False
+    settings: ReplaySettings = field(default=ReplaySettings())  # of each run, but for what a StudyPoint says
+    lenient: bool = False  # leave out jobs that a cluster could never hold, and count them
+    # seconds of the pieces from which each seed but 0 makes its own trace; None = all have the same
     resample: float | None = None
 
 

@@ -15,11 +15,8 @@ from simulator.traces.job_trace import JobTrace
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob, InvalidTopology, TraceFormatError
 
-TOO_LARGE = "larger than the cluster"
-"""The reason by which such jobs are counted."""
-
-NAMED = 3
-"""Jobs that the message names."""
+TOO_LARGE = "larger than the cluster"  # The reason by which such jobs are counted
+NAMED = 3  # Jobs that the message names
 
 
 def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -> JobTrace:

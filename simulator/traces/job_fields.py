@@ -11,15 +11,9 @@ from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
 from topology.tables.bad_rows import BadRow, BadRows
 
-MAX_SECONDS = 1e11
-"""Latest time, about the year 5000: what lies beyond is milliseconds."""
-
-MAX_DURATION = 3.2e9
-"""Longest run in seconds, about 100 years."""
-
-MAX_GPUS = 10_000_000
-"""GPUs of the largest job: a hundred times the largest cluster."""
-
+MAX_SECONDS = 1e11  # Latest time, about the year 5000: what lies beyond is milliseconds
+MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years
+MAX_GPUS = 10_000_000  # GPUs of the largest job: a hundred times the largest cluster
 STATUS: dict[str, Status] = {
     "completed": "completed",
     "terminated": "completed",

@@ -45,12 +45,8 @@ OPTIONAL = (
 SAME = {"submit": "submit_time", "duration_seconds": "duration"}
 """Other names of columns; the second is what a simulation writes."""
 
-PARQUET = b"PAR1"
-"""First bytes of a Parquet file."""
-
-MISSPELT = 0.85
-"""Likeness from which an unknown column is taken for a misspelt one."""
-
+PARQUET = b"PAR1"  # First bytes of a Parquet file
+MISSPELT = 0.85  # Likeness from which an unknown column is taken for a misspelt one
 YES = frozenset({"true", "yes", "1"})
 NO = frozenset({"false", "no", "0", ""})
 

@@ -17,9 +17,7 @@ from simulator.job_record import JobRecord
 from topology.errors import InvalidInput, TraceFormatError
 
 WINDOW = "outside the window"
-LARGER = "more GPUs than --max-gpus"
-"""Reasons by which jobs that are left out are counted."""
-
+LARGER = "more GPUs than --max-gpus"  # Reasons by which jobs that are left out are counted
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _AFTER_FIRST = re.compile(r"\+([0-9.]+)([smhdw]?)")
 _WINDOW_FIX = (
@@ -30,20 +28,14 @@ _WINDOW_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class JobTrace:
-    """Jobs in order of submission; of those submitted at one instant, in order of the file.
+    """Jobs in order of submission; of those submitted at one instant, in order of the file."""
 
-    :param records: the jobs, ids unique.
-    :param dropped: how many rows were left out, by reason; empty where reading was strict.
-    :param source: where it came from, as errors call it: a path, ``stdin``.
-    :param format: name of the format it was read from.
-    :param notes: what a user should know, one sentence each.
-    """
-
-    records: tuple[JobRecord, ...]
+    records: tuple[JobRecord, ...]  # the jobs, ids unique
+    # how many rows were left out, by reason; empty where reading was strict
     dropped: Mapping[str, int] = field(default_factory=dict)
-    source: str = ""
-    format: str = ""
-    notes: tuple[str, ...] = ()
+    source: str = ""  # where it came from, as errors call it: a path, stdin
+    format: str = ""  # name of the format it was read from
+    notes: tuple[str, ...] = ()  # what a user should know, one sentence each
 
     def __len__(self) -> int:
         return len(self.records)

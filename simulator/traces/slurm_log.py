@@ -29,14 +29,11 @@ TIMES = ("start_time", "end_time", "queue")
 """Columns that tell these logs from our own table, which calls its GPUs otherwise."""
 
 COLUMNS = (*REQUIRED, *TIMES)
-TOLERANCE = 1.0
-"""Seconds by which rounding may move a duration."""
-
+TOLERANCE = 1.0  # Seconds by which rounding may move a duration
 GIGABYTE = 2.0**30
 
 ONLY_HELIOS = ("vc",)
-ONLY_ACME = ("type", "gpu_time")
-"""Columns that one of the two has and the other has not."""
+ONLY_ACME = ("type", "gpu_time")  # Columns that one of the two has and the other has not
 
 
 class Helios:

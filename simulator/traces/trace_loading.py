@@ -13,8 +13,7 @@ from topology.errors import TraceFormatError
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream, CutOff, open_stream
 
-NEARLY = 0.5
-"""Likeness from which a reader is asked what is wrong with a file that no reader recognises."""
+NEARLY = 0.5  # Likeness from which a reader is asked what is wrong with a file that no reader recognises
 
 
 def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = False) -> JobTrace:

@@ -10,8 +10,7 @@ from topology.plugins import PluginGroup
 from topology.tables.bad_rows import BadRows
 from topology.tables.byte_stream import ByteStream
 
-Numbered = tuple[int, JobRecord]
-"""A job and its line in the file, from 1."""
+Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
 
 
 class TraceReader(Protocol):

@@ -29,21 +29,13 @@ KindName = Literal["evaluation", "other", "pretraining"]
 KINDS: tuple[KindName, ...] = ("evaluation", "other", "pretraining")
 
 DAY = 86_400.0
-PEAK = 15.0
-"""Hour of the day with most submissions: the afternoon."""
-
-USERS = 24
-"""Users of a kind."""
-GROUPS = 6
-"""Groups of users of a kind."""
-HABIT = 0.7
-"""Correlation of a job's run time with the habit of its user, both as normal scores."""
-
+PEAK = 15.0  # Hour of the day with most submissions: the afternoon
+USERS = 24  # Users of a kind
+GROUPS = 6  # Groups of users of a kind
+HABIT = 0.7  # Correlation of a job's run time with the habit of its user, both as normal scores
 LIMITS = np.array([600, 1800, 3600, 4 * 3600, 12 * 3600, DAY, 3 * DAY, 7 * DAY, 14 * DAY, 28 * DAY])
 """Limits that users ask for, in seconds."""
-GENEROSITY = 1.0
-"""Standard deviation of the logarithm of how much more than needed a user guesses (never less)."""
-
+GENEROSITY = 1.0  # Standard deviation of the logarithm of how much more than needed a user guesses (never less)
 MAX_JOBS = 10_000_000
 
 CPUS_PER_GPU = 15.0
@@ -52,32 +44,20 @@ MEMORY_PER_GPU = 125e9
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
-    """A workload to be made.
+    """A workload to be made."""
 
-    :param days: for how long jobs are submitted.
-    :param per_day: jobs submitted a day, on average; by default as many as in Kalos.
-    :param gpus: GPUs of the cluster, for ``load``.
-    :param load: GPU time asked for, as a share of what the cluster has; it sets the rate in place of ``per_day``.
-    :param seed: same seed, same jobs.
-    :param rhythm: how much the rate of submission swings over the day, 0 to below 1.
-    :param max_gpus: larger jobs are not made; the smaller sizes of their kind take their place.
-    :param kinds: the kinds of jobs that are made.
-    :param preemptible: the kinds of jobs that may be stopped and queued again.
-    :param announce_gpus: jobs from this size on are announced before they are submitted; ``None`` = none is.
-    :param announce_seconds: how long before.
-    """
-
-    days: float = KALOS.days
-    per_day: float = KALOS.jobs / KALOS.days
-    gpus: int | None = None
+    days: float = KALOS.days  # for how long jobs are submitted
+    per_day: float = KALOS.jobs / KALOS.days  # jobs submitted a day, on average; by default as many as in Kalos
+    gpus: int | None = None  # GPUs of the cluster, for load
+    # GPU time asked for, as a share of what the cluster has; it sets the rate in place of per_day
     load: float | None = None
-    seed: int = 0
-    rhythm: float = 0.0
-    max_gpus: int = KALOS.gpus_max
-    kinds: tuple[KindName, ...] = KINDS
-    preemptible: tuple[KindName, ...] = ()
-    announce_gpus: int | None = None
-    announce_seconds: float = 4 * 3600.0
+    seed: int = 0  # same seed, same jobs
+    rhythm: float = 0.0  # how much the rate of submission swings over the day, 0 to below 1
+    max_gpus: int = KALOS.gpus_max  # larger jobs are not made; the smaller sizes of their kind take their place
+    kinds: tuple[KindName, ...] = KINDS  # the kinds of jobs that are made
+    preemptible: tuple[KindName, ...] = ()  # the kinds of jobs that may be stopped and queued again
+    announce_gpus: int | None = None  # jobs from this size on are announced before they are submitted; None = none is
+    announce_seconds: float = 4 * 3600.0  # how long before
 
 
 def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:

@@ -33,14 +33,10 @@ OTHER_STATUS: Mapping[Status, float] = {"completed": 0.45, "cancelled": 0.25, "f
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """A log-normal distribution of seconds.
+    """A log-normal distribution of seconds."""
 
-    :param median: exp(mu).
-    :param sigma: standard deviation of the logarithm.
-    """
-
-    median: float
-    sigma: float
+    median: float  # exp(mu)
+    sigma: float  # standard deviation of the logarithm
 
     @property
     def mean(self) -> float:
@@ -59,21 +55,14 @@ class LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class JobKind:
-    """Jobs of one purpose.
-
-    :param share: of all jobs.
-    :param sizes: GPUs -> share of the kind's jobs.
-    :param status: how they end -> share of the kind's jobs.
-    :param seconds: run times by how they end.
-    :param priority: of the queue, higher first.
-    """
+    """Jobs of one purpose."""
 
     name: str
-    share: float
-    sizes: Mapping[int, float]
-    status: Mapping[Status, float]
-    seconds: Mapping[Status, LogNormal]
-    priority: int
+    share: float  # of all jobs
+    sizes: Mapping[int, float]  # GPUs -> share of the kind's jobs
+    status: Mapping[Status, float]  # how they end -> share of the kind's jobs
+    seconds: Mapping[Status, LogNormal]  # run times by how they end
+    priority: int  # of the queue, higher first
 
     @property
     def gpus_mean(self) -> float:

@@ -13,21 +13,16 @@ from scheduler.affinity import Model
 from scheduler.job import Parallelism
 
 VOCAB = 103_168
-TP = 8
-"""Tensor parallelism fills a node."""
+TP = 8  # Tensor parallelism fills a node
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A model, and its stages.
-
-    :param pp: pipeline stages, tried in this order.
-    :param least_gpus: fewest GPUs that a job trains it on.
-    """
+    """A model, and its stages."""
 
     model: Model
-    pp: tuple[int, ...]
-    least_gpus: int
+    pp: tuple[int, ...]  # pipeline stages, tried in this order
+    least_gpus: int  # fewest GPUs that a job trains it on
 
 
 MODELS: dict[str, Trained] = {

@@ -14,31 +14,22 @@ STATUSES: tuple[Status, ...] = ("completed", "cancelled", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Figures of one cluster, of its jobs with GPUs.
-
-    :param days: length of the trace.
-    :param seconds_mean: of run times, as the two below.
-    :param job_share: of jobs, by how they ended; sums to 1.
-    :param gpu_time_share: of GPU time, by how its job ended; sums to 1.
-    :param gpu_time_mean: GPU seconds of a job.
-    :param evaluation_share: evaluation jobs among all, and their share of GPU time.
-    :param pretraining_share: the same of pretraining.
-    """
+    """Figures of one cluster, of its jobs with GPUs."""
 
     name: str
     jobs: int
-    days: float
+    days: float  # length of the trace
     gpus_mean: float
     gpus_median: float
     gpus_max: int
-    seconds_mean: float
+    seconds_mean: float  # of run times, as the two below
     seconds_median: float
     seconds_max: float
-    job_share: Mapping[Status, float]
-    gpu_time_share: Mapping[Status, float]
-    gpu_time_mean: float
-    evaluation_share: tuple[float, float]
-    pretraining_share: tuple[float, float]
+    job_share: Mapping[Status, float]  # of jobs, by how they ended; sums to 1
+    gpu_time_share: Mapping[Status, float]  # of GPU time, by how its job ended; sums to 1
+    gpu_time_mean: float  # GPU seconds of a job
+    evaluation_share: tuple[float, float]  # evaluation jobs among all, and their share of GPU time
+    pretraining_share: tuple[float, float]  # the same of pretraining
 
 
 KALOS = Published(

@@ -40,8 +40,7 @@ Examples:
 MONITORS = ("nvsentinel", "node-problem-detector", "nebius", "eks")
 """Names of the monitors that are known; here too, so that help needs no import."""
 
-STORE = "flag-store"
-"""Another flag store: what ``arnold flags export`` wrote, or one of an earlier version."""
+STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or one of an earlier version
 
 
 @click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument", epilog=IMPORT_EXAMPLES)

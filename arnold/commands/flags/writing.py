@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from health.flags.ledger import Ledger, Recorded
     from topology.flags import NodeFlag
 
-LONGEST = 60
-"""Most rows of a table on a terminal; --json has them all."""
+LONGEST = 60  # Most rows of a table on a terminal; --json has them all
 
 
 def print_events(out: Console, events: Sequence[WrittenEvent], *, title: str) -> None:

@@ -11,9 +11,7 @@ from topology.drawing.elements import label, line, svg
 from topology.drawing.templates import render, source
 from topology.quantities import Kind, label_of
 
-LEGEND = 20.0
-"""Height of a line of the legend of a file."""
-
+LEGEND = 20.0  # Height of a line of the legend of a file
 OWN = """
 svg { --ink: #1d2329; --muted: #626c77; --line: #dde1e5; background: #ffffff;
   font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }

@@ -19,26 +19,15 @@ from topology.drawing.elements import XY, area, circle, label, path, svg
 from topology.drawing.sizing import text_width
 from topology.quantities import several
 
-CHOSEN, FRONT, OTHER = 11.0, 6.0, 4.0
-"""Radii of points."""
-
-LEAST = 0.75
-"""Where both axes begin, below the smallest spread."""
-
-CURVE = 80
-"""Pieces of the curve of equal cost."""
-
-BOLD = 1.13
-"""How much wider bold type is."""
-
+CHOSEN, FRONT, OTHER = 11.0, 6.0, 4.0  # Radii of points
+LEAST = 0.75  # Where both axes begin, below the smallest spread
+CURVE = 80  # Pieces of the curve of equal cost
+BOLD = 1.13  # How much wider bold type is
 APART = 2.5
 """Least distance of a label from what stands beside it: half the width of a digit, so that two do not read as one."""
 
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom."""
-
-Dots = Mapping[Pair, Sequence[str]]
-"""Names of the other algorithms that found a pair of spreads."""
+Box = tuple[float, float, float, float]  # Left, top, right, bottom
+Dots = Mapping[Pair, Sequence[str]]  # Names of the other algorithms that found a pair of spreads
 
 
 def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: str) -> str:
@@ -149,19 +138,14 @@ def _spreads(pair: Pair) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelledPoint:
-    """A point that wants a label.
-
-    :param radius: of the dot drawn there.
-    :param size: of the type.
-    :param kind: class of the style sheet for its label; ``name`` is bold.
-    """
+    """A point that wants a label."""
 
     x: float
     y: float
-    radius: float
+    radius: float  # of the dot drawn there
     text: str
-    size: float
-    kind: str
+    size: float  # of the type
+    kind: str  # class of the style sheet for its label; name is bold
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,15 +20,11 @@ from topology.cluster import IntArray
 from topology.drawing.elements import label, number, rect, svg
 from topology.drawing.sizing import text_width
 
-WIDTH = 1140.0
-"""Of all blocks side by side, gaps included: what a page on a laptop has."""
-
+WIDTH = 1140.0  # Of all blocks side by side, gaps included: what a page on a laptop has
 LEFT, TOP, RIGHT = 34.0, 16.0, 1.0
 """Room for the numbers of rows, for the numbers of stages, and for the stroke of a cell that is lit."""
 
-GAP = 12.0
-"""Between blocks."""
-
+GAP = 12.0  # Between blocks
 LARGEST, BESIDE, LEAST = 60.0, 16.0, 6.5
 """Most width of a cell with its gap, where there is one block; where there are several, so that two fit on a telephone
 (2 x (34 + 8 x 16) + 12 pixels for eight stages); and the least."""
@@ -36,34 +32,22 @@ LARGEST, BESIDE, LEAST = 60.0, 16.0, 6.5
 LINES = (20.0, 18.0, 16.0, 14.0, 12.0, 11.0, 10.0, 9.0, 8.0, 7.0, 6.0, 5.0, 4.0)
 """Heights of a row to try, the largest first."""
 
-HEIGHTS = (320.0, 640.0, 1280.0)
-"""Heights of a block to try, the lowest first: half a screen, one, and two."""
-
-LANDSCAPE = 1.25
-"""Width by height of a cell at least, where there is a choice: names lie within a row, not across."""
-
+HEIGHTS = (320.0, 640.0, 1280.0)  # Heights of a block to try, the lowest first: half a screen, one, and two
+LANDSCAPE = 1.25  # Width by height of a cell at least, where there is a choice: names lie within a row, not across
 FONT = 10.0
-FEW = 10
-"""Rows of a block up to which each has its number, if there is room."""
-
-TIDY = 5
-"""Blocks of more rows have a multiple of it, so that the next one begins with a number that its axis has."""
+FEW = 10  # Rows of a block up to which each has its number, if there is room
+TIDY = 5  # Blocks of more rows have a multiple of it, so that the next one begins with a number that its axis has
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Where cells stand.
-
-    :param each: rows in one block.
-    :param pitch: width of a cell with the gap.
-    :param line: height of a cell with the gap.
-    """
+    """Where cells stand."""
 
     rows: int
     columns: int
-    each: int
-    pitch: float
-    line: float
+    each: int  # rows in one block
+    pitch: float  # width of a cell with the gap
+    line: float  # height of a cell with the gap
 
     @property
     def blocks(self) -> list[range]:

@@ -27,13 +27,8 @@ from topology.errors import InvalidInput
 from topology.flags import HEALTHY
 from topology.quantities import percent, plural, several
 
-MOST_CELLS = 16_000
-"""Cells up to which the job's grid is drawn."""
-
-MOST_REFUTATIONS = 400
-"""Cheaper pairs that a page lists at most."""
-
-
+MOST_CELLS = 16_000  # Cells up to which the job's grid is drawn
+MOST_REFUTATIONS = 400  # Cheaper pairs that a page lists at most
 BASES: tuple[tuple[str, str, str], ...] = (
     ("open", "o", "free, not used"),
     ("partly", "p", "partly busy"),
@@ -41,26 +36,19 @@ BASES: tuple[tuple[str, str, str], ...] = (
 )
 """Class, letter in the page's data, and label of nodes without a cell."""
 
-MARKS = {"slowed": "flagged slow", "dead": "faulty"}
-"""Class and label of the marks of flagged nodes."""
+MARKS = {"slowed": "flagged slow", "dead": "faulty"}  # Class and label of the marks of flagged nodes
 
 
 @dataclass(frozen=True, slots=True)
 class Painting:
-    """The cluster's nodes as classes of the style sheet.
+    """The cluster's nodes as classes of the style sheet."""
 
-    :param paint: shape [nodes], index into ``classes``.
-    :param base_letters: shape [nodes], what each node is without the job, a letter of :data:`BASES`.
-    :param marks: flagged node -> class of its mark.
-    :param rest: class, count and label of nodes without a cell; then of the marks.
-    """
-
-    paint: IntArray
+    paint: IntArray  # shape [nodes], index into classes
     classes: tuple[str, ...]
     stage_colours: tuple[str, ...]
-    base_letters: tuple[str, ...]
-    marks: Mapping[int, str]
-    rest: tuple[tuple[str, int, str], ...]
+    base_letters: tuple[str, ...]  # shape [nodes], what each node is without the job, a letter of BASES
+    marks: Mapping[int, str]  # flagged node -> class of its mark
+    rest: tuple[tuple[str, int, str], ...]  # class, count and label of nodes without a cell; then of the marks
 
 
 def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:

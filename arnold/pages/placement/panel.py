@@ -21,15 +21,13 @@ from topology.quantities import decimal, fixed, percent, plural, seconds, severa
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Words and numbers of one placement.
-
-    :param facts: large number, what it is, small print; of every placement of a page the same ones.
-    :param spreads: level and its largest spread of each family, in the order of ``FAMILIES``.
-    """
+    """Words and numbers of one placement."""
 
     verdict: str
     proved: bool
+    # large number, what it is, small print; of every placement of a page the same ones
     facts: tuple[tuple[str, str, str], ...]
+    # level and its largest spread of each family, in the order of FAMILIES
     spreads: tuple[tuple[str, tuple[int, ...]], ...]
 
 

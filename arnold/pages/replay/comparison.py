@@ -13,8 +13,7 @@ from simulator.study.compared import Band, ComparedMetric, Comparison, RunGroup
 from topology.drawing.templates import render
 from topology.quantities import Kind, label_of, plural
 
-MOST_DRAWN = 8
-"""Groups that are drawn: as many as there are colours."""
+MOST_DRAWN = 8  # Groups that are drawn: as many as there are colours
 
 
 def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:

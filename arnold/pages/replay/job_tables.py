@@ -14,11 +14,8 @@ from simulator.results.distribution import NAMES, Distribution, distribution, wa
 from simulator.results.run_history import ENDED, RunHistory
 from topology.quantities import duration, percent, plural
 
-MOST_JOBS = 4_000
-"""Jobs in the table; of longer traces those that waited longest, then those with most GPU time."""
-
-LEAST_WAIT = 1.0
-"""Seconds at the left end of the axis of waits; shorter ones stand there."""
+MOST_JOBS = 4_000  # Jobs in the table; of longer traces those that waited longest, then those with most GPU time
+LEAST_WAIT = 1.0  # Seconds at the left end of the axis of waits; shorter ones stand there
 
 
 def chosen_jobs(jobs: Sequence[SimJob], most: int = MOST_JOBS) -> list[SimJob]:
@@ -52,14 +49,11 @@ def job_data(jobs: Sequence[SimJob], origin: float) -> dict[str, list[Any]]:
 
 
 class WaitRow(NamedTuple):
-    """Waits of one class of size.
-
-    :param waited: share of jobs that waited at all.
-    """
+    """Waits of one class of size."""
 
     name: str
     jobs: int
-    waited: float
+    waited: float  # share of jobs that waited at all
     wait: Distribution
 
 

@@ -31,12 +31,8 @@ from topology.drawing.svg import svg_drawing
 from topology.drawing.templates import render
 from topology.quantities import duration, number, percent, plural
 
-MOST_NAMED = 20_000
-"""Jobs of the map of which the page knows more than their size: the largest."""
-
-BUCKETS = 300
-"""Most buckets of a chart."""
-
+MOST_NAMED = 20_000  # Jobs of the map of which the page knows more than their size: the largest
+BUCKETS = 300  # Most buckets of a chart
 BY_SIZE = (
     "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Waits below a second stand at a "
     "second."
@@ -45,22 +41,14 @@ BY_SIZE = (
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What the page says besides what it draws.
+    """What the page says besides what it draws."""
 
-    :param title: name of the trace.
-    :param policy: of the queue.
-    :param algorithm: of placement.
-    :param dropped: jobs that took no part, by reason.
-    :param notes: what else is worth knowing.
-    :param fragmentation: over the whole run.
-    """
-
-    title: str
-    policy: str
-    algorithm: str
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    notes: Sequence[str] = ()
-    fragmentation: float | None = None
+    title: str  # name of the trace
+    policy: str  # of the queue
+    algorithm: str  # of placement
+    dropped: Mapping[str, int] = field(default_factory=dict)  # jobs that took no part, by reason
+    notes: Sequence[str] = ()  # what else is worth knowing
+    fragmentation: float | None = None  # over the whole run
 
 
 def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compared: Comparison | None = None) -> str:

@@ -18,9 +18,7 @@ from topology.quantities import fixed, percent, plural, seconds, times
 APART = 1.02
 """How much slower than the usual one a data-parallel rank must be for the two to be shown beside each other."""
 
-LEAST_LONGEST = 0.05
-"""Share of time lost that at least has the longest bar: what is next to nothing looks like it."""
-
+LEAST_LONGEST = 0.05  # Share of time lost that at least has the longest bar: what is next to nothing looks like it
 CAUSES = {
     "worker": "slow workers",
     "last-stage": "the last pipeline stage",

@@ -15,23 +15,14 @@ from topology.quantities import fixed, times
 
 WIDTH = 620.0
 LEFT, TOP, RIGHT, GAP = 58.0, 30.0, 8.0, 14.0
-LARGEST, LEAST = 76.0, 7.0
-"""Widths of a cell with its gap; a job too wide for the least is cut into strips."""
-
-HIGHEST, LOWEST = 40.0, 9.0
-"""Heights of a cell with its gap."""
-
-ALL_HEIGHT = 300.0
-"""Height that a strip keeps to where its cells can be low enough."""
-
-NAMED = 34.0
-"""Width from which a cell holds its number."""
-
+LARGEST, LEAST = 76.0, 7.0  # Widths of a cell with its gap; a job too wide for the least is cut into strips
+HIGHEST, LOWEST = 40.0, 9.0  # Heights of a cell with its gap
+ALL_HEIGHT = 300.0  # Height that a strip keeps to where its cells can be low enough
+NAMED = 34.0  # Width from which a cell holds its number
 PALE, WARM = 0.2, 0.7
 """Shares of the scale up to which a cell is as light, or dark, as the page, and up to which it is bright."""
 
-SCALE = ("box", "slow", "slower", "slowest")
-"""Colours of the page's theme from no slowdown to the worst."""
+SCALE = ("box", "slow", "slower", "slowest")  # Colours of the page's theme from no slowdown to the worst
 
 
 class _Plan(NamedTuple):

@@ -19,9 +19,7 @@ HEAD, FOOT, GAP = 26.0, 24.0, 10.0
 HIGHEST, LOWEST, ALL_HEIGHT = 24.0, 7.0, 230.0
 """Heights of a lane with its gap, and what the lanes of one pipeline keep to where they can be low enough."""
 
-SEAM = 0.3
-"""Pixels: marks of one kind closer than this, and narrower than a pixel, are drawn as one."""
-
+SEAM = 0.3  # Pixels: marks of one kind closer than this, and narrower than a pixel, are drawn as one
 KINDS: tuple[tuple[str, str], ...] = (
     ("fw", "forward"),
     ("bw", "backward"),
@@ -35,16 +33,12 @@ _OTHERS = {"forward-compute": "fw", "backward-compute": "bw"}
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """One data-parallel rank in one step: the lanes of a panel.
+    """One data-parallel rank in one step: the lanes of a panel."""
 
-    :param label: stands above the lanes.
-    :param step: index into the steps of the timeline.
-    """
-
-    label: str
+    label: str  # stands above the lanes
     timeline: Timeline
     dp: int
-    step: int
+    step: int  # index into the steps of the timeline
 
     @property
     def end(self) -> float:

@@ -15,8 +15,7 @@ from topology.files import decode_source, read_bytes, unpacked
 
 __all__ = ["SampleColumns", "load_recording"]
 
-MAX_BYTES = 2 * 1024**3
-"""Largest file: 15 minutes of seven metrics of 1,500 machines are about 0.5 GB as CSV."""
+MAX_BYTES = 2 * 1024**3  # Largest file: 15 minutes of seven metrics of 1,500 machines are about 0.5 GB as CSV
 
 
 def load_recording(

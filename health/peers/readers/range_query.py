@@ -22,8 +22,7 @@ FIX = "give what /api/v1/query_range returns"
 MACHINE_LABELS = ("node", "Hostname", "hostname", "kubernetes_node", "host", "nodename", "instance", "machine")
 """Labels that say which machine a series is of, the first that is there.  ``Hostname`` is dcgm-exporter's."""
 
-UNNAMED = "value"
-"""The metric of an expression, which has no name in the answer."""
+UNNAMED = "value"  # The metric of an expression, which has no name in the answer
 
 
 def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:

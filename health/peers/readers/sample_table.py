@@ -19,11 +19,8 @@ from topology.tables.text_rows import header_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-EPOCH = 1e8
-"""Seconds above this are taken for seconds since 1970 (this one is in 1973)."""
-
-MILLISECONDS = 1e11
-"""Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)."""
+EPOCH = 1e8  # Seconds above this are taken for seconds since 1970 (this one is in 1973)
+MILLISECONDS = 1e11  # Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +66,13 @@ def read_parquet(name: str, data: bytes, columns: SampleColumns, *, lenient: boo
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Makes samples of the columns of a table.
-
-    :param line: from a row, counted from 0, to its place.
-    :param notes: takes what the user should know.
-    """
+    """Makes samples of the columns of a table."""
 
     table: pa.Table
     columns: SampleColumns
-    line: Callable[[int], str]
+    line: Callable[[int], str]  # from a row, counted from 0, to its place
     lenient: bool
-    notes: list[str]
+    notes: list[str]  # takes what the user should know
 
     def recording(self, name: str) -> MetricRecording:
         """Return samples of all metrics."""

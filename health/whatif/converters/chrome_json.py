@@ -20,9 +20,7 @@ from topology.errors import InvalidInput, TooLarge, TraceFormatError
 from topology.files import GZIP
 
 CHUNK = 1 << 20
-MOST_PENDING = 1 << 26
-"""Characters of a single event, or value beside the events, above which a file is refused."""
-
+MOST_PENDING = 1 << 26  # Characters of a single event, or value beside the events, above which a file is refused
 TRUNCATED = ("is truncated: the JSON text ends in the middle", "copy the whole file again")
 NO_TRACE_FIX = "give the JSON file that the profiler exported"
 NOT_JSON_FIX = "export the trace again"

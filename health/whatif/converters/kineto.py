@@ -16,8 +16,7 @@ from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUC
 from health.whatif.schedules import interleaved
 from topology.errors import TraceFormatError
 
-SKEW = 1e-3
-"""Seconds between the ends of one barrier on different ranks from which clocks are said to differ."""
+SKEW = 1e-3  # Seconds between the ends of one barrier on different ranks from which clocks are said to differ
 
 
 def convert_kineto(

@@ -27,30 +27,22 @@ RANK = re.compile(r"(?:\A|\s)rank\s+(\d{1,15}):\s+(\S+)\s*\Z")
 
 @dataclass(slots=True)
 class Block:
-    """What was logged at one iteration.
+    """What was logged at one iteration."""
 
-    :param iteration: number of the iteration that ended it.
-    :param line: of the heading, from 1.
-    :param timers: name -> rank -> milliseconds of one iteration, a mean over the interval.
-    """
-
-    iteration: int
-    line: int
+    iteration: int  # number of the iteration that ended it
+    line: int  # of the heading, from 1
+    # name -> rank -> milliseconds of one iteration, a mean over the interval
     timers: dict[str, dict[int, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class TimerLog:
-    """A whole log.
+    """A whole log."""
 
-    :param blocks: by iteration, only those with compute timers; of one that was run twice after a restart, the last.
-    :param microbatches: of a step, None = the log does not say.
-    :param interval: iterations a block is the mean of.
-    """
-
+    # by iteration, only those with compute timers; of one that was run twice after a restart, the last
     blocks: tuple[Block, ...]
-    microbatches: int | None
-    interval: int
+    microbatches: int | None  # of a step, None = the log does not say
+    interval: int  # iterations a block is the mean of
 
 
 def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog:

@@ -63,18 +63,12 @@ _KERNELS = (("allgather", "all-gather"), ("reducescatter", "reduce-scatter"), ("
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a range stands for.
+    """What a range stands for."""
 
-    :param dialect: 1 to 3, see the module; the smallest that occurs is believed.
-    :param optypes: several for a combined call.
-    :param microbatch: -1 = not said, the order says it.
-    :param chunk: -1 = not said.
-    """
-
-    dialect: int
-    optypes: tuple[str, ...]
-    microbatch: int = -1
-    chunk: int = -1
+    dialect: int  # 1 to 3, see the module; the smallest that occurs is believed
+    optypes: tuple[str, ...]  # several for a combined call
+    microbatch: int = -1  # -1 = not said, the order says it
+    chunk: int = -1  # -1 = not said
 
 
 def meaning_of(name: str, *, stages: int) -> Meaning | None:

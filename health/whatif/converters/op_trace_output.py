@@ -21,9 +21,7 @@ from health.whatif.writer import metadata_file
 from topology.errors import InvalidInput
 from topology.files import write_file
 
-KEY = b"arnold.conversion"
-"""Key of the statement in the metadata of the Parquet schema."""
-
+KEY = b"arnold.conversion"  # Key of the statement in the metadata of the Parquet schema
 COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id", "mc", "mb_id", "gmc")
 """Names and order of the columns, as in the public traces."""
 

@@ -27,11 +27,8 @@ _RANGES = frozenset({"user_annotation", "cpu_op", "python_function"})
 _LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime"})
 _KERNELS = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 
-MOST = 1 << 62
-"""Numbers beyond this are no correlation and no time in nanoseconds."""
-
-COMPUTE_KERNEL = ("", "")
-"""Family and collective of a kernel that does not communicate."""
+MOST = 1 << 62  # Numbers beyond this are no correlation and no time in nanoseconds
+COMPUTE_KERNEL = ("", "")  # Family and collective of a kernel that does not communicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +42,20 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """What one rank's file says.
-
-    :param epoch_ns: what the file's clock counts from, nanoseconds since 1970; 0 = its times are absolute already.
-    :param steps: number, start and end of each profiled step on the host.
-    :param launch: float [kernels], when each kernel was launched, ascending.
-    :param start: float [kernels], when it began on the device.
-    :param end: float [kernels].
-    :param kind: int [kernels], index into ``kinds``.
-    :param kinds: family of the process group and collective; :data:`COMPUTE_KERNEL` first.
-    :param repaired: holes in the JSON that were filled.
-    """
+    """What one rank's file says."""
 
     name: str
     rank: int
     world_size: int | None
-    epoch_ns: int
-    steps: tuple[tuple[int, float, float], ...]
+    epoch_ns: int  # what the file's clock counts from, nanoseconds since 1970; 0 = its times are absolute already
+    steps: tuple[tuple[int, float, float], ...]  # number, start and end of each profiled step on the host
     ranges: tuple[Range, ...]
-    launch: NDArray[np.float64]
-    start: NDArray[np.float64]
-    end: NDArray[np.float64]
-    kind: NDArray[np.int64]
-    kinds: tuple[tuple[str, str], ...]
-    repaired: int
+    launch: NDArray[np.float64]  # float [kernels], when each kernel was launched, ascending
+    start: NDArray[np.float64]  # float [kernels], when it began on the device
+    end: NDArray[np.float64]  # float [kernels]
+    kind: NDArray[np.int64]  # int [kernels], index into kinds
+    kinds: tuple[tuple[str, str], ...]  # family of the process group and collective; COMPUTE_KERNEL first
+    repaired: int  # holes in the JSON that were filled
 
 
 def read_profile(path: str, layout: RankLayout) -> Profile:

@@ -15,21 +15,15 @@ from topology.json_record import JsonRecord
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One operation of one worker in one step: a row of the op trace before it is numbered.
-
-    :param start: seconds on a clock that all ranks share; of a transfer, when its rank was ready for it.
-    :param end: seconds on the same clock.
-    :param microbatch: -1 = has none.
-    :param chunk: model chunk of the stage, -1 = has none.
-    """
+    """One operation of one worker in one step: a row of the op trace before it is numbered."""
 
     rank: int
     step: int
     optype: str
-    start: float
-    end: float
-    microbatch: int = -1
-    chunk: int = -1
+    start: float  # seconds on a clock that all ranks share; of a transfer, when its rank was ready for it
+    end: float  # seconds on the same clock
+    microbatch: int = -1  # -1 = has none
+    chunk: int = -1  # model chunk of the stage, -1 = has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +40,13 @@ class Missing(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """An op trace made from something else.
+    """An op trace made from something else."""
 
-    :param source: ``kineto`` or ``megatron-timers``.
-    :param ops: rows, in any order.
-    :param missing: what could not be recovered and what that disables.
-    :param notes: what was decided on the way, and what was dropped and why.
-    :param untold: causes of the analysis that rows from this source would only seem to show.
-    """
-
-    source: str
-    ops: Sequence[Op]
-    missing: tuple[Missing, ...]
-    notes: tuple[str, ...]
-    untold: tuple[Cause, ...] = ()
+    source: str  # kineto or megatron-timers
+    ops: Sequence[Op]  # rows, in any order
+    missing: tuple[Missing, ...]  # what could not be recovered and what that disables
+    notes: tuple[str, ...]  # what was decided on the way, and what was dropped and why
+    untold: tuple[Cause, ...] = ()  # causes of the analysis that rows from this source would only seem to show
 
     def counts(self) -> dict[str, int]:
         """Return rows of each type that was recovered, in the order of :data:`OPTYPES`."""

@@ -29,9 +29,7 @@ from health.whatif.optypes import (
 from health.whatif.schedules import one_forward_one_backward
 from topology.errors import InvalidInput, TooLarge, TraceFormatError
 
-MOST_PASSES = 4_000_000
-"""Forward passes that are laid out at most."""
-
+MOST_PASSES = 4_000_000  # Forward passes that are laid out at most
 _UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
 """Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses."""
 

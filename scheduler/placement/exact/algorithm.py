@@ -33,8 +33,7 @@ from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
 from topology.flags import HEALTHY
 
-_SAME = 1e-9
-"""Step times closer than this are equal."""
+_SAME = 1e-9  # Step times closer than this are equal
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from topology.cluster import FloatArray, IntArray
 _SLACK = 1e-6
 """Cells by which a bound in floating point is loosened: far above its error, far below the one cell that counts."""
 
-_NEVER = np.int32(-(10**9))
-"""Less than any number of cells."""
+_NEVER = np.int32(-(10**9))  # Less than any number of cells
 
 
 def whole_columns(problem: GridProblem) -> IntArray | None:

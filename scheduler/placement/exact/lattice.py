@@ -19,11 +19,8 @@ from topology.cluster import IntArray
 
 T = TypeVar("T")
 
-_SAME = 1e-9
-"""Costs closer than this are equal: they are sums of two products of small integers and affinities."""
-
-_DRIFT = 1e-6
-"""Weight of a spread without affinity: too small to be worth a unit of the other, enough to break ties."""
+_SAME = 1e-9  # Costs closer than this are equal: they are sums of two products of small integers and affinities
+_DRIFT = 1e-6  # Weight of a spread without affinity: too small to be worth a unit of the other, enough to break ties
 
 
 @dataclass

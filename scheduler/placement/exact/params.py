@@ -138,5 +138,4 @@ class ExactParams:
     """Seconds for the search of one threshold of slowdown, however little time is left: bounds and quick bands."""
 
 
-DEFAULTS = ExactParams()
-"""The numbers with which every published result was made."""
+DEFAULTS = ExactParams()  # The numbers with which every published result was made

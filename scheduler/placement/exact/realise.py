@@ -21,20 +21,17 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from topology.cluster import FloatArray, IntArray
 
-_EPS = 1e-6
-"""Prices and numbers of rows closer than this are equal: the linear program works in floating point."""
+_EPS = 1e-6  # Prices and numbers of rows closer than this are equal: the linear program works in floating point
 
 
 @dataclass(frozen=True, slots=True)
 class Realised:
-    """A placement made of a skeleton, or why there is none.
+    """A placement made of a skeleton, or why there is none."""
 
-    :param cells: shape [rows, columns], the domain of each cell; ``None`` when none was found (which proves nothing).
-    :param prices: shape [domains], prices of a cell in each domain at which no row that the search knows is as cheap as
-        the average row has to be; ``None`` when fractions of rows could be had.
-    """
-
+    # shape [rows, columns], the domain of each cell; None when none was found (which proves nothing)
     cells: IntArray | None
+    # shape [domains], prices of a cell in each domain at which no row that the search knows is as cheap as the average
+    # row has to be; None when fractions of rows could be had
     prices: IntArray | None = None
 
 

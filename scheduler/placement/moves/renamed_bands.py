@@ -24,9 +24,7 @@ from scheduler.placement.admission import BoolArray
 from scheduler.placement.types import Limits
 from topology.cluster import IntArray
 
-_MOST_LINES = 2_000
-"""More rows than this are matched as they come: the assignment has rows squared arcs."""
-
+_MOST_LINES = 2_000  # More rows than this are matched as they come: the assignment has rows squared arcs
 _NEARLY = 0.5
 """Columns are of one band when they agree in more than this part of the rows; losses and repairs blur the bands."""
 

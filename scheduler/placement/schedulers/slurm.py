@@ -26,11 +26,8 @@ from topology.capacity import count_nodes
 from topology.cluster import IntArray, Level
 from topology.errors import Infeasible
 
-BLOCK_LEVELS = 4
-"""Blocks are joined to aggregates of up to 2 to this power, Slurm's default without BlockSizes."""
-
-Segment = Literal["none", "p", "d"]
-"""``--segment``: none, as many nodes as a PP group has, as many as a DP group has."""
+BLOCK_LEVELS = 4  # Blocks are joined to aggregates of up to 2 to this power, Slurm's default without BlockSizes
+Segment = Literal["none", "p", "d"]  # --segment: none, as many nodes as a PP group has, as many as a DP group has
 
 
 def slurm_block(*, segment: Segment = "none", order: RankOrder = "job") -> Heuristic:

@@ -34,8 +34,7 @@ from scheduler.placement.schedulers.kube import Window
 from topology.cluster import FloatArray, IntArray
 from topology.errors import Infeasible
 
-TIE = 1e-9
-"""Scores closer than this are equal."""
+TIE = 1e-9  # Scores closer than this are equal
 
 
 def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:

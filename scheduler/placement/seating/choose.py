@@ -15,17 +15,14 @@ from scheduler.job import Family
 from scheduler.placement.seating.parcel import Parcel
 from topology.cluster import IntArray
 
-_ROUNDS = 3
-"""Rounds of improvement; two settle nearly all instances."""
+_ROUNDS = 3  # Rounds of improvement; two settle nearly all instances
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What spread at one level costs.
+    """What spread at one level costs."""
 
-    :param soft: family -> weight of the job's soft terms at this level: part of the job's objective, so it comes first.
-    """
-
+    # family -> weight of the job's soft terms at this level: part of the job's objective, so it comes first
     soft: Mapping[Family, float]
     affinity: Mapping[Family, float]  # family -> alpha and beta: Eq. 2 one level down
 

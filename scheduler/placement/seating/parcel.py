@@ -12,11 +12,8 @@ from scheduler.job import Family
 from scheduler.placement.admission import BoolArray
 from topology.cluster import IntArray
 
-_MOST_BANDS = 24
-"""Numbers of shelves tried in either direction: all small ones, then ever fewer."""
-
-_MOST_WHOLE = 8
-"""Fillings in whole segments are tried up to this number of shelves."""
+_MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
+_MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,7 @@ GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None
 """``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
 ``None`` when it found nothing in time.  The capacities descend and are positive."""
 
-_KEPT = 8
-"""Fillings kept for each domain, each with its turns, to choose from."""
-
+_KEPT = 8  # Fillings kept for each domain, each with its turns, to choose from
 _MOST_PIECES = 4
 """Parcels of more rectangles than this are left to shelves: solved one by one, their children no longer match."""
 
