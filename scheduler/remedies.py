@@ -21,7 +21,6 @@ from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.json_record import JsonRecord
-from topology.subset import subset
 
 RemedyKind = Literal["smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "other-node-size"]
 Constraint = Literal["nodes", "hold", "unknown"]
@@ -211,7 +210,7 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
         return _nodes_to_free(cluster, job)
     job = job.replace(level=job_level(cluster, job).name)
     parts = [np.flatnonzero(trunks.domain_of == k).astype(np.int32) for k in range(len(trunks))]
-    found = [part[_nodes_to_free(subset(cluster, part), job)] for part in parts]
+    found = [part[_nodes_to_free(cluster.subset(part), job)] for part in parts]
     return min((nodes for nodes in found if len(nodes)), key=len, default=np.zeros(0, dtype=np.int32))
 
 

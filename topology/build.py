@@ -22,15 +22,11 @@ def build_cluster(
     flags: Iterable[NodeFlag] = (),
     where: Callable[[int], str] | None = None,
 ) -> Cluster:
-    """Make a cluster from rows, checking all that can be wrong with a tree.
+    """Make a cluster from rows, checking all that can be wrong with a tree: raise InvalidTopology or TooLarge.
 
     :param level_names: from the broadest to the closest, unique.
     :param nodes: rows with one path entry a level.  A row with a slowdown above 1 becomes a flag.
-    :param flags: further flags.
     :param where: from the number of a row to the place it was read from ("cluster.csv:12"); asked for errors only.
-    :raises InvalidTopology: no nodes, a node twice, a domain under two parents, impossible GPU counts, names that
-        cannot be printed.
-    :raises TooLarge: more than :data:`MAX_NODES` nodes.
     """
     rows = list(islice(nodes, MAX_NODES + 1))
     if len(rows) > MAX_NODES:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -149,10 +150,7 @@ class Cluster:
         return None if self.joined or not self.levels or len(self.levels[0]) == 1 else self.levels[0]
 
     def default_level(self) -> Level:
-        """Return the broadest level with more than one domain where a job can be; the broadest when none has.
-
-        :raises InvalidTopology: the cluster has no level at all.
-        """
+        """Return the broadest level with more than one domain where a job can be, or the broadest of all."""
         if not self.levels:
             raise InvalidTopology("the cluster has no levels", fix="give the nodes at least one level, e.g. a rack")
         alone = len(self.levels[0]) if self.trunks is not None else 1
@@ -180,3 +178,27 @@ class Cluster:
     def emptied(self) -> Cluster:
         """Return a copy in which no GPU is in use (flags stay): for "would it fit if the cluster were empty?"."""
         return self.replace(free_gpus=self.gpus.copy())
+
+    def subset(self, nodes: IntArray) -> Cluster:
+        """Return nodes of the cluster, at least one index, ascending; domains without any of them are left out."""
+        if len(nodes) == len(self):
+            return self
+        kept = np.zeros(len(self), dtype=np.bool_)
+        kept[nodes] = True
+        new_index = np.cumsum(kept) - 1
+        levels: list[Level] = []
+        parents = np.zeros(1, dtype=np.int32)
+        for level in self.levels:
+            used, domain_of = np.unique(level.domain_of[nodes], return_inverse=True)
+            renumbered = np.zeros(len(level), dtype=np.int32)
+            renumbered[used] = np.arange(len(used), dtype=np.int32)
+            domains, above = tuple(level.domains[k] for k in used), parents[level.parent_of[used]]
+            levels.append(Level(level.name, domains, domain_of.astype(np.int32), above, level.implicit[used]))
+            parents = renumbered
+        return self.replace(
+            names=tuple(compress(self.names, kept)),
+            gpus=self.gpus[nodes],
+            free_gpus=self.free_gpus[nodes],
+            levels=tuple(levels),
+            flags={int(new_index[node]): flag for node, flag in self.flags.items() if kept[node]},
+        )

@@ -40,8 +40,7 @@ class Document:
     def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
         """Return the data as a pydantic model, or any other type pydantic knows (``list[Model]``).
 
-        :raises InvalidInput: (or the subclass given as ``error``) the data have another shape; says the line, and for
-            an unknown key the one that was probably meant.
+        :raises InvalidInput: (or ``error``) data of another shape; for an unknown key says which was probably meant.
         """
         from pydantic import TypeAdapter, ValidationError
 
@@ -62,11 +61,9 @@ class Document:
 
 
 def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> Document:
-    """Read YAML or JSON, whichever the text is.
+    """Read YAML or JSON, whichever the text is; refuse what is broken, truncated, empty or too large.
 
     :param syntax: ``yaml`` reads JSON with the YAML parser too: slower, and every line is known at no further cost.
-    :raises InvalidInput: broken syntax, truncated, no data at all, or something refused (see the module).
-    :raises TooLarge: YAML of a size that would take minutes.
     """
     if syntax == "any" and source.text.lstrip()[:1] in ("{", "["):
         try:

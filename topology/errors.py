@@ -87,9 +87,8 @@ def some(names: Sequence[str], *, most: int = 5) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, among: int = 2_000) -> str:
-    """Return ``"did you mean 'alpha'? "``, or nothing when no known name is close: the start of a fix.
-
-    :param among: of more names than this only the nearest in sorted order are compared, to answer at once.
+    """Return ``"did you mean 'alpha'? "``, the start of a fix, or nothing when no known name is close; of more than
+    ``among`` names only the nearest in sorted order are compared, to answer at once.
     """
     names = sorted(known)
     if len(names) > among:

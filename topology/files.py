@@ -44,21 +44,18 @@ class Source:
 
 
 def read_source(path: str | Path, *, max_bytes: int = MAX_BYTES, may_be_empty: bool = False) -> Source:
-    """Read a text file, plain or packed with gzip, or standard input for ``-``.
+    """Read a text file in UTF-8, plain or packed with gzip, or standard input for ``-``.
 
     :param max_bytes: of the file, and of its text when it is unpacked; at most that much is ever read.
     :param may_be_empty: whether nothing is an answer too, as of a list.
-    :raises InvalidInput: missing, a directory, unreadable, empty, binary, not UTF-8; :class:`TooLarge` beyond the most.
     """
     name, data = read_bytes(path, max_bytes=max_bytes)
     return decode_source(name, unpacked(name, data, max_bytes=max_bytes), may_be_empty=may_be_empty)
 
 
 def unpacked(name: str, data: bytes, *, max_bytes: int) -> bytes:
-    """Return the content of a gzip file, of one member or several; other bytes as they are.
-
-    :raises InvalidInput: damaged or cut off.
-    :raises TooLarge: more than ``max_bytes``; no more than that is ever unpacked.
+    """Return the content of a gzip file, of one member or several, or other bytes as they are; raise :class:`TooLarge`
+    for more than ``max_bytes``: no more than that is ever unpacked.
     """
     if not data.startswith(GZIP):
         return data
@@ -78,11 +75,8 @@ def unpacked(name: str, data: bytes, *, max_bytes: int) -> bytes:
 
 
 def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER) -> tuple[str, bytes]:
-    """Read a file, or standard input for ``-``, whatever is in it; return how errors call it, and its bytes.
-
-    :param if_larger: what to do about a file that is too large.
-    :raises InvalidInput: missing, a directory, unreadable.
-    :raises TooLarge: more than ``max_bytes``; at most that much is ever read.
+    """Read a file, or standard input for ``-``, whatever is in it; return how errors call it, and its bytes.  At most
+    ``max_bytes`` are ever read; where there are more, the error says to do ``if_larger``.
     """
     with opened(path) as (name, file):
         data = file.read(max_bytes + 1)
@@ -93,10 +87,7 @@ def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER)
 
 @contextmanager
 def opened(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[tuple[str, BinaryIO]]:
-    """Open a file, or standard input for ``-``, for as long as it is read; yield how errors call it, and its bytes.
-
-    :raises InvalidInput: of class ``error``: missing, a directory, unreadable, at first or while it is read.
-    """
+    """Open a file, or standard input for ``-``, while it is read; yield how errors (of class ``error``) call it too."""
     name = "stdin" if str(path) == STDIN else str(path)
     try:
         if str(path) != STDIN:

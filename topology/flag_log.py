@@ -33,10 +33,7 @@ _LINES = re.compile(rb'(\xef\xbb\xbf)?\s*\{\s*"arnold"\s*:\s*"flag-store"')
 
 
 class FlagLog:
-    """A flag store that is open for reading.
-
-    :param connection: to a database with the table ``events``, in a transaction.
-    """
+    """A flag store that is open for reading: a connection to a database with ``events``, in a transaction."""
 
     def __init__(self, name: str, connection: sqlite3.Connection) -> None:
         self.name = name
@@ -53,11 +50,7 @@ class FlagLog:
         return self.opened.forgotten
 
     def events(self, where: str = "1", *values: object) -> Iterator[FlagEvent]:
-        """Yield events in order.
-
-        :param where: a condition in SQL, and an order if not that of the numbers.
-        :raises InvalidInput: an event cannot be read.
-        """
+        """Yield events in order; ``where`` is a condition in SQL, and an order if not that of the numbers."""
         order = "" if "ORDER BY" in where else " ORDER BY number"
         for (text,) in self._connection.execute(f"SELECT json FROM events WHERE {where}{order}", values):
             try:
@@ -70,19 +63,12 @@ class FlagLog:
                 ) from error
 
     def latest(self, at: datetime = LAST, where: str = "1", *values: object) -> Iterator[FlagEvent]:
-        """Yield of each node and source the last event up to an instant, by node and source.
-
-        :param at: timezone-aware.
-        :param where: a condition in SQL that these events fulfil.
-        """
+        """Yield the last event of each node and source up to an instant (timezone-aware), if an SQL condition holds."""
         last = "SELECT max(number) FROM events WHERE node != '' AND time <= ? GROUP BY node, source"
         yield from self.events(f"number IN ({last}) AND {where} ORDER BY node, source", time_text(at), *values)
 
     def standing(self, at: datetime) -> list[NodeFlag]:
-        """Return what each source holds against each node at an instant, by node and source.
-
-        :param at: timezone-aware.
-        """
+        """Return what each source holds against each node at an instant (timezone-aware), by node and source."""
         flags = (flag for event in self.latest(at) for flag in event.flags)
         return worst_of_each(flag for flag in flags if flag.active(at))
 
@@ -128,10 +114,7 @@ def is_store(path: str | Path) -> bool:
 
 
 def refuse_lines(name: str, data: bytes) -> None:
-    """Refuse a flag store of JSON lines.
-
-    :raises InvalidInput: it is one.
-    """
+    """Refuse a flag store of JSON lines by an error."""
     if _LINES.match(data):
         raise InvalidInput(
             "holds the events of a flag store as JSON lines: an export, or a store of an earlier version",
@@ -141,10 +124,7 @@ def refuse_lines(name: str, data: bytes) -> None:
 
 
 def check_store(path: str | Path) -> None:
-    """Refuse a file that no store can be in, before SQLite touches it; one that is empty or missing may become one.
-
-    :raises InvalidInput: it has other content.
-    """
+    """Refuse a file that no store can be in, before SQLite touches it; one that is empty or missing may become one."""
     data = _first_bytes(path)
     refuse_lines(str(path), data)
     if data and not data.startswith(SQLITE):
@@ -153,10 +133,7 @@ def check_store(path: str | Path) -> None:
 
 @contextmanager
 def open_log(path: str | Path) -> Iterator[FlagLog]:
-    """Open a store for reading; all that is read until it is closed is of one moment, and no writer waits for it.
-
-    :raises InvalidInput: there is no such file, or it is no flag store, of a later version, or damaged.
-    """
+    """Open a store for reading; all that is read until it is closed is of one moment, and no writer waits for it."""
     if not exists(path):
         raise InvalidInput("there is no such file", where=str(path), fix="check the path")
     check_store(path)
@@ -168,10 +145,7 @@ def open_log(path: str | Path) -> Iterator[FlagLog]:
 
 
 def has_events(connection: sqlite3.Connection, path: str | Path) -> bool:
-    """Return whether a database is a store; ``False`` = it is empty.
-
-    :raises InvalidInput: it is the database of another program, or of a later version.
-    """
+    """Return whether a database is a store, or empty; refuse one of another program or of a later version."""
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )
@@ -191,10 +165,7 @@ def has_events(connection: sqlite3.Connection, path: str | Path) -> bool:
 
 @contextmanager
 def sqlite_errors(path: str | Path, doing: Literal["read", "written"]) -> Iterator[None]:
-    """Turn errors of SQLite into errors that say what to do.
-
-    :raises InvalidInput: SQLite failed.
-    """
+    """Turn errors of SQLite into :class:`InvalidInput` that says what to do."""
     try:
         yield
     except sqlite3.Error as error:

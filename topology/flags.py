@@ -81,12 +81,10 @@ def severity(flag: NodeFlag) -> tuple[float, bool, float, str, str]:
 
 
 def merged(flags: Sequence[NodeFlag]) -> NodeFlag:
-    """Return one flag for a node out of those of several sources: the worst counts, and the others are named with it.
+    """Return one flag for a node out of one or more of its sources: the worst counts, and the others are named with it.
 
     No source outvotes another: a node that one detector finds healthy and another slow is slow, for detectors look at
     different things, and a wrong flag costs a node while a missed one costs a job.
-
-    :param flags: at least one, all of the same node.
     """
     worst, *others = sorted(flags, key=severity, reverse=True)
     if not others:

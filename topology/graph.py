@@ -47,10 +47,8 @@ class Domain:
 
 
 def domain_tree(cluster: Cluster) -> Domain:
-    """Return the cluster as one domain, the root, with everything below it.
-
-    Domains keep the order of the levels.  Implicit ones are left out: what hangs on them hangs on the closest broader
-    switch, as in the real network.
+    """Return the cluster as one domain, the root, with everything below it in the order of the levels.  Implicit
+    domains are left out: what hangs on them hangs on the closest broader switch, as in the real network.
     """
     order = cluster.along_the_tree
     children, own = _split(cluster, order, 0)
@@ -109,12 +107,10 @@ def uplinks(
 
     A switch has as much upwards as the links below it, divided by the oversubscription of its level.
 
-    :param gpu_bandwidth: GB/s between one GPU and the network.
-    :param oversubscription: level -> ratio of bandwidth below to bandwidth upwards; levels left out have 1.
+    :param gpu_bandwidth: GB/s between one GPU and the network, above 0.
+    :param oversubscription: level -> ratio, above 0, of bandwidth below to bandwidth upwards; levels left out have 1.
     :returns: level -> shape [domains], GB/s.  An implicit domain has no links of its own: its entry is the sum of what
         hangs on it.
-    :raises UnknownName: no level is called that.
-    :raises InvalidInput: a ratio or a bandwidth that is not above 0.
     """
     ratios = dict(oversubscription or {})
     for name, value in (("gpu_bandwidth", gpu_bandwidth), *ratios.items()):

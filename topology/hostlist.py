@@ -25,11 +25,7 @@ _Term = list[tuple[str, str]]
 
 
 def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> list[str]:
-    """Return all names of a hostlist, in the order it is written; the numbers of a bracket ascend.
-
-    :raises InvalidInput: broken brackets or ranges, characters that no host name has, a name twice.
-    :raises TooLarge: more than ``limit`` names.
-    """
+    """Return the names of a hostlist, at most ``limit``, each once, as it is written; numbers of a bracket ascend."""
     terms = list(_terms(text, where))
     count = sum(_count(term, text, where) for term in terms)
     if count > limit:

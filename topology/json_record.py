@@ -89,9 +89,8 @@ AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]  # A
 
 
 def json_data(kind: Any, value: Any, *, without_defaults: bool = False) -> Any:
-    """Return a value of a JSON record, model or union of them as lists, dicts, strings and numbers.
-
-    :param without_defaults: leave out what :func:`read_json` fills in again.
+    """Return a value of a JSON record, model or union of them as lists, dicts, strings and numbers; without what
+    :func:`read_json` fills in again, if so wished.
     """
     return _adapter(kind).dump_python(value, mode="json", exclude_defaults=without_defaults)
 

@@ -30,10 +30,7 @@ _PLAIN = json.JSONDecoder()
 
 
 def parse(source: Source) -> Any:
-    """Return data of a JSON text.
-
-    :raises InvalidInput: broken syntax, truncated, a key twice, nested too deep.
-    """
+    """Return data of a JSON text; refuse broken syntax, a truncated text, a key twice, and what is nested too deep."""
     try:
         return _STRICT.decode(source.text)
     except _KeyTwice as twice:

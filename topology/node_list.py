@@ -20,7 +20,6 @@ from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
 from topology.slurm_nodes import SlurmNode, slurm_nodes
 from topology.slurm_table import Use, powered_off, use_of
-from topology.subset import subset
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,7 @@ class NodeList:
 
 
 def read_node_list(source: Source, cluster: Cluster) -> NodeList:
-    """Read a list; one without any node is an empty list.
-
-    :raises InvalidInput: a line is not a node name or hostlist, or an output of Slurm is damaged.
-    :raises InvalidTopology: it is Slurm's, and the cluster has none of its nodes.
-    """
+    """Read a list, which may be empty; raise InvalidTopology for one of Slurm's of which the cluster has no node."""
     rows = slurm_nodes(source, cluster.index_of)
     found = _plain(source, cluster) if rows is None else _stated(source, rows, cluster)
     if found.states and found.strangers and not found.nodes:
@@ -65,11 +60,8 @@ def with_gpus(
 ) -> tuple[Cluster, tuple[str, ...]]:
     """Return the cluster of a file that does not say how many GPUs its nodes have, with GPUs, and what was decided.
 
-    What the user says counts before what the lists say, and that before the default.  Nodes that have none by a list
-    are left out, as long as the list knows GPUs of others.
-
-    :param gpus_per_node: what the user says; ``None`` = nothing.
-    :raises InvalidTopology: more than :data:`MAX_GPUS` GPUs.
+    What the user says (at most :data:`MAX_GPUS`) counts before what the lists say, and that before the default.  Nodes
+    that have none by a list are left out, as long as the list knows GPUs of others.
     """
     told = {name: listed.gpus for one in lists for name, listed in one.nodes.items() if listed.gpus is not None}
     told = told if any(told.values()) else {}
@@ -95,7 +87,7 @@ def with_gpus(
     filled = cluster.replace(gpus=gpus, free_gpus=gpus.copy(), gpus_assumed=silent > 0)
     if bare := [name for name, count in told.items() if not count]:
         notes.append(f"nodes without GPUs, left out: {some(bare)}")
-        filled = subset(filled, np.delete(np.arange(len(cluster), dtype=np.int32), [cluster.index_of[n] for n in bare]))
+        filled = filled.subset(np.delete(np.arange(len(cluster), dtype=np.int32), [cluster.index_of[n] for n in bare]))
     return filled, tuple(notes)
 
 

@@ -32,11 +32,8 @@ class FlagFile(JsonRecord):
 
 
 def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster with the flags of a flag file or a flag store that hold now, and notes about the others.
-
-    :param now: timezone-aware.
-    :raises InvalidInput: neither a flag file nor a flag store, or broken.
-    :raises InvalidTopology: the cluster has no node that a flag file names.
+    """Return the cluster with the flags of a flag file or a flag store that hold now, and notes about the others; raise
+    InvalidTopology where it has no node that a flag file names.
     """
     if is_store(path):  # a store outlives nodes: those that the cluster does not have are left out and named
         flags = merge_by_node(read_flags(path, now=now))
@@ -50,11 +47,7 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
 
 
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
-    """Return the cluster with the flags of a file that are active now, and the number of those that are not.
-
-    :raises InvalidInput: not a list of flags.
-    :raises InvalidTopology: the cluster has no such node.
-    """
+    """Return the cluster with the flags of a file that are active now, and the number of those that are not."""
     document, flags = _flags(source)
     for i, flag in enumerate(flags):
         if flag.node not in cluster.index_of:
@@ -66,10 +59,8 @@ def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[
 
 
 def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFlag]:
-    """Read the flags of a file, of whichever nodes and whenever they hold; of a flag store what holds at one time.
-
-    :param now: timezone-aware, for a store; ``None`` = the present.
-    :raises InvalidInput: neither a list of flags nor a flag store.
+    """Read the flags of a file, of whichever nodes and whenever they hold; of a flag store what holds now, or at
+    another time (timezone-aware).
     """
     if is_store(path):
         with open_log(path) as log:

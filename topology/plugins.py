@@ -24,10 +24,8 @@ class PluginGroup(Generic[T]):
         return tuple(sorted({point.name for point in _entry_points(self.group)}))
 
     def load(self, name: str, *, where: str = "") -> T:
-        """Return what the entry point of that name makes; only its own module is imported.
-
-        :param where: the option that the name came from, if not the usual one.
-        :raises UnknownName: no installed package offers it.
+        """Return what the entry point of that name makes, importing its module alone; ``where`` is the option that the
+        name came from, if not the usual one.
         """
         found = {point.name: point for point in _entry_points(self.group)}
         if name not in found:

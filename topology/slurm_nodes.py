@@ -35,10 +35,8 @@ class SlurmNode:
 
 
 def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:
-    """Return the nodes of a text that is an output of Slurm; ``None`` = it is none.
-
-    :param known: names of nodes that exist, to tell a column of nodes from one of partitions.
-    :raises InvalidInput: it is one, and damaged.
+    """Return the nodes of a text that is an output of Slurm; ``None`` = it is none.  Known nodes tell a column of nodes
+    from one of partitions.
     """
     if source.text.lstrip().startswith("{"):
         return list(_from_json(source))
@@ -48,9 +46,7 @@ def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None
 
 
 def gpus_of(gres: str, *, where: str = "") -> int:
-    """Return GPUs in a list of generic resources, 0 where there are none.
-
-    :raises InvalidInput: more than a node can have.
+    """Return GPUs in a list of generic resources, 0 where there are none; refuse more than a node can have.
 
     >>> gpus_of("gpu:h100:8(S:0-1),nvme:1"), gpus_of("gpu:a:2,gpu:b:2"), gpus_of("(null)"), gpus_of("cpu=9,gres/gpu=8")
     (8, 4, 0, 8)

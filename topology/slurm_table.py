@@ -129,10 +129,8 @@ class _Columns(NamedTuple):
 
 
 def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
-    """Return the rows of a table of states; ``None`` = the text is no such table.
-
-    :param known: names of nodes that exist, to tell a column of nodes from others.
-    :raises InvalidInput: a row has no node and state where the others have them.
+    """Return the rows of a table of states; ``None`` = the text is no such table.  Known nodes tell their column from
+    others.  Raise InvalidInput where a row has no node and state where the others have them.
     """
     for between in (_BARS, _BLANKS):
         cut = list(_cut(source, between, known))

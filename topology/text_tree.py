@@ -43,9 +43,8 @@ class TreeRow:
 
 
 def tree_rows(cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN) -> list[TreeRow]:
-    """Return lines of the tree, the whole cluster first, with so many children of one domain at most.
-
-    :param depth: levels to show, from the broadest; ``None`` = as many as fit into :data:`MAX_ROWS` lines, at least 1.
+    """Return lines of the tree, the whole cluster first, with so many children of one domain at most, and so many
+    levels from the broadest; ``None`` = as many as fit into :data:`MAX_ROWS` lines, at least 1.
     """
     root = domain_tree(cluster)
     if depth is None:

@@ -32,10 +32,8 @@ _CORE_SCHEMA: tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...] = (
 
 
 def parse(source: Source) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
-    """Return data of a YAML text, and a function from a path in it to its line (from 1).
-
-    :raises InvalidInput: broken syntax, an alias, a tag, a key twice, too deep, several documents.
-    :raises TooLarge: more than :data:`MAX_CHARACTERS`.
+    """Return data of a YAML text, and a function from a path in it to its line (from 1); refuse broken syntax, an
+    alias, a tag, a key twice, what is too deep or too large, several documents.
     """
     if len(source.text) > MAX_CHARACTERS:
         large = f"is larger than the {MAX_CHARACTERS // 2**20} MB that are read as YAML"

@@ -16,7 +16,6 @@ from scheduler.occupancy import Occupancy
 from topology.cluster import Cluster, IntArray
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_objects import Taint
-from topology.subset import subset
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def make_view(
         cluster = _with_missing(cluster, missing, own)
         rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
     here = np.where(rows < len(tree), rows, -1)
-    return GangView(subset(cluster, rows.astype(np.int32)), left_out, here.astype(np.int32))
+    return GangView(cluster.subset(rows.astype(np.int32)), left_out, here.astype(np.int32))
 
 
 def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tuple[str, BoolArray]]:

@@ -59,9 +59,8 @@ def read_timed(
 
 
 def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:
-    """Return the rows whose time is more than :data:`LONGEST_PAUSE` away from most rows of their member, by its clock.
-
-    A wrong digit, or a record of another run.  Where two parts are equally large the later one stays.
+    """Return the rows whose time is more than :data:`LONGEST_PAUSE` away from most rows of their member, by its clock:
+    wrong digits, or records of another run.  Where two parts are equally large the later one stays.
     """
     stray = np.zeros(len(time), dtype=np.bool_)
     order = np.lexsort((time, member))
@@ -74,11 +73,7 @@ def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:
 
 
 def runs(rows: npt.NDArray[np.intp], *keys: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.intp]]:
-    """Yield the rows of each run of equal keys.
-
-    :param rows: numbers of rows, in an order in which equal keys are neighbours.
-    :param keys: of these rows, shape [rows] each.
-    """
+    """Yield the rows (numbers, in an order in which equal keys are neighbours) of each run of equal keys."""
     changes = np.zeros(max(len(rows) - 1, 0), dtype=np.bool_)
     for key in keys:
         changes |= key[1:] != key[:-1]

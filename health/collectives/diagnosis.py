@@ -98,9 +98,8 @@ class Diagnosis:
 
 
 def diagnose(recording: CollectiveRecording, settings: TriggerSettings | None = None) -> Diagnosis:
-    """Watch a recording as it was written: the first alarm, and the surest answer that follows it.
-
-    Looks after the first alarm go on until a member is named with certainty, or the recording ends.
+    """Watch a recording as it was written: the first alarm, and the surest answer that follows it.  Looks after the
+    first alarm go on until a member is named with certainty, or the recording ends.
     """
     settings = settings or TriggerSettings()
     recording = note_gaps(align_clocks(recording))

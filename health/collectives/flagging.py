@@ -33,10 +33,8 @@ KINDS: dict[Cause, FlagKind] = {
 
 
 def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime) -> list[NodeFlag]:
-    """Return the flags that a diagnosis justifies, one for each node.
-
-    :param node_of: member -> node, where it is known.
-    :param now: for a diagnosis without a time of its own; timezone-aware.
+    """Return the flags that a diagnosis justifies, one for each known node of a member; ``now`` (timezone-aware) is for
+    a diagnosis without a time of its own.
     """
     kind = KINDS.get(diagnosis.cause)
     if kind is None:

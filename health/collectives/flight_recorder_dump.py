@@ -79,10 +79,7 @@ class Dump:
 
 
 def read_dump(source: Source) -> Dump:
-    """Return the dump in a file; its rank stands in it, or is the last digits of the file's name.
-
-    :raises InvalidInput: it cannot be used.
-    """
+    """Return the dump in a file; its rank stands in it, or is the last digits of the file's name."""
     try:
         document = parse_object(source.text)
         version = text(document, "version")

@@ -67,9 +67,8 @@ def flows_at(states: States, group: int, seq: int) -> list[Flow]:
 
 
 def conditions(flows: Sequence[Flow], *, slack: int = 0) -> list[Condition]:
-    """Return what each flow waits for.
-
-    :param slack: chunks that a GPU may be behind what it has the data for before it is blamed; 0 where nothing moves.
+    """Return what each flow waits for; its GPU may be behind what it has the data for by ``slack`` chunks before it is
+    blamed, 0 where nothing moves.
     """
     into: Into = defaultdict(list)
     for flow in flows:
@@ -98,9 +97,8 @@ def blame(flows: Sequence[Flow], found: Sequence[Condition] | None = None) -> Bl
 
 
 def first_blocked(blocked: Sequence[Flow]) -> list[Flow]:
-    """Return blocked flows without those that are blocked because their target cannot pass on what it has.
-
-    Where all explain one another nothing is left out.
+    """Return blocked flows without those that are blocked because their target cannot pass on what it has; all of them
+    where all explain one another.
     """
     sources = {(flow.source, flow.channel, flow.way) for flow in blocked}
     roots = {(flow.source, flow.channel) for flow in blocked if flow.way == DOWN}
@@ -155,10 +153,9 @@ def _least(flows: Sequence[Flow], otherwise: int) -> int:
 
 
 def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> dict[tuple[int, int], float]:
-    """Return (source, target) -> share of its samples in which a flow was in a condition.
-
-    :param states: rows of any number of collectives; each sample of each collective is looked at by itself, if all of
-        the group have launched it: what waits for a member that has not come says nothing of the transfer.
+    """Return (source, target) -> share of its samples in which a flow was in a condition.  Each sample of each
+    collective is looked at by itself, once all of the group have launched it: what waits for a member that has not come
+    says nothing of the transfer.
     """
     hit: Counter[tuple[int, int]] = Counter()
     seen: Counter[tuple[int, int]] = Counter()

@@ -53,10 +53,7 @@ class _Context:
 
 
 def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
-    """Return the recording in files of Inspector lines; one file for each process.
-
-    :raises InvalidInput: a line cannot be used; another version of the format; no collective in the files.
-    """
+    """Return the recording in files of Inspector lines, one for each process; raise an error where there is none."""
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
     rows = read_timed(sources, bad_rows, reader.of_file, lambda: [seat.rank for seat in reader.seats])
     if not rows:

@@ -56,10 +56,7 @@ class Averages:
 
 
 def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Averages:
-    """Return the averages in Prometheus text files; of a series that stands twice the last value counts.
-
-    :raises InvalidInput: a line cannot be used; no collective in the files.
-    """
+    """Return the averages in Prometheus text files; of a series that stands twice the last value counts."""
     bad_rows = TaintedRanks(lenient=lenient)
     samples: list[_Sample] = []
     for source in sources:
@@ -107,10 +104,7 @@ def latecomers(averages: Averages) -> dict[int, float]:
 
 
 def _sample(line: str) -> _Sample | None:
-    """Return the sample of a line; ``None`` = of another metric.
-
-    :raises BadRow: it cannot be used.
-    """
+    """Return the sample of a line, ``None`` = of another metric; raise :class:`BadRow` where it cannot be used."""
     match = _LINE.fullmatch(line)
     if match is None:
         raise BadRow("is not a line of Prometheus text")

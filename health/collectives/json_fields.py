@@ -42,10 +42,7 @@ class TaintedRanks(BadRows):
         self.all_tainted = False
 
     def refuse(self, bad: BadRow, where: str) -> None:
-        """Stop at a wrong row, or count it and note its rank.
-
-        :raises InvalidInput: reading is strict.
-        """
+        """Stop at a wrong row where reading is strict; else count it and note its rank."""
         super().refuse(bad, where)
         if isinstance(bad, BadRowOfRank):
             self.tainted.add(bad.rank)
@@ -79,11 +76,7 @@ def number(row: Row, key: str) -> float:
 
 
 def moment(row: Row, key: str, *, unit: float = 1.0) -> float:
-    """Return a time in seconds since 1970.
-
-    :param unit: seconds that 1 stands for in the row.
-    :raises BadRow: as all fields; or later than :data:`LATEST`.
-    """
+    """Return a time in seconds since 1970, at most :data:`LATEST`, of a row that counts in units of so many seconds."""
     seconds = number(row, key) * unit
     if seconds > LATEST:
         raise BadRow(f"{key!r} is {_shown(row[key])}, no time of this age: is its unit right?")

@@ -37,10 +37,7 @@ COUNTERS = ("total", "GPU_ready", "RDMA_transmitted", "RDMA_done")
 
 
 def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> CollectiveRecording:
-    """Return the recording in files of progress lines; together they are one.
-
-    :raises InvalidInput: a row cannot be used; another version of the format; nothing in the files.
-    """
+    """Return the recording that files of progress lines are together; raise InvalidInput where there is none."""
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
     rows = read_timed(sources, bad_rows, lambda: reader.take, lambda: list(reader.member_of))
     if not rows:

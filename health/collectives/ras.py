@@ -52,10 +52,7 @@ class _Answer(NamedTuple):
 
 
 def read_ras(sources: Sequence[Source]) -> tuple[Snapshot, tuple[str, ...]]:
-    """Return the snapshot that the last answer is, judged by those before it, and notes.
-
-    :raises InvalidInput: an answer cannot be used, or they are not in order of time.
-    """
+    """Return the snapshot that the last answer is, judged by those before it, and notes; they come in order of time."""
     answers = [_read(source) for source in sources]
     stamps = [answer.stamp for answer in answers]
     if stamps != sorted(stamps):

@@ -27,11 +27,7 @@ _HEAD = 100_000  # Characters that are looked at to recognise a format
 
 
 def read_trace(path: str) -> Source:
-    """Return the text of one file.
-
-    :raises InvalidInput: a pickle, or whatever :func:`~topology.files.read_source` refuses.
-    :raises TooLarge: as there.
-    """
+    """Return the text of one file as :func:`~topology.files.read_source` does; refuse a pickle."""
     name, data = read_bytes(path, max_bytes=MAX_BYTES)
     if len(data) > 1 and data[0] == PICKLE and data[1] <= LAST_PROTOCOL:
         raise InvalidInput(
@@ -50,12 +46,10 @@ def diagnose_files(
     settings: TriggerSettings | None = None,
     lenient: bool = False,
 ) -> tuple[str, Diagnosis]:
-    """Return the format of the files and their diagnosis.
+    """Return the format of the files, all of one, and their diagnosis.
 
     :param format: one of :data:`FORMATS`; ``None`` = recognised by content.
     :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder.
-    :raises InvalidInput: the files cannot be used, or are not of one format.
-    :raises UnknownName: there is no such format.
     """
     if format is not None and format not in FORMATS:
         raise UnknownName(
@@ -87,10 +81,7 @@ def _common_format(sources: Sequence[Source], *, lenient: bool) -> str:
 
 
 def recognise(source: Source) -> str:
-    """Return the format of a file.
-
-    :raises InvalidInput: it is none that is known.
-    """
+    """Return the format of a file; raise :class:`InvalidInput` where it is none that is known."""
     head = source.text[:_HEAD].lstrip()
     line = head.split("\n", 1)[0]
     if f'"{NAME}"' in line or ('"type"' in line and '"comm"' in line):

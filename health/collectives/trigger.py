@@ -59,11 +59,9 @@ class _Life:
 
 
 def watched_members(recording: CollectiveRecording, most: int = MOST_RANKS) -> dict[int, int]:
-    """Return one member of each data-parallel group, at most ``most``; without such groups, of the groups there are.
+    """Return one member of each data-parallel group (without such groups, of the groups there are) -> that group.
 
-    Members are taken from the middle of their groups, evenly over the groups where there are too many.
-
-    :returns: member -> the group by which it is watched.
+    Members, at most ``most``, are from the middle of their groups, evenly over the groups where there are too many.
     """
     numbered = list(enumerate(recording.groups))
     kinds = [[i for i, group in numbered if group.kind == "dp" and len(group.members) > 1], [i for i, _ in numbered]]

@@ -22,10 +22,9 @@ _FIX = "restore the file from a copy; its lines are written by `arnold flags` al
 
 
 def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
-    """Read the events of a store.
+    """Read the events of a store, and the bytes of an unfinished line at the end, which is left out.
 
-    :returns: the events, and the bytes of an unfinished line at the end, which is left out.
-    :raises InvalidInput: no such file, of a later version, a broken line that is not the last, times that go back.
+    :raises InvalidInput: no store, of a later version, a broken line that is not the last, times that go back.
     """
     rows = source.text.split("\n")
     tail, torn = rows.pop(), 0
@@ -51,10 +50,7 @@ def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
 
 
 def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
-    """Yield an event for each line.
-
-    :raises InvalidInput: a line is no event, or the first is not that of a store.
-    """
+    """Yield an event for each line; raise :class:`InvalidInput` for what is none, or no store's first."""
     version = 1
     relapses: dict[object, int] = {}
     for number, row in enumerate(rows, 1):
@@ -74,10 +70,7 @@ def _events(source: Source, rows: list[str]) -> Iterator[FlagEvent]:
 
 
 def _refuse(source: Source, line: int, data: Any) -> None:
-    """Say what is wrong with a line, which takes longer than reading it.
-
-    :raises InvalidInput: it is no event.
-    """
+    """Say by an error what is wrong with a line, which takes longer than reading it."""
     Document(source, data, lambda _: line).parse(FlagEvent)
 
 
@@ -101,9 +94,8 @@ def _without_mark(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_version_1(data: dict[str, Any], relapses: dict[object, int]) -> dict[str, Any]:
-    """Return a line of version 1 as one of today: flags named neither node nor source, a lifted one no relapses.
-
-    :param relapses: of each node and source so far; changed.
+    """Return a line of version 1 as one of today: flags named neither node nor source, a lifted one no relapses, which
+    are counted here by node and source.
     """
     about = {"node": data.get("node", ""), "source": data.get("source", "")}
     track = tuple(about.values())

@@ -38,11 +38,7 @@ class FlagHistory:
 
 
 def history(log: FlagLog, node: str, *, since: datetime | None, until: datetime) -> FlagHistory:
-    """Return what was held against a node.
-
-    :param since: start of the span; ``None`` = from the first event.
-    :param until: its end, which belongs to it; the present at the latest.
-    """
+    """Return what was held against a node from one instant (``None`` = the first event) to another, not after now."""
     own = tuple(log.events("node = ? AND time <= ?", node, time_text(until)))
     spells = (spell for spell in _spells(own, until) if since is None or spell.end is None or spell.end > since)
     return FlagHistory(tuple(spells), tuple(event for event in own if since is None or event.time >= since))

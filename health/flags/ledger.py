@@ -91,11 +91,7 @@ class Ledger(FlagLog):
         return next(self.events("1 ORDER BY number DESC LIMIT 1")).time
 
     def take_over(self, events: Sequence[FlagEvent]) -> Recorded:
-        """Write all events of another store into this one, which is new.
-
-        :param events: in order of time, the first ``opened``.
-        :raises InvalidInput: something has been recorded here already.
-        """
+        """Write all events of another store, the first ``opened``, into this one; raise an error if this is not new."""
         if any(self.events("number = 2")):
             raise InvalidInput(
                 "has events already, and those of two stores cannot be put in one order",
@@ -106,24 +102,18 @@ class Ledger(FlagLog):
         return Recorded(tuple(self.write(events)))
 
     def govern(self, rules: Rules, now: datetime) -> list[FlagEvent]:
-        """Decide by other rules from now on; flags that stand keep their ends.
-
-        :raises InvalidInput: ``now`` lies before the last event.
-        """
+        """Decide by other rules from now on; flags that stand keep their ends."""
         if rules == rules_of(self):
             return []
         now = self._clock(now)
         return [*self.settle(now), *self.write([FlagEvent(time=now, event="rules", rules=json_data(Rules, rules))])]
 
     def record(self, findings: Iterable[NodeFlag], *, now: datetime, stamp: str = "") -> Recorded:
-        """Take findings in, as one batch in which the order does not matter.
+        """Take findings in, as one batch in any order: of several of one source about one node the worst counts.
 
-        Of several findings of one source about one node the worst counts.
-
-        :param now: timezone-aware, when they were found.
+        :param now: timezone-aware, when they were found; not before the last event by more than clocks differ.
         :param stamp: version of the file they are from; the same findings with the same stamp are known.  Without one
             they are known when they are repeated with the same time.
-        :raises InvalidInput: ``now`` lies before the last event by more than clocks differ.
         """
         now = self._clock(now)
         events, rules, known, over, early = self.settle(now), rules_of(self), 0, 0, 0
@@ -152,10 +142,7 @@ class Ledger(FlagLog):
         return self.write(sorted(over, key=lambda event: (event.time, event.node, event.source)))
 
     def lift(self, nodes: Sequence[str], *, now: datetime, because: str, by: str) -> list[FlagEvent]:
-        """End all flags of nodes at once, by a person's word.
-
-        :raises InvalidInput: ``now`` lies before the last event by more than clocks differ.
-        """
+        """End all flags of nodes at once, by a person's word."""
         now = self._clock(now)
         events = self.settle(now)
         for last in [event for event in self.latest() if event.node in nodes]:
@@ -166,14 +153,11 @@ class Ledger(FlagLog):
         return events
 
     def forget(self, before: datetime, *, because: str) -> int:
-        """Forget history before an instant, so that a store does not grow for ever.
+        """Forget history before an instant, so that a store does not grow for ever; return how many events are gone.
 
         Of each node and source the last event with steps stays and all that came after it, for that is what a
         :class:`~health.flags.tracks.Track` depends on.  What goes is what most of a store is made of: findings that
         were found again later.  From that instant on the store answers and decides as it did.
-
-        :param before: timezone-aware.
-        :returns: events that are gone.
         """
         forgotten = f"DELETE FROM events WHERE number IN ({_FORGOTTEN})"
         dropped = self._connection.execute(forgotten, {"before": time_text(before)}).rowcount

@@ -86,11 +86,7 @@ class Rules(JsonRecord):
 
 
 def rules_of(log: FlagLog, at: datetime = LAST) -> Rules:
-    """Return the rules by which a store decides at an instant.
-
-    :param at: timezone-aware.
-    :raises InvalidInput: what the store holds are no rules.
-    """
+    """Return the rules by which a store decides at an instant, timezone-aware."""
     for event in log.events("event = 'rules' AND time <= ? ORDER BY number DESC LIMIT 1", time_text(at)):
         try:
             return read_json(Rules, event.rules)
@@ -104,10 +100,7 @@ def rules_of(log: FlagLog, at: datetime = LAST) -> Rules:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return ``90s``, ``30m``, ``12h``, ``1.5d``, ``2w``.
-
-    :raises ValueError: it is none of these, or longer than ten years.
-    """
+    """Return ``90s``, ``30m``, ``12h``, ``1.5d``, ``2w``; raise ValueError for what is none, or above ten years."""
     match = _DURATION.fullmatch(text.strip())
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0.0 < seconds <= LONGEST.total_seconds():

@@ -57,8 +57,5 @@ class _RulesFile(_RuleFile):
 
 
 def read_rules(source: Source) -> Rules:
-    """Return the rules of a file.
-
-    :raises InvalidInput: not such a file.
-    """
+    """Return the rules of a file."""
     return load_document(source).parse(_RulesFile).rules()

@@ -43,10 +43,8 @@ class Compaction(JsonRecord):
 
 @contextmanager
 def open_ledger(path: str | Path, *, now: datetime, create: bool = True) -> Iterator[Ledger]:
-    """Open a store for one change, which is written as a whole at the end, or not at all where an error is raised.
-
-    :param now: timezone-aware, when a store that is made begins.
-    :raises InvalidInput: the file cannot be written to, another process holds it, or it is no flag store.
+    """Open a store for one change, written as a whole at the end, or not at all where an error is raised; ``now`` is
+    when a new store begins.  Raise InvalidInput for no store, or one that cannot be written or another process holds.
     """
     with _connected(path, create=create) as connection, _transaction(connection):
         ledger = Ledger(connection, str(path))
@@ -63,9 +61,7 @@ def store_size(path: str | Path) -> int:
 def compact_store(path: str | Path, before: datetime, *, archive: str | Path | None = None) -> Compaction:
     """Forget history before an instant (:meth:`~health.flags.ledger.Ledger.forget`), and make the file smaller.
 
-    :param before: timezone-aware.
     :param archive: the whole store as it was is written here first; a file that must not be there yet.
-    :raises InvalidInput: no such store, it is damaged, another process holds it, or a file cannot be written.
     """
     with _connected(path, create=False) as connection:
         if not has_events(connection, path):

@@ -46,10 +46,7 @@ def begins_anew(event: FlagEvent) -> bool:
 
 
 def track_of(log: FlagLog, node: str, source: str, at: datetime = LAST) -> Track:
-    """Return what a store knows of a node by a source at an instant.
-
-    :param at: timezone-aware.
-    """
+    """Return what a store knows of a node by a source at an instant, timezone-aware."""
     recent: list[FlagEvent] = []
     newest_first = "node = ? AND source = ? AND time <= ? ORDER BY time DESC, number DESC"
     for event in log.events(newest_first, node, source, time_text(at)):
@@ -63,10 +60,8 @@ def track_of(log: FlagLog, node: str, source: str, at: datetime = LAST) -> Track
 
 
 def found(track: Track, flag: NodeFlag, now: datetime, rule: Rule, *, stamp: str = "") -> FlagEvent | None:
-    """Return the event that a finding makes of a track of which nothing has ended unnoticed.
-
-    :param now: not before any time that the track knows.
-    :returns: ``None`` = nothing new, the source takes back what it does not say.
+    """Return the event that a finding makes of a track of which nothing has ended unnoticed by now; ``None`` = nothing
+    new: the source takes back what it does not say.
     """
     if flag.slowdown == HEALTHY:
         return _taken_back(track, flag, now, rule, stamp)

@@ -84,16 +84,14 @@ class Peers:
 
 
 def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, level: str | None) -> Peers:
-    """Return peers that break as few rules as possible, in the order of :data:`RULES`, and are then as near as
-    possible.
+    """Return peers that break as few rules as possible, in the order of :data:`RULES`, and are then as near as can be.
 
-    Both are proved least (:mod:`health.recovery.assignment`).  Pairs are made mutual where that costs
-    nothing: two machines that back up each other are one pair that must not be lost, a ring of n has n such pairs (as
-    GEMINI's group placement, SOSP 2023).
+    Both are proved least (:mod:`health.recovery.assignment`).  Pairs are made mutual where that costs nothing: two
+    machines that back up each other are one pair that must not be lost, a ring of n has n such pairs (as GEMINI's group
+    placement, SOSP 2023).
 
     :param nodes: shape [machines], index of the node of each machine, by node rank.
     :param level: the level of the rack; ``None`` = the closest; a cluster without levels has no such rule.
-    :raises UnknownName: the cluster has no such level.
     :raises Infeasible: the job has one machine.
     :raises InvalidPlacement: a node is there twice.
     :raises TooLarge: more machines than the costs can be told apart for.
@@ -170,9 +168,8 @@ def _apart(one: IntArray, other: IntArray) -> IntArray:
 
 
 def _pair_up(peer: npt.NDArray[np.int64], ground: _Ground) -> npt.NDArray[np.int64]:
-    """Return rings of even length cut into mutual pairs: every other link of the ring, whichever half costs less.
-
-    A link costs the same both ways, so that the pairs together cost at most what the ring does.
+    """Return rings of even length cut into mutual pairs: every other link of the ring, whichever half costs less, which
+    is at most what the ring does, as a link costs the same both ways.
     """
     paired = peer.copy()
     for ring in _rings(peer):

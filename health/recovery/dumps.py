@@ -53,12 +53,10 @@ class Dumps:
 
 
 def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Dumps:
-    """Read dumps.
+    """Read dumps, each process of a rank of the job once; raise InvalidInput where nothing is left.
 
     :param paths: files, and folders of files at any depth; hidden files are passed over.
     :param lenient: leave out files that cannot be used, and say so, instead of failing.
-    :raises InvalidInput: a file is no dump, its name says no rank of the job, a process of a rank is there twice; or
-        nothing is left.
     """
     by_rank: dict[int, list[Process]] = {}
     dropped: list[Dropped] = []
@@ -98,10 +96,7 @@ def _files(paths: Sequence[str]) -> Iterator[Path]:
 
 
 def _rank_of(file: Path, ranks: int) -> int:
-    """Return the rank in the name of a file: after the word ``rank``, else the only number.
-
-    :raises InvalidInput: there is none, more than one, or one that the job does not have.
-    """
+    """Return the rank of the job in the name of a file: after the word ``rank``, else the only number."""
     found = {int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10}
     if len(found) != 1:
         raise InvalidInput(
@@ -120,10 +115,7 @@ def _rank_of(file: Path, ranks: int) -> int:
 
 
 def parse_dump(source: Source) -> tuple[Process, ...]:
-    """Return processes of one dump, in order of appearance.
-
-    :raises InvalidInput: it is no dump, is cut off, or says that py-spy failed; with the line.
-    """
+    """Return processes of one dump, in order of appearance; raise InvalidInput for none, or one that is cut off."""
     processes = _parse_json(source) if _JSON.match(source.text) else _parse_text(source)
     if not processes:
         raise InvalidInput("holds no thread", where=source.name, fix=_REMEDY)

@@ -37,10 +37,7 @@ class Unit(JsonRecord):
 
 
 def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ...]:
-    """Return groups that all outliers belong to, the smallest first, of equals a PP group first.
-
-    A group that is the whole job is none: to evict everything is no answer.
-    """
+    """Return groups short of the whole job that all outliers share, the smallest first, of equals a PP group first."""
     out = np.flatnonzero(machines.outlier_counts(outliers))
     found = []
     for family in UNIT_FAMILIES if outliers else ():
@@ -53,14 +50,11 @@ def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ..
 def tally_rounds(
     machines: Machines, rounds: Sequence[Sequence[int]], *, family: UnitFamily | None = None
 ) -> tuple[Unit, ...]:
-    """Flag, in each round and family, the group with the most outliers; rank groups by how often they were flagged.
+    """Flag in each round, of outlier ranks, the groups of a family with most outliers; return them, likeliest first.
 
-    Groups that are level in a round are all flagged.  Between groups flagged equally often, that with more outliers
-    over all rounds comes first, then the smaller one: a machine before the PP group that it belongs to, unless others
-    of that group are out of place as well.
-
-    :param rounds: outlier ranks of each round.
-    :returns: groups that had the most outliers of their family in some round, the likeliest first.
+    Groups come by how often they were flagged.  Between groups flagged equally often, that with more outliers over all
+    rounds comes first, then the smaller one: a machine before the PP group that it belongs to, unless others of that
+    group are out of place as well.
     """
     flagged: Counter[_Key] = Counter()
     total: Counter[_Key] = Counter()

@@ -48,10 +48,8 @@ class Eviction:
     def flags(self, now: datetime, *, hold: timedelta) -> tuple[NodeFlag, ...]:
         """Return flags of machines that had outliers in more than half of the rounds; none in doubt, or without names.
 
-        The rest of the unit is evicted as a precaution: nothing is known against it.
-
-        :param now: timezone-aware.
-        :param hold: how long a machine is kept out; by then it has been diagnosed.
+        The rest of the unit is evicted as a precaution: nothing is known against it.  By the end of the hold a machine
+        has been diagnosed.
         """
         if self.unit is None or self.doubt is not None or not self.machines.names:
             return ()
@@ -87,10 +85,7 @@ def look_at(dumps: Dumps, machines: Machines, *, view: StackView) -> StackLook:
 
 
 def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily | None = None) -> Eviction:
-    """Choose the eviction unit: of one look the group that all outliers share, of several the group flagged most.
-
-    :param looks: at least one.
-    """
+    """Choose the eviction unit: of one look the group that all outliers share, of several the group flagged most."""
     counts = np.stack([machines.outlier_counts(look.outliers) for look in looks])
     hits = np.asarray((counts > 0).sum(axis=0), dtype=np.int32)
     doubt: Doubt | None = None

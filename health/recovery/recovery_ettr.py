@@ -25,10 +25,7 @@ def cumulative_ettr(productive: npt.ArrayLike, at: npt.ArrayLike) -> Seconds:
 
 
 def sliding_ettr(productive: npt.ArrayLike, at: npt.ArrayLike, *, window: float = HOUR) -> Seconds:
-    """Return the share of the window before each instant that was productive; of the time so far, if that is shorter.
-
-    :param window: seconds, above 0; all else is as for :func:`cumulative_ettr`.
-    """
+    """Return the share of the window (seconds) before each instant, or of the time so far, that was productive."""
     bounds = np.asarray(productive, dtype=np.float64).reshape(-1, 2)
     until = np.asarray(at, dtype=np.float64)
     edges = bounds.ravel()

@@ -28,11 +28,8 @@ RESTART_COSTS = (
 
 
 def restart_seconds(machines: float, kind: RestartKind) -> float:
-    """Return seconds that a restart takes, between the measurements linear in the logarithm of the size.
-
-    Outside of them it is the nearest measurement: nothing is known there.
-
-    :param machines: above 0.
+    """Return seconds that a restart of so many machines takes, between the measurements linear in the logarithm of the
+    size; outside of them that of the nearest: nothing is known there.
     """
     import numpy as np
 

@@ -73,9 +73,7 @@ class StackView:
     """A stack is healthy from this share of the commonest stack's ranks on."""
 
     def signature(self, processes: Iterable[Process]) -> Signature:
-        """Return what of a rank is compared.  The order of processes and threads does not matter, nor how many are
-        alike.
-        """
+        """Return what of a rank is compared, whatever the order of processes and threads; equal ones count once."""
         chosen = [(process.main,) if self.threads == "main" else process.threads for process in processes]
         return tuple(sorted({tuple(map(self._call, thread.frames)) for threads in chosen for thread in threads}))
 
@@ -102,7 +100,6 @@ def group_stacks(
 ) -> tuple[StackGroup, ...]:
     """Group ranks by stack, the largest group first.
 
-    :param signatures: rank -> what of it is compared.
     :param dominant: a group at least this large relative to the largest is healthy, in (0, 1].
     :param kin: ranks are compared with those of the same number: their stage; ``None`` = with all.
     """

@@ -76,10 +76,7 @@ class StandbyPool(JsonRecord):
 
 
 def plan_pool(question: StandbyQuestion, machines: int) -> StandbyPool:
-    """Return the pool of one job, with what it covers.
-
-    :raises InvalidInput: out of range.
-    """
+    """Return the pool of one job, with what it covers."""
     pool = standby_pool(machines, rate=question.rate, quantile=question.quantile)
     return StandbyPool(
         machines=machines,
@@ -93,10 +90,8 @@ def plan_pool(question: StandbyQuestion, machines: int) -> StandbyPool:
 
 
 def standby_pool(machines: int, *, rate: float = RATE, quantile: float = QUANTILE) -> int:
-    """Return the fewest machines that cover a day's failures with a probability of at least ``quantile``.
-
-    :param rate: probability that a machine fails on a day, 0 to 1.
-    :raises InvalidInput: out of range.
+    """Return the fewest machines that cover a day's failures with a probability of at least ``quantile``; each machine
+    fails on a day with the probability ``rate``.
     """
     _check(machines, rate, quantile)
     with localcontext(_EXACT):
@@ -111,11 +106,7 @@ def coverage(machines: int, pool: int, *, rate: float = RATE) -> float:
 
 
 def rates_of_pools(pools: Mapping[int, int], *, quantile: float = QUANTILE) -> RateRange:
-    """Return the rates for which every job needs exactly the pool given.
-
-    :param pools: machines of a job -> machines of its pool.
-    :raises InvalidInput: out of range.
-    """
+    """Return the rates for which every job (number of machines -> of its pool) needs exactly the pool given."""
     for machines in pools:
         _check(machines, RATE, quantile)
     with localcontext(_EXACT):
@@ -142,9 +133,8 @@ def _at_most(pool: int, machines: int, rate: Decimal) -> Decimal:
 
 
 def _terms(machines: int, rate: Decimal) -> tuple[int, list[Decimal]]:
-    """Return probabilities of so many failures relative to the likeliest number, and the number of the first.
-
-    Only those count that 50 digits can tell from nothing: some dozen deviations, whatever the number of machines.
+    """Return probabilities of so many failures relative to the likeliest number, as far as 50 digits can tell them from
+    nothing (some dozen deviations, whatever the number of machines), and the number of the first.
     """
     if rate in (0, 1):
         return machines * int(rate), [Decimal(1)]

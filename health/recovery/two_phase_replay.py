@@ -65,10 +65,7 @@ class ReplayPlan:
         return machine // self.group_size if phase == "horizontal" else machine % self.groups
 
     def members(self, phase: Phase, group: int) -> tuple[int, ...]:
-        """Return the machines of a group, ascending.
-
-        :raises InvalidInput: there is no such group.
-        """
+        """Return the machines of a group, ascending; raise :class:`InvalidInput` where there is no such group."""
         if not 0 <= group < self.groups:
             raise InvalidInput(
                 f"there is no {phase} group {group}",
@@ -80,11 +77,7 @@ class ReplayPlan:
         return tuple(range(group, self.machines, self.groups))
 
     def suspects(self, horizontal: Collection[int], vertical: Collection[int]) -> tuple[int, ...]:
-        """Return machines that are in a failed group of each phase, ascending.  A phase without a failed group clears
-        none.
-
-        :raises InvalidInput: there is no such group.
-        """
+        """Return machines in a failed group of each phase, ascending.  A phase without a failed group clears none."""
         left: set[int] = set(range(self.machines))
         for phase, failed in zip(PHASES, (horizontal, vertical), strict=True):
             if failed:
@@ -93,13 +86,11 @@ class ReplayPlan:
 
 
 def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
-    """Cut a job for replay.
+    """Cut a job of two or more replicas for replay, into two or more equal groups.
 
     :param k: replicas of a group; ``None`` = the most that leave one culprit, as groups of several replicas still
         reduce gradients between them, which a fault may need to show; where none leaves one culprit, 1, which leaves
         the fewest suspects.
-    :raises Infeasible: the job is a single replica and cannot be cut.
-    :raises InvalidInput: ``k`` does not cut it into two or more equal groups.
     """
     rows = _rows_bound_together(job.grid)
     replica, replicas = rows * job.grid.columns, job.grid.rows // rows
@@ -122,9 +113,8 @@ def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
 
 
 def _rows_bound_together(grid: Grid) -> int:
-    """Return rows of cells that context and expert groups bind together: a group of replicas holds them whole.
-
-    Rows of one stage are in one context (expert) group when its number is the same; the groups are equally large.
+    """Return rows of cells that context and expert groups bind together: a group of replicas holds them whole.  Rows of
+    one stage are in one such group when its number is the same; the groups are equally large.
     """
     sizes = (int(np.bincount(grid.groups[family][:, 0]).max()) for family in ("cp", "ep"))
     return lcm(*sizes)

@@ -20,7 +20,6 @@ from scheduler.step_time import slowest_in_use, step_time
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
-from topology.subset import subset
 
 _LEAST_SECONDS = 0.05  # Time that a trunk gets when the others have used all of it up
 
@@ -67,7 +66,7 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
     for number, trunk in enumerate(fitting):
         seconds = max(_LEAST_SECONDS, (end - perf_counter()) / (len(fitting) - number))
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
-        proposal = propose(algorithm, subset(cluster, nodes), job, replace(limits, seconds=seconds))
+        proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
         answers.append(_weighed(cluster, job, nodes, proposal))
     return _together(answers)
 

@@ -108,7 +108,7 @@ def test_what_cannot_be_is_refused(levels: tuple[str, ...], nodes: list[Node], c
 
 def test_a_cluster_without_end_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows are counted while they come."""
-    monkeypatch.setattr("topology.cluster.MAX_NODES", 10)
+    monkeypatch.setattr("topology.build.MAX_NODES", 10)
     endless = (Node(f"n{i}", ("a", "r"), 8, 8) for i in iter(int, 1))
     with pytest.raises(TooLarge):
         build_cluster(LEVELS, endless)

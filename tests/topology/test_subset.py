@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import NodeFlag
-from topology.subset import subset
 
 ROWS = st.lists(
     st.tuples(st.sampled_from("ab"), st.sampled_from(["", "r1", "r2"]), st.integers(0, 8)), min_size=1, max_size=12
@@ -40,7 +39,7 @@ def test_a_subset_is_what_building_from_its_rows_gives(rows: list[tuple[str, str
     """Domains, parents, free GPUs and flags; domains without nodes are gone."""
     whole = cluster_of(rows, list(range(len(rows))))
     kept = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, unique=True).map(sorted))
-    part = subset(whole, np.array(kept, dtype=np.int32))
+    part = whole.subset(np.array(kept, dtype=np.int32))
     built = cluster_of(rows, kept)
     assert shape(part) == shape(built)
     for level, other in zip(part.levels, built.levels, strict=True):

@@ -73,9 +73,7 @@ def number(value: float) -> str:
 
 
 def _way(points: Iterable[XY]) -> str:
-    """Return the commands of a path: level and upright stretches take one number each, and level ones that follow each
-    other become one.
-    """
+    """Return the commands of a path: one number for a level or upright stretch; level ones in a row become one."""
     parts: list[str] = []
     last: tuple[str, str] | None = None
     for x, y in points:

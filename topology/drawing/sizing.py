@@ -65,10 +65,8 @@ class SizedBox:
 
 
 class Sizer:
-    """Sizes of all boxes for one size of squares, found from the closest level to the broadest.
-
-    Boxes of one level share their number of columns, so that siblings look alike; only a domain much larger than is
-    usual at its level gets more.
+    """Sizes of all boxes for one size of squares, found from the closest level to the broadest.  Boxes of one level
+    share their number of columns, to look alike; only a domain much larger than is usual at its level gets more.
     """
 
     def __init__(self, root: Shape, levels: Sequence[str], *, side: float, gap: float) -> None:

@@ -27,12 +27,10 @@ def svg_drawing(
 ) -> str:
     """Return the drawing as one ``<svg>`` element.
 
-    A node is a ``<rect class="n ...">``, in the order of ``layout.nodes``; boxes and bars carry ``data-tip``, notes the
-    number of their frame.
+    A node is a ``<rect class="n ...">``, in the order of ``layout.nodes``; boxes and bars carry ``data-tip``, a
+    sentence on their domain, notes beside labels the number of their frame.
 
     :param paint: shape [nodes], index into ``classes`` of the style sheet.
-    :param note: a few characters beside the label of a domain.
-    :param tip: a sentence on a domain, shown when the pointer rests on its box.
     :param marks: node -> class of a mark drawn on its square.
     """
     width = layout.width + 2

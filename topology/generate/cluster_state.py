@@ -19,9 +19,7 @@ def fragment(cluster: Cluster, busy_share: float, seed: int, *, scattered: float
     2 nodes up to a whole domain (log-uniform: many small, few large) take runs of free nodes in the order of the tree,
     from a random place on; small jobs take single nodes.
 
-    :param busy_share: share of all nodes that will not be free for a gang; the number is exact: it is rounded to whole
-        nodes, nodes that are busy already count.
-    :param seed: same seed, same nodes.
+    :param busy_share: share of all nodes that will not be free for a gang, busy ones included, rounded to whole nodes.
     :param scattered: share of the newly used nodes that go to small jobs.
     :param partly: share of the newly used nodes of which only some GPUs are in use; these are small jobs' nodes.
     :raises InvalidInput: a share outside [0, 1], or the cluster has more busy or fewer free nodes than asked for.
@@ -71,15 +69,11 @@ def _gangs(line: IntArray, weight: FloatArray, total: int, *, largest: int, rng:
 
 
 def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 0.2) -> Cluster:
-    """Flag free nodes as slow or faulty.
+    """Flag so many free nodes that have no flag, where one matters to the next job, as slow or faulty.
 
     Slow nodes are 10 % to 100 % slower, the range of the stragglers injected and measured by the what-if analysis of
-    arXiv 2505.05713 (1.16 to 2.03); small factors are the more likely ones.
-
-    :param count: how many nodes; drawn among free nodes without a flag, where a flag matters to the next job.
-    :param seed: same seed, same flags.
-    :param faulty_share: share of them that must never be used, rounded to whole nodes.
-    :raises InvalidInput: fewer than ``count`` such nodes, or a share outside [0, 1].
+    arXiv 2505.05713 (1.16 to 2.03); small factors are the more likely ones.  ``faulty_share`` is rounded to whole
+    nodes.
     """
     candidates = np.array([i for i in np.flatnonzero(cluster.idle) if int(i) not in cluster.flags], dtype=np.int64)
     if not 0 <= count <= len(candidates):
@@ -102,10 +96,8 @@ def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 
 def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cluster:
     """Return the cluster with one more, empty domain of so many nodes with the usual number of GPUs.
 
-    Closer levels of it are divided as they usually are, broader ones take it under their last domain.
-
-    :param level: level of the new domain; ``None`` = the broadest with more than one.
-    :raises InvalidTopology: no nodes, or the cluster has no levels.
+    Its level is that given, or the broadest with more than one domain.  Closer levels of it are divided as they usually
+    are, broader ones take it under their last domain.
     """
     if nodes < 1:
         raise InvalidTopology(f"a domain of {nodes} nodes", where="nodes", fix="give it at least one node")

@@ -38,11 +38,9 @@ def _check_total(nodes: int) -> None:
 
 
 def _grow(levels: Levels, leaves: Sequence[Leaf], *, gpus: int) -> Cluster:
-    """Make a cluster out of its closest domains.
+    """Make a cluster out of its closest domains, in order; numbers of a level are unique over the whole cluster.
 
     Names are numbers behind a prefix, padded to one width and counted through the whole cluster: ``n0001``, ``r001``.
-
-    :param leaves: the closest domains in order; numbers of a level are unique over the whole cluster.
     """
     total = sum(count for _, count in leaves)
     digits = len(str(total))
@@ -65,12 +63,9 @@ def _regular(levels: Levels, fan_out: Sequence[int], *, nodes: int, gpus: int) -
 
 
 def split_nodes(nodes: int, domains: int, *, unevenness: float = 0.0, seed: int = 0) -> list[int]:
-    """Split nodes over domains.
+    """Split nodes over domains, at least 1 to each, by a draw with a seed; an even split differs by at most 1.
 
     :param unevenness: each domain's share is drawn from 1 - unevenness .. 1 + unevenness times the mean, in [0, 1).
-    :param seed: which draw.
-    :returns: nodes of each domain, at least 1, with the sum ``nodes``; an even split differs by at most 1.
-    :raises InvalidTopology: fewer nodes than domains, or an unevenness outside [0, 1).
     """
     if not 0.0 <= unevenness < 1.0:
         fix = "unevenness is at least 0 and below 1"
@@ -94,10 +89,7 @@ def minipods(
     Source: arXiv 2509.15940, section 2: a leaf switch joins a rack, the spine switches over a group of racks make a
     minipod, core switches join the minipods; 32 ports up and 32 down at each layer, one port a GPU, hence 4 nodes of
     8 GPUs under a leaf.  "Above 2,000 nodes" is all that is said of the size: the default is that of the 9,600-GPU run.
-
-    :param rack_nodes: nodes in a rack; the last rack of a minipod holds what is left.
-    :param unevenness: minipods differ from the mean by up to this share; 0 = as even as can be.
-    :param seed: which uneven split.
+    The last rack of a minipod holds what is left; the split is that of :func:`split_nodes`.
     """
     _check_sizes(minipods=minipods, nodes=nodes, rack_nodes=rack_nodes, gpus=gpus)
     _check_total(nodes)
@@ -112,11 +104,8 @@ def fat_tree(*, k: int = 48, gpus: int = 8) -> Cluster:
     """A fat tree of k-port switches in three layers: k pods of k/2 edge switches of k/2 hosts, k^3/4 in all.
 
     Source: Al-Fares, Loukissas, Vahdat, "A scalable, commodity data center network architecture", SIGCOMM 2008,
-    section 2.2; k = 48 is its example of 27,648 hosts.  A host with one port a GPU stands on as many equal trees side
-    by side (rails), which changes bandwidth and not which nodes are near to each other.
-
-    :param k: ports of a switch, even.
-    :raises InvalidTopology: k is odd, or sizes that make no cluster.
+    section 2.2; k = 48 is its example of 27,648 hosts; k is even.  A host with one port a GPU stands on as many equal
+    trees side by side (rails), which changes bandwidth and not which nodes are near to each other.
     """
     _check_sizes(k=k, gpus=gpus)
     if k % 2:

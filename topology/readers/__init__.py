@@ -49,9 +49,6 @@ def load_topology(
         :data:`~topology.cluster.DEFAULT_GPUS`, with a note.
     :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
     :param now: timezone-aware; ``None`` = the present.
-    :raises InvalidInput: a file cannot be read, is of no known format, or damaged.
-    :raises InvalidTopology: what it says of a cluster cannot be, or an overlay names a node that does not exist.
-    :raises TooLarge: well formed and bigger than Arnold takes on.
     """
     instant = datetime.now(UTC) if now is None else now
     if sum(str(file) == "-" for file in (path, *busy, *flags)) > 1:

@@ -44,11 +44,8 @@ PRESETS = (
 
 
 def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], str]:
-    """Return the labels of the preset that most nodes carry, and a sentence that says so.
-
-    Of two presets on as many nodes, the one with more labels wins; labels that no node carries are left out.
-
-    :raises InvalidTopology: no node carries a label of any preset.
+    """Return the labels of the preset that most nodes carry (of two on as many, the one with more labels), without
+    those that no node carries, and a sentence that says so; raise InvalidTopology where no node carries any.
     """
     carried = {preset.name: [sum(label in node for node in nodes) for label in preset.labels] for preset in PRESETS}
     bearers = {preset.name: sum(not node.keys().isdisjoint(preset.labels) for node in nodes) for preset in PRESETS}

@@ -175,9 +175,7 @@ def instant(text: str | None) -> datetime:
 
 def read_items(document: Document, kinds: Mapping[str, type[Object]], *, command: str) -> Iterator[tuple[int, Object]]:
     """Yield the objects of a list as a command of ``kubectl`` prints it, each with its place among the items.
-
-    :param kinds: name of each kind that matters -> its struct; an object that does not name its kind is a node.
-    :raises InvalidInput: no such list, or an object that cannot be read; says the line.
+    ``kinds`` has the struct of each kind that matters; an object that does not name its kind is a node.
     """
     data, fix = document.data, f"give what `{command}` prints"
     if isinstance(data, dict) and "items" not in data:

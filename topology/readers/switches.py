@@ -36,11 +36,7 @@ def expand_switch(name: str, children: str | None, nodes: str | None, *, place: 
 
 
 def tree_cluster(switches: Sequence[Switch]) -> Cluster:
-    """Return the cluster of a forest of switches.
-
-    :raises InvalidTopology: a switch twice, below two others, below itself, not described, with nothing below it; a
-        node on two switches; more than :data:`MAX_LEVELS` levels.
-    """
+    """Return the cluster of a forest of switches, :data:`MAX_LEVELS` deep at most; refuse switches that are none."""
     parent = _parents(switches)
     path: dict[str, tuple[str, ...]] = {}
     depth = 0
@@ -74,13 +70,11 @@ def trunk_notes(cluster: Cluster) -> tuple[str, ...]:
 def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str) -> Cluster:
     """Return the cluster of Slurm's block topology.
 
-    The base block is the level ``block``.  Each further block size joins contiguous base blocks, in the order of the
-    file, as many as that size is a multiple of the first: the level ``block-120`` for a size of 120.  An aggregated
-    block is called by its first and last base block.
+    The base block is the level ``block``.  Each further block size (the base size times a power of two) joins
+    contiguous base blocks, in the order of the file, as many as that size is a multiple of the first: the level
+    ``block-120`` for a size of 120.  An aggregated block is called by its first and last base block.
 
-    :param sizes: BlockSizes, the planning base block size first; may be empty.
-    :param place: where they stand.
-    :raises InvalidTopology: a block twice, a node in two blocks, sizes that are not the base size times a power of two.
+    :param sizes: BlockSizes, the planning base block size first; may be empty.  They stand at ``place``.
     """
     _check_unique(blocks, "block")
     for size in sizes:

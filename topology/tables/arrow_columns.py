@@ -20,10 +20,7 @@ NOTHING = ("", "null", "NULL", "NaN", "nan", "NA")  # Texts that stand for no nu
 
 
 def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) -> tuple[pa.Table, int]:
-    """Return columns that a CSV text has, all of them text, and how many rows were left out, as is lenient.
-
-    :raises InvalidInput: not CSV, with the line.
-    """
+    """Return columns that a CSV text has, all of them text, and how many rows were left out, as is lenient."""
     import pyarrow as pa
     from pyarrow import csv
 

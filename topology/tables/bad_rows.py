@@ -33,11 +33,10 @@ class BadRow(Exception):
 
 
 class BadRows:
-    """Takes wrong rows, and notes to the user, while a table is read.
+    """Takes wrong rows, and notes to the user, while a table is read; what ends strict reading is of class ``error``.
 
     :param lenient: drop and count wrong rows instead of stopping at the first; ``None`` = stop, and the command has no
         option ``--lenient`` that an error could offer.
-    :param error: class of the error that ends strict reading.
     """
 
     def __init__(self, *, lenient: bool | None = False, error: type[InvalidInput] = InvalidInput) -> None:

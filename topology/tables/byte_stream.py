@@ -45,7 +45,6 @@ class ByteStream:
     def lines(self) -> Iterator[str]:
         """Yield the lines of a text with their ends; a byte order mark is left out.
 
-        :raises InvalidInput: of class ``error``: binary, not UTF-8, a damaged gzip file; says the line.
         :raises CutOff: a gzip file ends in the middle; all whole lines before were given.
         """
         line = 0

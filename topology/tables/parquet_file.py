@@ -36,11 +36,8 @@ def parquet_rows(
 def open_parquet(
     content: Any, *, name: str, error: type[InvalidInput] = InvalidInput, **how: Any
 ) -> Iterator[ParquetFile]:
-    """Open a Parquet file for as long as it is read.
-
-    :param content: a path, a file, or the bytes of one.
-    :param how: further arguments of pyarrow's ``ParquetFile``.
-    :raises InvalidInput: of class ``error``: truncated or damaged, when it is opened or while it is read.
+    """Open a Parquet file (a path, a file, or the bytes of one) while it is read, with arguments of pyarrow's
+    ``ParquetFile``; raise ``error`` where it is truncated or damaged, when it is opened or while it is read.
     """
     from pyarrow import ArrowException, BufferReader
     from pyarrow.parquet import ParquetFile
@@ -67,11 +64,8 @@ class ParquetColumns:
     def whole_numbers(
         self, key: str, *, missing: int, limits: np.iinfo[Any], cast: str = "int32"
     ) -> NDArray[np.signedinteger[Any]]:
-        """Return a column of whole numbers, which pandas writes as floats where some are missing, shape [rows].
-
-        :param missing: what stands where nothing is.
-        :param cast: the type that an error advises.
-        :raises InvalidInput: another type, a fraction, a number beyond the limits; with the row, counted from 0.
+        """Return a column of whole numbers, which pandas writes as floats where some are ``missing``, shape [rows].
+        Errors name the row, counted from 0, and advise to ``cast``.
         """
         import pyarrow as pa
 
@@ -114,10 +108,8 @@ class ParquetColumns:
     def codes(
         self, key: str, code_of: Mapping[str, int], *, unknown: int, hint: str = ""
     ) -> tuple[NDArray[np.int8], tuple[str, ...]]:
-        """Return the code of each name of a column, shape [rows], and the names that have none, in order.
-
-        :param hint: the names that there may be, for an error.
-        :raises InvalidInput: another type, or a damaged dictionary.
+        """Return the code of each name of a column, shape [rows], and the names that have none, in order; errors say
+        which names there may be by the hint.
         """
         import pyarrow as pa
 

@@ -33,10 +33,7 @@ def share(header: Collection[str], required: Collection[str]) -> float:
 
 
 class CsvRows:
-    """A CSV text; its first line names the columns, or is a row where the header is given.
-
-    :raises InvalidInput: a column twice, broken quotes; of the class of ``bad_rows``, as all errors here.
-    """
+    """A CSV text; its first line names the columns, or is a row where the header is given."""
 
     def __init__(self, source: TextSource, bad_rows: BadRows, *, header: Sequence[str] | None = None) -> None:
         self._source = source

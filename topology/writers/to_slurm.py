@@ -73,10 +73,7 @@ class Forest:
 
 
 def forest_of(cluster: Cluster) -> Forest:
-    """Return the switches of a cluster, each with a name of its own.
-
-    A domain keeps its name; where another level has it already, the name of the level is put before it.
-    """
+    """Return the switches of a cluster, each called as its domain; with its level before where that name is taken."""
     # shape [domains] for each level: whether the domain has a name of its own or something below it has
     needed = [~level.implicit for level in cluster.levels]
     for depth in reversed(range(1, len(needed))):
@@ -129,10 +126,8 @@ def _unique(name: str, taken: set[str]) -> str:
 
 
 def _written(cluster: Cluster, format_name: str, entry: Callable[[str, bool, str], str]) -> Rendering:
-    """Return the switches of a cluster as text, broad ones first.
-
-    :param entry: from the name of a switch, whether it holds switches, and the hostlist of what it holds to its text.
-    :raises InvalidInput: a name that Slurm cannot carry.
+    """Return the switches of a cluster as text, broad ones first.  ``entry`` makes that of one, out of its name,
+    whether it holds switches, and the hostlist of what it holds.
     """
     forest = forest_of(cluster)
     switches = forest.switches()

@@ -21,7 +21,6 @@ from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidPlacement
 from topology.flags import NodeFlag
-from topology.subset import subset
 
 LIMITS = Limits(seconds=5.0, workers=1)
 
@@ -125,7 +124,7 @@ def test_the_forest_is_as_good_as_its_best_trunk(trunks: list[tuple[int, ...]], 
     exact = ALGORITHMS.load("exact")
     alone = []
     for k in range(len(trunks)):
-        part = subset(cluster, np.flatnonzero(cluster.levels[0].domain_of == k).astype(np.int32))
+        part = cluster.subset(np.flatnonzero(cluster.levels[0].domain_of == k).astype(np.int32))
         alone.append(run(exact, part, wanted, LIMITS))
     outcome = run(exact, cluster, wanted, LIMITS)
     objectives = [one.objective for one in alone if one.objective is not None]
