@@ -19,8 +19,7 @@ from typing import Any, Literal
 
 from topology.errors import InvalidInput
 from topology.files import STDIN
-from topology.flag_events import LAST, FlagEvent
-from topology.flags import FAULTY, NodeFlag, merge_by_node, worst_of_each
+from topology.flags import FAULTY, LAST, FlagEvent, NodeFlag, merge_by_node, worst_of_each
 from topology.json_record import json_data, read_json
 
 APPLICATION = 0x41464C47  # PRAGMA application_id of a store: the letters AFLG

@@ -75,7 +75,7 @@ def command(
     """
     from arnold.documents.recover_answers import evict_document
     from health.recovery.dumps import read_dumps
-    from health.recovery.eviction_decision import decide, look_at
+    from health.recovery.eviction import decide, look_at
 
     machines, view = read_machines(job_file, placement), take(StackView, options)
     looks = [read_dumps(paths, ranks=machines.ranks, lenient=lenient) for paths in _looks(dumps, rounds=rounds)]

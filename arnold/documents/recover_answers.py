@@ -11,8 +11,7 @@ from annotated_types import Ge, Interval
 
 from health.recovery.checkpoint_peers import RULES, CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
 from health.recovery.dumps import Dropped, Dumps
-from health.recovery.eviction import Unit
-from health.recovery.eviction_decision import Doubt, Eviction, evict_notes, evict_sentence
+from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
 from health.recovery.machines import JobMachine, Machines
 from health.recovery.stacks import StackView
 from health.recovery.standby import RateRange, StandbyPool

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from health.flags.flag_history import Spell
 from health.flags.rules import Rules
-from topology.flag_events import EventName, FlagEvent
-from topology.flags import NodeFlag
+from topology.flags import EventName, FlagEvent, NodeFlag
 from topology.json_record import AwareTime, JsonRecord
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from arnold.pages.axis import axis_range, log_range, log_ticks, round_ticks
 from arnold.pages.plot import WIDTH, Plot
 from topology.drawing.elements import circle, label, line, rect, svg
-from topology.drawing.labels import fit
+from topology.drawing.layout import fit
 from topology.quantities import Kind
 
 ROW, NAMES = 32.0, 190.0  # Height of a row, and width of the names at the left, pixels

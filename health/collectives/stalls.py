@@ -115,7 +115,7 @@ def _last_completed(recording: CollectiveRecording, time: float) -> dict[tuple[i
 def _waiting(
     rows: States, group: int, members: frozenset[int], last: dict[tuple[int, int], int]
 ) -> tuple[int, frozenset[int], frozenset[int]] | None:
-    """Return the first collective launched and not completed by a member, the members in it, the absent; None = none."""
+    """Return the first collective that a member launched and did not complete, the members in it and those absent."""
     nothing = -1
     launched = _each(max, rows.member, rows.seq)
     completed = {member: last.get((group, member), nothing) for member in members}

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from health.flags.tracks import when
-from topology.flag_events import FlagEvent
 from topology.flag_log import FlagLog, time_text
-from topology.flags import NodeFlag, in_words, merged, worst_of_each
+from topology.flags import FlagEvent, NodeFlag, in_words, merged, worst_of_each
 from topology.json_record import AwareTime, JsonRecord
 
 

@@ -12,9 +12,8 @@ from sqlite3 import Connection
 from health.flags.rules import MOST_FINDINGS, Rules, rules_of
 from health.flags.tracks import Track, ended, found, track_of
 from topology.errors import InvalidInput
-from topology.flag_events import LAST, FlagEvent
 from topology.flag_log import APPLICATION, VERSION, FlagLog, event_data, time_text
-from topology.flags import NodeFlag, severity
+from topology.flags import LAST, FlagEvent, NodeFlag, severity
 from topology.json_record import json_data
 
 LAST_YEAR = 9900  # Of records: ends that lie later must still be dates

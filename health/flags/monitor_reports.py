@@ -47,7 +47,7 @@ class Reports:
 
 
 def read_reports(source: Source, *, by: str) -> Reports:
-    """Return what a monitor says of nodes by ``kubectl get nodes -o json``, or ``nodes,events -A`` in place of nodes."""
+    """Return what a monitor says of nodes in what ``kubectl get nodes,events -A -o json`` prints, events or not."""
     document = load_document(source)
     command = "kubectl get nodes,events -A -o json"
     items = [item for _, item in read_items(document, {"Node": NodeObject, "Event": NodeEvent}, command=command)]

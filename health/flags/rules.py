@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 
 from topology.errors import InvalidInput
-from topology.flag_events import LAST
 from topology.flag_log import FlagLog, time_text
+from topology.flags import LAST
 from topology.json_record import FiniteFloat, JsonRecord, read_json
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

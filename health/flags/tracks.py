@@ -15,9 +15,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from health.flags.rules import MOST_FINDINGS, Rule
-from topology.flag_events import LAST, EventName, FlagEvent, HeldFlag
 from topology.flag_log import FlagLog, time_text
-from topology.flags import FAULTY, HEALTHY, NodeFlag
+from topology.flags import FAULTY, HEALTHY, LAST, EventName, FlagEvent, HeldFlag, NodeFlag
 from topology.quantities import duration
 
 

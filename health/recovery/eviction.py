@@ -1,4 +1,4 @@
-"""The eviction unit: the parallel group that ranks out of place have in common.
+"""The eviction unit, and the decision to evict it: the parallel group that ranks out of place have in common.
 
 Ranks that wait for a faulty machine are out of place too, so a rank alone says little; the group that all outliers
 share does.  It is evicted whole, which takes more machines than are faulty and far less time than to find those
@@ -10,11 +10,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
 
 import numpy as np
 
+from health.recovery.dumps import Dumps
 from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
+from health.recovery.stacks import StackGroup, StackView, group_stacks, outliers_of
+from topology.cluster import IntArray
 from topology.field_types import AtLeastOne, Count
+from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
 
 _Key = tuple[UnitFamily, int]
@@ -97,3 +103,167 @@ def _unit(machines: Machines, key: _Key, outliers: int, rounds: int = 1) -> Unit
     family, group = key
     members = np.flatnonzero(machines.group_of(family) == group)
     return Unit(family, group, outliers, rounds, tuple(members.tolist()))
+
+
+SOURCE = "recover-evict"
+
+Doubt = Literal["no-outliers", "no-shared-group", "level", "role", "minority"]
+"""Why nothing is evicted (the first three), or nobody flagged: see :attr:`Eviction.doubt`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StackLook:
+    """A job at one moment."""
+
+    seen: tuple[int, ...]  # ranks with a dump, ascending
+    groups: tuple[StackGroup, ...]
+    outliers: tuple[int, ...]  # ranks out of place, ascending
+
+
+@dataclass(frozen=True)
+class Eviction:
+    """What to do."""
+
+    machines: Machines
+    looks: tuple[StackLook, ...]
+    units: tuple[Unit, ...]
+    unit: Unit | None  # the one to evict; None = none, see doubt
+    # None = the evidence points at the machines with outliers.  no-outliers; no-shared-group: the outliers have nothing
+    # in common short of the whole job; level: several groups lead the rounds; role: the outliers are whole stages, as
+    # when these do other work than the rest; minority: the group that leads was flagged in half of the rounds at most
+    doubt: Doubt | None
+    hits: IntArray  # shape [machines], rounds in which a machine had outliers
+
+    def flags(self, now: datetime, *, hold: timedelta) -> tuple[NodeFlag, ...]:
+        """Return flags of machines that had outliers in more than half of the rounds; none in doubt, or without names.
+
+        The rest of the unit is evicted as a precaution: nothing is known against it.  By the end of the hold a machine
+        has been diagnosed.
+        """
+        if self.unit is None or self.doubt is not None or not self.machines.names:
+            return ()
+        per_machine = self.machines.job.gpus_per_node
+        company = "evicted" if self.unit.family == "tp" else f"evicted with {group_name(self.unit)}"
+        worst = np.max([self.machines.outlier_counts(look.outliers) for look in self.looks], axis=0)
+        return tuple(
+            NodeFlag(
+                node=self.machines.name(machine),
+                kind="faulty",
+                slowdown=FAULTY,
+                score=float(worst[machine]) / per_machine,
+                source=SOURCE,
+                since=now,
+                until=now + hold,
+                evidence=f"{worst[machine]} of {per_machine} ranks out of place{self._often(machine)}; "
+                f"{company}, to be diagnosed",
+            )
+            for machine in self.unit.node_ranks
+            if 2 * self.hits[machine] > len(self.looks)
+        )
+
+    def _often(self, machine: int) -> str:
+        return f" in {self.hits[machine]} of {len(self.looks)} looks" if len(self.looks) > 1 else ""
+
+
+def look_at(dumps: Dumps, machines: Machines, *, view: StackView) -> StackLook:
+    """Find the ranks out of place."""
+    signatures = {rank: view.signature(processes) for rank, processes in dumps.by_rank.items()}
+    kin = machines.stage_of_rank if view.compare == "stage" else None
+    groups = group_stacks(signatures, dominant=view.dominant, kin=kin)
+    return StackLook(tuple(signatures), groups, outliers_of(groups))
+
+
+def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily | None = None) -> Eviction:
+    """Choose the eviction unit: of one look the group that all outliers share, of several the group flagged most."""
+    counts = np.stack([machines.outlier_counts(look.outliers) for look in looks])
+    hits = np.asarray((counts > 0).sum(axis=0), dtype=np.int32)
+    doubt: Doubt | None = None
+    if len(looks) == 1:
+        shared = shared_groups(machines, looks[0].outliers)
+        units = tuple(unit for unit in shared if family in (None, unit.family))
+        unit = units[0] if units else None
+    else:
+        units = tally_rounds(machines, [look.outliers for look in looks], family=family)
+        unit = leader(units)
+    if not any(look.outliers for look in looks):
+        doubt = "no-outliers"
+    elif unit is None:
+        doubt = "level" if units else "no-shared-group"
+    elif _is_role(machines, looks):
+        doubt = "role"
+    elif len(looks) > 1 and 2 * unit.rounds <= len(looks):
+        doubt = "minority"
+    return Eviction(machines, tuple(looks), units, unit, doubt, hits)
+
+
+def group_name(unit: Unit) -> str:
+    """Return a group in words: ``PP group 3``."""
+    return f"machine {unit.group}" if unit.family == "tp" else f"{unit.family.upper()} group {unit.group}"
+
+
+def _is_role(machines: Machines, looks: Sequence[StackLook]) -> bool:
+    with_outliers = [look for look in looks if look.outliers]
+    return all(looks_like_a_role(machines, look.outliers, look.seen) for look in with_outliers)
+
+
+def evict_sentence(eviction: Eviction) -> str:
+    """Return a decision in a sentence or two."""
+    unit, looks = eviction.unit, eviction.looks
+    out = sum(len(look.outliers) for look in looks)
+    seen = sum(len(look.seen) for look in looks)
+    amount = f"{out:,} of {seen:,} ranks are out of place" if len(looks) == 1 else f"{len(looks)} looks"
+    if unit is None:
+        match eviction.doubt:
+            case "no-outliers":
+                return f"Evict nothing: {_alike(eviction)}."
+            case "level":
+                names = " and ".join(group_name(each) for each in eviction.units[:2])
+                return f"Evict nothing yet: {amount}, and {names} are level. Take more looks."
+            case _:
+                return f"Evict nothing: {amount}, and they share no group smaller than the job."
+    machines = eviction.machines
+    size = len(unit.node_ranks)
+    what = f"Evict {group_name(unit)}" if size == 1 else f"Evict {group_name(unit)}, {size:,} machines"
+    names = machines.spelled(unit.node_ranks)
+    if len(looks) == 1:
+        why = f"{amount} and all of them are in it"
+    else:
+        why = f"it had the most ranks out of place in {unit.rounds} of {len(looks)} looks"
+    doubts = {
+        "role": " Doubtful: these are whole stages, which is what other work looks like, not what a fault does.",
+        "minority": " Doubtful: that is not more than half of the looks.",
+    }
+    return f"{what}: {why} ({names}).{doubts.get(eviction.doubt or '', '')}"
+
+
+def _alike(eviction: Eviction) -> str:
+    stacks = max(len(look.groups) for look in eviction.looks)
+    ranks = max(len(look.seen) for look in eviction.looks)
+    if stacks == 1:
+        return f"all {ranks:,} ranks stand in the same stack"
+    return f"{ranks:,} ranks stand in {stacks} stacks, all of them large"
+
+
+def evict_notes(eviction: Eviction, view: StackView) -> tuple[str, ...]:
+    """Return what is worth knowing about a decision."""
+    machines, notes = eviction.machines, []
+    fewest = min(len(look.seen) for look in eviction.looks)
+    if fewest < machines.ranks:
+        notes.append(
+            f"{machines.ranks - fewest:,} of {machines.ranks:,} ranks have no dump. That is no evidence here: see "
+            "whether their processes are alive."
+        )
+    if eviction.doubt == "no-outliers" and not view.lines:
+        notes.append("Line numbers were left out; --lines compares them, --threads all looks at helper threads too.")
+    if eviction.doubt == "role" and view.compare == "job":
+        notes.append("--compare stage compares each rank with those of its own stage only.")
+    if eviction.doubt == "no-shared-group" and machines.job.grid.columns > 1 and view.compare == "job":
+        notes.append("Stages may do different work: --compare stage compares each rank with those of its own stage.")
+    if eviction.unit is not None and len(eviction.unit.node_ranks) > 1:
+        notes.append(
+            "A group is evicted whole, as whoever waits for a faulty machine is out of place too; usually 1 or 2 of "
+            "its machines are at fault. Diagnose them all before they come back."
+        )
+    if eviction.unit is not None and not machines.names:
+        notes.append("Machines are node ranks: --placement FILE gives their nodes, and flags.")
+    return tuple(notes)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES
 from topology.errors import TooLarge, TraceFormatError, did_you_mean
 from topology.files import STDIN, opened
-from topology.tables.parquet_file import ParquetColumns, open_parquet
+from topology.tables.arrow_columns import ParquetColumns, open_parquet
 
 MAX_ROWS = 200_000_000  # Largest trace, about 10 GB in memory: a file of kilobytes can claim any number of rows
 MAX_STDIN = 2 * 1024**3

@@ -257,7 +257,7 @@ class JobParquet:
 
         :raises TraceFormatError: damaged, or without the columns.
         """
-        from topology.tables.parquet_file import parquet_rows
+        from topology.tables.arrow_columns import parquet_rows
 
         rows = parquet_rows(source, lambda names: canonical(names, where=source.name, bad_rows=bad_rows))
         return bad_rows.keep(rows, JobRows(bad_rows).job, source)

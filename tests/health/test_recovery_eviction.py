@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from health.recovery.dumps import Dumps, parse_dump
-from health.recovery.eviction import shared_groups, tally_rounds
-from health.recovery.eviction_decision import Eviction, decide, evict_notes, evict_sentence, look_at
+from health.recovery.eviction import Eviction, decide, evict_notes, evict_sentence, look_at, shared_groups, tally_rounds
 from health.recovery.machines import UNIT_FAMILIES, Machines
 from health.recovery.stacks import StackView, group_stacks, outliers_of
 from scheduler.job import Job, Parallelism

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.drawing.labels import fit, inventory, labels
-from topology.drawing.layout import MOST_HEIGHT, WIDTH, DomainFrame, Layout, layout
+from topology.drawing.layout import MOST_HEIGHT, WIDTH, DomainFrame, Layout, fit, inventory, labels, layout
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import BARS, DETAIL, shapes
 from topology.drawing.sizing import best_columns, pack, text_width

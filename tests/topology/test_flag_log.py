@@ -13,9 +13,8 @@ from health.flags import open_ledger
 from topology.build import build_cluster
 from topology.cluster import Node
 from topology.errors import InvalidInput
-from topology.flag_events import EventName, FlagEvent, HeldFlag
 from topology.flag_log import is_store, open_log
-from topology.flags import FAULTY, FlagKind, NodeFlag, merge_by_node, merged
+from topology.flags import FAULTY, EventName, FlagEvent, FlagKind, HeldFlag, NodeFlag, merge_by_node, merged
 from topology.overlay import read_flags, with_flags
 from topology.readers import load_topology
 

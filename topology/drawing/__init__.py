@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from topology.cluster import Cluster
-from topology.drawing.labels import inventory
-from topology.drawing.layout import layout
+from topology.drawing.layout import inventory, layout
 from topology.errors import InvalidInput
 from topology.files import write_file
 

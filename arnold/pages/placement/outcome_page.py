@@ -17,11 +17,10 @@ from scheduler.job import FAMILIES, Job
 from scheduler.objective import job_level
 from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, IntArray
-from topology.drawing.cluster_page import domain_tip, node_data
+from topology.drawing.cluster_page import domain_tip, node_data, svg_drawing
 from topology.drawing.layout import Layout, layout
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import Shape
-from topology.drawing.svg import svg_drawing
 from topology.drawing.templates import render
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY

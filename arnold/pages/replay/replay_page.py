@@ -23,11 +23,9 @@ from simulator.results.run_summary import RunSummary
 from simulator.results.time_series import time_series
 from simulator.study.compared import Comparison
 from topology.cluster import Cluster
-from topology.drawing.cluster_page import domain_tip, node_data
-from topology.drawing.labels import inventory
-from topology.drawing.layout import Layout, layout
+from topology.drawing.cluster_page import domain_tip, node_data, svg_drawing
+from topology.drawing.layout import Layout, inventory, layout
 from topology.drawing.palette import ramp
-from topology.drawing.svg import svg_drawing
 from topology.drawing.templates import render
 from topology.quantities import duration, number, percent, plural
 

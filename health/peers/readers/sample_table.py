@@ -12,8 +12,7 @@ import numpy as np
 from health.peers.metrics import canonical
 from health.peers.streams import FloatArray, IntArray, MetricRecording, Samples
 from topology.errors import InvalidInput, did_you_mean
-from topology.tables.arrow_columns import csv_texts, encoded, numbers, timestamps
-from topology.tables.parquet_file import open_parquet
+from topology.tables.arrow_columns import csv_texts, encoded, numbers, open_parquet, timestamps
 from topology.tables.text_rows import header_of
 
 if TYPE_CHECKING:

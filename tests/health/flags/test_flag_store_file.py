@@ -17,9 +17,8 @@ import pytest
 
 from health.flags import Recorded, open_ledger
 from topology.errors import InvalidInput
-from topology.flag_events import FlagEvent
 from topology.flag_log import open_log
-from topology.flags import FAULTY, NodeFlag
+from topology.flags import FAULTY, FlagEvent, NodeFlag
 
 ROOT = Path(__file__).parents[3]
 T0 = datetime(2026, 11, 17, 8, tzinfo=UTC)

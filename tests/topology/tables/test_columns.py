@@ -14,9 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology.errors import InvalidInput, TraceFormatError
-from topology.tables.arrow_columns import NOTHING, csv_texts, encoded, numbers, timestamps
+from topology.tables.arrow_columns import (
+    NOTHING,
+    ParquetColumns,
+    csv_texts,
+    encoded,
+    numbers,
+    open_parquet,
+    parquet_rows,
+    timestamps,
+)
 from topology.tables.byte_stream import open_stream
-from topology.tables.parquet_file import ParquetColumns, open_parquet, parquet_rows
 
 INT64 = np.iinfo(np.int64)
 
