@@ -1,8 +1,8 @@
 """YAML and JSON from untrusted hands: plain data, and the line on which each piece of it stands.
 
-YAML is read by the core schema of YAML 1.2 (so ``no`` is a word and ``1e-3`` a number), keys are always strings, as in
-JSON.  What a data file does not need and a hostile one does is refused: anchors and aliases ("billion laughs"), tags,
-several documents, a key twice, deep nesting.  NaN and infinities pass: what gives the data a meaning refuses them.
+YAML is read by the core schema of YAML 1.2 (``no`` is a word, ``1e-3`` a number), keys are always strings, as in JSON.
+What a data file does not need and a hostile one does is refused: anchors and aliases ("billion laughs"), tags, several
+documents, a key twice, deep nesting.  NaN and infinities pass: what gives the data a meaning refuses them.
 """
 
 from __future__ import annotations

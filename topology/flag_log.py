@@ -1,8 +1,7 @@
 """The flag store as readers see it: an SQLite file of events that say what was found, decided and when.
 
-Each event is about one node and one source, and carries what that source holds against the node from then on, its
-*steps*; so the events up to some time tell what held then, without the rules by which it was decided (those are in
-:mod:`health.flags`, which also writes the store).
+Each event carries what one source holds against one node from then on, its *steps*; so the events up to some time tell
+what held then, without the rules by which it was decided (:mod:`health.flags`, which also writes the store).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Clocks: those that differ between hosts are put right, and times that cannot be of one recording are told.
 
-What all members of a group see at once is the end of a collective.  The offset of a member is the median, over all
-collectives, of its end less the median end of its group.  Groups of two do not tell which clock is wrong and are left
-out.
+The offset of a member is the median, over all its collectives, of its end less the median end of its group, as all see
+the end at once.  Groups of two do not tell which clock is wrong and are left out.
 """
 
 from __future__ import annotations

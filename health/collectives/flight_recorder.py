@@ -1,13 +1,11 @@
 """The Flight Recorder dumps of a job's ranks, one file for each, as one snapshot of the job.
 
 A dump is a moment.  That a collective stands still, and was not merely under way then, is known where the recorder
-retired it without completion: it has timed out.
+retired it without completion: it has timed out.  That holds where the recorder saw events of the device.
 
-That holds where the recorder saw events of the device.  Of a backend of which it saw none (``FlightRecorderHook``,
-gloo, work on the CPU) it says ``scheduled`` and ``retired`` of operations that are long over.  Of these the ranks are
-compared by how far each has come: what all members have followed by a later operation is over; a rank that has not come
-as far as the others is behind.  Whether the last operation is over cannot be told, nor whether a rank that is behind
-will come, so nothing is certain.
+Of a backend of which it saw none (``FlightRecorderHook``, gloo, work on the CPU) it says ``scheduled`` and ``retired``
+of operations that are long over.  Of these the ranks are compared by how far each has come.  Whether the last operation
+is over cannot be told, nor whether a rank that is behind will come, so nothing is certain.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Inside one collective that all have launched: which flow holds up the others.
+"""Inside one collective that all have launched: which flow holds up the others, by its counters (arXiv 2509.03018).
 
-Rules on the counters of a flow (arXiv 2509.03018): GPU_ready > RDMA_transmitted, not transmitted: the sender's network,
-or a receiver that is not ready; RDMA_transmitted > RDMA_done, not delivered; all equal, the GPU has made nothing ready.
-The last is blamed only where the GPU had all it needed: in a ring what has come in, plus the lead that every member
-has; in a tree what its children sent up, or its parent down.  Otherwise the flow is starved, a victim.
+GPU_ready > RDMA_transmitted, not transmitted: the sender's network, or a receiver that is not ready; RDMA_transmitted >
+RDMA_done, not delivered; all equal, the GPU has made nothing ready.  The last is blamed only where the GPU had all it
+needed: in a ring what has come in, plus the lead that every member has; in a tree what its children sent up, or its
+parent down.  Otherwise the flow is starved, a victim, as is one whose target cannot pass on what it has.
 
-A blocked flow has two ends and does not say which is at fault.  The end that all blocked flows share does.  A flow that
-is blocked because its target cannot pass on what it has is a victim too.
+A blocked flow has two ends and does not say which is at fault.  The end that all blocked flows share does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Typed fields of JSON objects from untrusted hands, and what becomes of a row that is wrong.
-
-A field that is missing, or something else, raises :class:`~topology.tables.bad_rows.BadRow`.
+"""Typed fields of JSON objects from untrusted hands (else :class:`~topology.tables.bad_rows.BadRow`), and wrong rows.
 
 Strict: the first wrong row is an error with its line.  Lenient: it is dropped, counted by reason, and its rank (every
 rank, where the row does not tell) is noted: nothing is certain of a rank on evidence that failed to parse.

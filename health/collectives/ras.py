@@ -1,11 +1,8 @@
 """NCCL RAS as JSON (``ncclras -f json``): which ranks answer, and how many collectives each has launched.
 
-Read as ``src/ras/client_support.cc`` of NCCL 2.28.7 and later writes it.  Communicators are known by their hash, ranks
-by their number in it; a process is known by its host address, process id and CUDA device.
-
-One answer is a snapshot of a job that may be running well: ranks that are behind are then merely possible culprits.
-Several answers of the same job, given in order of time, show what stands still.  A rank that RAS considers dead, or
-that does not answer, is what it is in any case.
+Read as ``src/ras/client_support.cc`` of NCCL 2.28.7 and later writes it.  One answer is a snapshot of a job that may be
+running well: ranks that are behind are then merely possible culprits.  Several answers, given in order of time, show
+what stands still.  A rank that RAS considers dead, or that does not answer, is what it is in any case.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Where findings of all detectors meet: what holds against which node, why, and what held when.
 
-A store is an SQLite file of events (:mod:`topology.flag_log`).  Rules (:mod:`.rules`) say when a finding becomes a flag
-and when a flag ends; tracks (:mod:`.tracks`) apply them to what one source says of one node; the ledger
-(:mod:`.ledger`) writes what follows; :mod:`.store` opens and compacts the file, :mod:`.flag_history` answers why a node
-was avoided.
+A store is an SQLite file of events.  Rules say when a finding becomes a flag and when it ends; tracks apply them to
+what one source says of one node; the ledger writes what follows.
 """
 
 from health.flags.ledger import Ledger, Recorded

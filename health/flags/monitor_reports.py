@@ -1,11 +1,8 @@
 """What monitors of Kubernetes nodes say, as findings: NVSentinel, node problem detector and those of the clouds.
 
-They write node conditions for what is broken, and events for what is odd.  The table of conditions is that of
-:mod:`topology.readers.kubernetes_health`, by which ``arnold place`` and the extender read nodes too; with a store a
-condition that comes and goes is one flag, and its history stays.
-
-NVSentinel names the reason of all its conditions and events ``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that
-those of monitors of one's own are known as well.
+They write node conditions (:mod:`topology.readers.kubernetes_health`) for what is broken, and events for what is odd;
+with a store a condition that comes and goes is one flag, and its history stays.  NVSentinel names the reason of all
+``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that those of monitors of one's own are known as well.
 """
 
 from __future__ import annotations

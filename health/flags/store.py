@@ -1,7 +1,4 @@
-"""A flag store on disk: one writer at a time, all of a change or nothing of it, and readers that wait for neither.
-
-SQLite in WAL mode does all of that; a writer that is killed leaves what was there before it.
-"""
+"""A flag store on disk (SQLite in WAL mode): one writer, all of a change or nothing of it, readers that never wait."""
 
 from __future__ import annotations
 

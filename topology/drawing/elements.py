@@ -1,8 +1,8 @@
-"""Elements of inline SVG: names and numbers in, escaped markup out.
+"""Elements of inline SVG: names and numbers in, escaped markup out; lengths in pixels, y grows downwards.
 
-Lengths are in pixels, y grows downwards.  ``kind`` are classes of the style sheet.  Further attributes are given by
-name, with an underscore for a hyphen: numbers are rounded to two digits, ``True`` stands without a value, ``None`` and
-``False`` are left out.  ``tip`` is what the page shows while the pointer rests on an element.
+``kind`` are classes of the style sheet.  Further attributes are given by name, with an underscore for a hyphen: numbers
+are rounded to two digits, ``True`` stands without a value, ``None`` and ``False`` are left out.  ``tip`` is what the
+page shows while the pointer rests on an element.
 """
 
 from __future__ import annotations

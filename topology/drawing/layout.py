@@ -1,8 +1,7 @@
-"""Where everything stands in a drawing of a cluster: pure geometry, one for all renderers.
+"""Where everything stands in a drawing of a cluster, and what is written there: pure geometry, one for all renderers.
 
-Domains are nested boxes in the order of the tree, siblings on a grid of equal columns; nodes are squares of one size
-inside the box of their closest domain.  The squares are made as large as the page allows.  Lengths are in pixels, y
-grows downwards.
+Domains are nested boxes in the order of the tree, siblings on a grid of equal columns; nodes are squares of one size,
+as large as the page allows, inside the box of their closest domain.  Lengths are in pixels, y grows downwards.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Node labels in which clouds and tools say where a node is, as presets from broad to close.
-
-The order of a family of labels cannot be guessed (AWS numbers its layers from broad, Topograph from close), so it is
-written down here, with its source.
-"""
+"""Node labels in which clouds and tools say where a node is: presets, as the order of a family cannot be guessed."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from numpy.typing import NDArray
 
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
@@ -66,7 +65,7 @@ class ParquetColumns:
 
     def whole_numbers(
         self, key: str, *, missing: int, limits: np.iinfo[Any], cast: str = "int32"
-    ) -> NDArray[np.signedinteger[Any]]:
+    ) -> npt.NDArray[np.signedinteger[Any]]:
         """Return a column of whole numbers, which pandas writes as floats where some are ``missing``, shape [rows].
         Errors name the row, counted from 0, and advise to ``cast``.
         """
@@ -74,7 +73,7 @@ class ParquetColumns:
 
         column = self._column(key)
         if pa.types.is_floating(column.type):
-            numbers: NDArray[np.signedinteger[Any]] = self._of_floats(column, key, missing=missing, cast=cast)
+            numbers: npt.NDArray[np.signedinteger[Any]] = self._of_floats(column, key, missing=missing, cast=cast)
         elif pa.types.is_integer(column.type):
             numbers = as_numpy(column.cast(pa.int64()).fill_null(missing) if column.null_count else column)
         else:
@@ -85,7 +84,7 @@ class ParquetColumns:
             raise self._wrong_row(row, f"{key} is {int(numbers[row])}, which no job has", fix)
         return numbers
 
-    def _of_floats(self, column: pa.ChunkedArray, key: str, *, missing: int, cast: str) -> NDArray[np.int64]:
+    def _of_floats(self, column: pa.ChunkedArray, key: str, *, missing: int, cast: str) -> npt.NDArray[np.int64]:
         import pyarrow as pa
 
         values = as_numpy(column.cast(pa.float64()).fill_null(float("nan")))
@@ -96,7 +95,7 @@ class ParquetColumns:
             raise self._wrong_row(row, f"{key} is {values[row]}, not a whole number", f"write it as {cast}")
         return np.where(absent, missing, values).astype(np.int64)
 
-    def seconds(self, key: str) -> NDArray[np.floating[Any]]:
+    def seconds(self, key: str) -> npt.NDArray[np.floating[Any]]:
         """Return a column of numbers in the precision of the file, NaN where there is none; shape [rows]."""
         import pyarrow as pa
 
@@ -105,12 +104,12 @@ class ParquetColumns:
             raise self._wrong_type(key, column.type, "seconds", "float64")
         if column.type not in (pa.float32(), pa.float64()):
             column = column.cast(pa.float64())
-        found: NDArray[np.floating[Any]] = as_numpy(column.fill_null(float("nan")) if column.null_count else column)
+        found: npt.NDArray[np.floating[Any]] = as_numpy(column.fill_null(float("nan")) if column.null_count else column)
         return found
 
     def codes(
         self, key: str, code_of: Mapping[str, int], *, unknown: int, hint: str = ""
-    ) -> tuple[NDArray[np.int8], tuple[str, ...]]:
+    ) -> tuple[npt.NDArray[np.int8], tuple[str, ...]]:
         """Return the code of each name of a column, shape [rows], and the names that have none, in order; errors say
         which names there may be by the hint.
         """
@@ -154,7 +153,7 @@ class ParquetColumns:
         return self._error(f"the column {key!r} is damaged", where=self._name, fix="copy the file again, to its end")
 
 
-def as_numpy(column: Any) -> NDArray[Any]:
+def as_numpy(column: Any) -> npt.NDArray[Any]:
     """Return a column or array without nulls, by way of DLPack: ``to_numpy`` would import pandas if it is installed."""
     chunks = [chunk for chunk in getattr(column, "chunks", [column]) if len(chunk)]
     pieces = [np.from_dlpack(chunk) for chunk in chunks]
