@@ -42,9 +42,7 @@ def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
             raise InvalidInput("opens the store again", where=source.at(number), fix="keep one store a file")
         if event.time < before.time:
             raise InvalidInput(
-                f"is of {event.time.isoformat()}, before the line above it",
-                where=source.at(number),
-                fix=_FIX,
+                f"is of {event.time.isoformat()}, before the line above it", where=source.at(number), fix=_FIX
             )
     return events, torn
 

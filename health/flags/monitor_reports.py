@@ -15,14 +15,7 @@ from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.flags import FAULTY, HEALTHY, NodeFlag
-from topology.readers.kubernetes_health import (
-    NVSENTINEL,
-    PREFER_NO_SCHEDULE,
-    WARNED,
-    WATCHED,
-    Watched,
-    instant,
-)
+from topology.readers.kubernetes_health import NVSENTINEL, PREFER_NO_SCHEDULE, WARNED, WATCHED, Watched, instant
 from topology.readers.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known

@@ -88,13 +88,7 @@ def ended(node: str, source: str, track: Track, now: datetime) -> Iterator[FlagE
         name: EventName = "lowered" if steps else "expired" if over.stated else "cleared"
         because = "its source said that it holds until now" if over.stated else f"not found since {when(over.seen)}"
         yield FlagEvent(
-            time=over.until,
-            event=name,
-            node=node,
-            source=source,
-            steps=steps,
-            because=because,
-            relapses=track.relapses,
+            time=over.until, event=name, node=node, source=source, steps=steps, because=because, relapses=track.relapses
         )
 
 

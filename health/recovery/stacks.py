@@ -93,10 +93,7 @@ class StackGroup:
 
 
 def group_stacks(
-    signatures: Mapping[int, Signature],
-    *,
-    dominant: float = DOMINANT,
-    kin: Callable[[int], int] | None = None,
+    signatures: Mapping[int, Signature], *, dominant: float = DOMINANT, kin: Callable[[int], int] | None = None
 ) -> tuple[StackGroup, ...]:
     """Group ranks by stack, the largest group first.
 
