@@ -54,11 +54,9 @@ class FlagLog:
             try:
                 yield read_json(FlagEvent, json.loads(text))
             except ValueError as error:
-                raise InvalidInput(
-                    f"an event cannot be read: {str(error)[:200]}",
-                    where=self.name,
-                    fix="restore the store from a copy; it is written by `arnold flags` alone",
-                ) from error
+                wrong = f"an event cannot be read: {str(error)[:200]}"
+                fix = "restore the store from a copy; it is written by `arnold flags` alone"
+                raise InvalidInput(wrong, where=self.name, fix=fix) from error
 
     def latest(self, at: datetime = LAST, where: str = "1", *values: object) -> Iterator[FlagEvent]:
         """Yield the last event of each node and source up to an instant (timezone-aware), if an SQL condition holds."""
@@ -114,11 +112,9 @@ def is_store(path: str | Path) -> bool:
 def refuse_lines(name: str, data: bytes) -> None:
     """Refuse a flag store of JSON lines by an error."""
     if _LINES.match(data):
-        raise InvalidInput(
-            "holds the events of a flag store as JSON lines: an export, or a store of an earlier version",
-            where=name,
-            fix=f"arnold flags import --from flag-store {name} --store NEW, and use NEW",
-        )
+        wrong = "holds the events of a flag store as JSON lines: an export, or a store of an earlier version"
+        fix = f"arnold flags import --from flag-store {name} --store NEW, and use NEW"
+        raise InvalidInput(wrong, where=name, fix=fix)
 
 
 def check_store(path: str | Path) -> None:
@@ -153,11 +149,8 @@ def has_events(connection: sqlite3.Connection, path: str | Path) -> bool:
     if application != APPLICATION:
         raise _no_store(path)
     if version > VERSION:
-        raise InvalidInput(
-            f"this is version {version} of the format, and {VERSION} is known",
-            where=str(path),
-            fix="use the version of Arnold that wrote it, or a later one",
-        )
+        wrong = f"this is version {version} of the format, and {VERSION} is known"
+        raise InvalidInput(wrong, where=str(path), fix="use the version of Arnold that wrote it, or a later one")
     return True
 
 

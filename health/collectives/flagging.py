@@ -87,23 +87,18 @@ def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[in
         return known
     rows = CsvRows(source, BadRows(lenient=None))
     if rows.header not in (("rank", "node"), ("host", "node")):
-        raise InvalidInput(
-            "the header is neither rank,node nor host,node",
-            where=source.at(1),
-            fix="begin the file with one of the two",
-        )
+        wrong = "the header is neither rank,node nor host,node"
+        raise InvalidInput(wrong, where=source.at(1), fix="begin the file with one of the two")
     key = rows.header[0]
     table: dict[str, str] = {}
     for line, cells in rows:
         if not all(cells) or (key == "rank" and not cells[0].isdecimal()):
-            raise InvalidInput(
-                f"is not a {key} and a node", where=source.at(line), fix="write two cells with a comma between"
-            )
+            wrong = f"is not a {key} and a node"
+            raise InvalidInput(wrong, where=source.at(line), fix="write two cells with a comma between")
         name = str(int(cells[0])) if key == "rank" else cells[0]
         if table.setdefault(name, cells[1]) != cells[1]:
-            raise InvalidInput(
-                f"{key} {name:.60} has another node above", where=source.at(line), fix="keep one of the two"
-            )
+            wrong = f"{key} {name:.60} has another node above"
+            raise InvalidInput(wrong, where=source.at(line), fix="keep one of the two")
     if key == "host":
         return {i: table.get(host, host) for i, host in known.items()}
     return known | {i: table[str(m.rank)] for i, m in enumerate(members) if str(m.rank) in table}

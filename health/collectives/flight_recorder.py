@@ -42,19 +42,13 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
             refused.append(error)
             continue
         if dump.rank in dumps:
-            raise InvalidInput(
-                f"is the second dump of rank {dump.rank}: the first is {place[dump.rank]}",
-                where=source.name,
-                fix="give one dump of each rank, of one moment",
-            )
+            wrong = f"is the second dump of rank {dump.rank}: the first is {place[dump.rank]}"
+            raise InvalidInput(wrong, where=source.name, fix="give one dump of each rank, of one moment")
         for name, (_, ranks) in dump.groups.items():
             other, known = first_with.setdefault(name, (dump.rank, ranks))
             if known != ranks:
-                raise InvalidInput(
-                    f"the group {name!r:.60} has other ranks than in {place[other]}",
-                    where=source.name,
-                    fix="give the dumps of one job only",
-                )
+                wrong = f"the group {name!r:.60} has other ranks than in {place[other]}"
+                raise InvalidInput(wrong, where=source.name, fix="give the dumps of one job only")
         dumps[dump.rank], place[dump.rank] = dump, source.name
     if not dumps:
         raise refused[0]

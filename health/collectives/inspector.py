@@ -57,11 +57,9 @@ def read_inspector(sources: Sequence[Source], *, lenient: bool = False) -> Colle
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
     rows = read_timed(sources, bad_rows, reader.of_file, lambda: [seat.rank for seat in reader.seats])
     if not rows:
-        raise InvalidInput(
-            "holds no collective that can be used",
-            where=sources[0].name,
-            fix="run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=100000",
-        )
+        wrong = "holds no collective that can be used"
+        fix = "run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=100000"
+        raise InvalidInput(wrong, where=sources[0].name, fix=fix)
     return reader.recording(rows, bad_rows)
 
 

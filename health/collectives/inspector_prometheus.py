@@ -64,11 +64,8 @@ def read_prometheus(sources: Sequence[Source], *, lenient: bool = False) -> Aver
         told = ((number, line) for number, line in lines if line.strip() and not line.startswith("#"))
         samples += [sample for _, sample in bad_rows.keep(told, _sample, source) if sample is not None]
     if not samples:
-        raise InvalidInput(
-            f"holds no {SECONDS}",
-            where=sources[0].name,
-            fix="run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_PROM_DUMP=1",
-        )
+        wrong, fix = f"holds no {SECONDS}", "run the job with NCCL_INSPECTOR_ENABLE=1 and NCCL_INSPECTOR_PROM_DUMP=1"
+        raise InvalidInput(wrong, where=sources[0].name, fix=fix)
     members: dict[tuple[str, str], int] = {}
     groups: dict[str, set[int]] = defaultdict(set)
     for sample in samples:

@@ -41,11 +41,8 @@ def read_progress(sources: Sequence[Source], *, lenient: bool = False) -> Collec
     bad_rows, reader = TaintedRanks(lenient=lenient), _Reader()
     rows = read_timed(sources, bad_rows, lambda: reader.take, lambda: list(reader.member_of))
     if not rows:
-        raise InvalidInput(
-            "holds no progress: not one state or done line that can be used",
-            where=sources[0].name,
-            fix="record at least one window of the job, 10 s",
-        )
+        wrong = "holds no progress: not one state or done line that can be used"
+        raise InvalidInput(wrong, where=sources[0].name, fix="record at least one window of the job, 10 s")
     return CollectiveRecording(
         members=tuple(Member(f"rank {rank}", rank, reader.hosts[i]) for rank, i in reader.member_of.items()),
         groups=tuple(group for _, group in reader.groups.values()),

@@ -72,9 +72,8 @@ def _read(source: Source) -> _Answer:
             except BadRow as bad:
                 raise BadRow(f"communicator {i}: {bad.reason}") from None
     except BadRow as bad:
-        raise InvalidInput(
-            bad.message, where=source.name, fix="get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
-        ) from None
+        wrong, fix = bad.message, "get the answer again: ncclras -f json, of NCCL 2.28.7 or later"
+        raise InvalidInput(wrong, where=source.name, fix=fix) from None
     return answer
 
 

@@ -52,11 +52,9 @@ def diagnose_files(
     :param lenient: drop rows that cannot be used, and whole dumps of the Flight Recorder.
     """
     if format is not None and format not in FORMATS:
-        raise UnknownName(
-            f"there is no format {format!r:.40}",
-            where="--format",
-            fix=f"{did_you_mean(format, FORMATS)}use one of: {', '.join(FORMATS)}",
-        )
+        wrong = f"there is no format {format!r:.40}"
+        fix = f"{did_you_mean(format, FORMATS)}use one of: {', '.join(FORMATS)}"
+        raise UnknownName(wrong, where="--format", fix=fix)
     kind = format or _common_format(sources, lenient=lenient)
     return kind, FORMATS[kind](sources, settings or TriggerSettings(), lenient)
 

@@ -41,9 +41,8 @@ def read_event_lines(source: Source) -> tuple[list[FlagEvent], int]:
         if event.event == "opened":
             raise InvalidInput("opens the store again", where=source.at(number), fix="keep one store a file")
         if event.time < before.time:
-            raise InvalidInput(
-                f"is of {event.time.isoformat()}, before the line above it", where=source.at(number), fix=_FIX
-            )
+            wrong = f"is of {event.time.isoformat()}, before the line above it"
+            raise InvalidInput(wrong, where=source.at(number), fix=_FIX)
     return events, torn
 
 
@@ -78,11 +77,8 @@ def _version(source: Source, first: Any) -> int:
         raise InvalidInput("is no flag store", where=source.at(1), fix="give a file that `arnold flags export` wrote")
     version = first.get("version")
     if not isinstance(version, int) or not 1 <= version <= VERSION:
-        raise InvalidInput(
-            f"this is version {version} of the format, and {VERSION} is known",
-            where=source.at(1),
-            fix="use the version of Arnold that wrote it, or a later one",
-        )
+        wrong = f"this is version {version} of the format, and {VERSION} is known"
+        raise InvalidInput(wrong, where=source.at(1), fix="use the version of Arnold that wrote it, or a later one")
     return version
 
 

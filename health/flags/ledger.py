@@ -92,11 +92,9 @@ class Ledger(FlagLog):
     def take_over(self, events: Sequence[FlagEvent]) -> Recorded:
         """Write all events of another store, the first ``opened``, into this one; raise an error if this is not new."""
         if any(self.events("number = 2")):
-            raise InvalidInput(
-                "has events already, and those of two stores cannot be put in one order",
-                where=self.name,
-                fix="name a file that is not there yet, and record later findings in it",
-            )
+            wrong = "has events already, and those of two stores cannot be put in one order"
+            fix = "name a file that is not there yet, and record later findings in it"
+            raise InvalidInput(wrong, where=self.name, fix=fix)
         self._connection.execute("DELETE FROM events")
         return Recorded(tuple(self.write(events)))
 
@@ -195,11 +193,9 @@ class Ledger(FlagLog):
             raise InvalidInput(f"{now.isoformat()} is too late", where="--at", fix="check the clock of this machine")
         last = self.time
         if last - now > SKEW:
-            raise InvalidInput(
-                f"the store has been written to at {last.isoformat()}, which is after {now.isoformat()}",
-                where="--at",
-                fix="record findings in order of time; check the clock of this machine",
-            )
+            wrong = f"the store has been written to at {last.isoformat()}, which is after {now.isoformat()}"
+            fix = "record findings in order of time; check the clock of this machine"
+            raise InvalidInput(wrong, where="--at", fix=fix)
         return max(last, now)
 
 

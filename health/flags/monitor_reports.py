@@ -44,11 +44,8 @@ def read_reports(source: Source, *, by: str) -> Reports:
     nodes = [item for item in items if isinstance(item, NodeObject)]
     events = [item for item in items if isinstance(item, NodeEvent) and _is_about_a_node(item)]
     if not nodes and not events:
-        raise InvalidInput(
-            "holds neither nodes nor events about nodes",
-            where=document.where("items"),
-            fix=f"give what `{command}` prints",
-        )
+        wrong = "holds neither nodes nor events about nodes"
+        raise InvalidInput(wrong, where=document.where("items"), fix=f"give what `{command}` prints")
     remarks: dict[str, list[NodeFlag]] = {}
     looked_at: set[str] = set()
     for node in nodes:

@@ -114,8 +114,7 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _put_aside(path: str | Path, archive: str | Path) -> None:
     """Copy a store as it was before the change that is under way."""
     if os.path.lexists(archive):
-        raise InvalidInput(
-            "is there already: nothing is written over", where=str(archive), fix="give a name that is free"
-        )
+        wrong = "is there already: nothing is written over"
+        raise InvalidInput(wrong, where=str(archive), fix="give a name that is free")
     with sqlite_errors(archive, "written"), closing(sqlite3.connect(path, isolation_level=None)) as before:
         before.execute("VACUUM INTO ?", (str(archive),))

@@ -125,11 +125,8 @@ class _Ground:
         level = (size + 1) * dp
         weights: dict[Rule, int] = {"dp": dp, "level": level, "pp": (size + 1) * level}
         if sum(weights.values()) * size * 8 > FORBIDDEN:
-            raise TooLarge(
-                f"the job has {size:,} machines: too many to assign peers at once",
-                where="--placement",
-                fix="assign peers within parts of the job",
-            )
+            wrong = f"the job has {size:,} machines: too many to assign peers at once"
+            raise TooLarge(wrong, where="--placement", fix="assign peers within parts of the job")
         return weights
 
     def costs(self, machine: int) -> Costs:
@@ -205,18 +202,12 @@ def _domains(cluster: Cluster, nodes: IntArray, level: str | None) -> tuple[IntA
 
 def _check(machines: Machines, nodes: IntArray, cluster: Cluster) -> None:
     if len(machines) < 2:
-        raise Infeasible(
-            "the job has one machine: there is no other to keep its backup",
-            where="--placement",
-            fix="write its checkpoints to storage",
-        )
+        wrong = "the job has one machine: there is no other to keep its backup"
+        raise Infeasible(wrong, where="--placement", fix="write its checkpoints to storage")
     used, times = np.unique(nodes, return_counts=True)
     if (times > 1).any():
-        raise InvalidPlacement(
-            f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job",
-            where="--placement",
-            fix="give the placement that `arnold place` saved",
-        )
+        wrong = f"node {cluster.names[int(used[times > 1][0])]!r} has more than one cell of the job"
+        raise InvalidPlacement(wrong, where="--placement", fix="give the placement that `arnold place` saved")
 
 
 def peer_sentence(peers: Peers, level: str | None) -> str:

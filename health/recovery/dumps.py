@@ -80,9 +80,8 @@ def read_dumps(paths: Sequence[str], *, ranks: int, lenient: bool = False) -> Du
             by_rank.setdefault(rank, []).extend(processes)
     if not by_rank:
         reason = f"none of {len(dropped)} files can be used, first {dropped[0].reason}" if dropped else "there is none"
-        raise InvalidInput(
-            f"no stack dump: {reason}", where=", ".join(paths)[:200], fix="give a file for each rank: rank-0.txt, ..."
-        )
+        wrong = f"no stack dump: {reason}"
+        raise InvalidInput(wrong, where=", ".join(paths)[:200], fix="give a file for each rank: rank-0.txt, ...")
     return Dumps({rank: tuple(by_rank[rank]) for rank in sorted(by_rank)}, tuple(dropped))
 
 
@@ -99,18 +98,13 @@ def _rank_of(file: Path, ranks: int) -> int:
     """Return the rank of the job in the name of a file: after the word ``rank``, else the only number."""
     found = {int(number) for number in _RANK.findall(file.stem) or _NUMBER.findall(file.stem)[:9] if len(number) < 10}
     if len(found) != 1:
-        raise InvalidInput(
-            f"the name says no rank: {'no number' if not found else 'more than one number'}",
-            where=str(file),
-            fix="name each dump after its rank: rank-0.txt, rank-1.txt, ...",
-        )
+        wrong = f"the name says no rank: {'no number' if not found else 'more than one number'}"
+        raise InvalidInput(wrong, where=str(file), fix="name each dump after its rank: rank-0.txt, rank-1.txt, ...")
     rank = found.pop()
     if rank >= ranks:
-        raise InvalidInput(
-            f"rank {rank} is not one of the job's {ranks:,} ranks",
-            where=str(file),
-            fix="give the job that the dumps are of; ranks are global and begin at 0",
-        )
+        wrong = f"rank {rank} is not one of the job's {ranks:,} ranks"
+        fix = "give the job that the dumps are of; ranks are global and begin at 0"
+        raise InvalidInput(wrong, where=str(file), fix=fix)
     return rank
 
 
@@ -171,9 +165,8 @@ def _parse_text(source: Source) -> tuple[Process, ...]:
             _read_line(here, line, source.at(number))
     for process in opened:
         if process.in_head or not process.threads:
-            raise InvalidInput(
-                f"is cut off: process {process.pid} has no thread", where=source.name, fix="take the dump again"
-            )
+            wrong = f"is cut off: process {process.pid} has no thread"
+            raise InvalidInput(wrong, where=source.name, fix="take the dump again")
     return tuple(
         Process(process.pid, tuple(Thread(number, name, tuple(frames)) for number, name, frames in process.threads))
         for process in opened

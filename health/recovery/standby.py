@@ -164,12 +164,10 @@ def _highest_rate(machines: int, pool: int, q: Decimal) -> Decimal:
 
 def _check(machines: int, rate: float, quantile: float) -> None:
     if not 1 <= machines <= MAX_MACHINES:
-        raise InvalidInput(
-            f"{machines:,} machines", where="--machines", fix=f"give a number from 1 to {MAX_MACHINES:,}"
-        )
+        wrong = f"{machines:,} machines"
+        raise InvalidInput(wrong, where="--machines", fix=f"give a number from 1 to {MAX_MACHINES:,}")
     if not 0.0 <= rate <= 1.0:
         raise InvalidInput(f"the rate is {rate}", where="--rate", fix="a rate is a probability, such as 0.0012")
     if not _EXTREME <= quantile <= 1.0 - _EXTREME:
-        raise InvalidInput(
-            f"the quantile is {quantile}", where="--quantile", fix="give a share of days between 0 and 1, such as 0.99"
-        )
+        wrong = f"the quantile is {quantile}"
+        raise InvalidInput(wrong, where="--quantile", fix="give a share of days between 0 and 1, such as 0.99")

@@ -57,9 +57,8 @@ def load_topology(
     try:
         reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
         if levels is not None and not reader.chooses_levels:
-            raise InvalidInput(
-                f"the format {reader.name} names its own levels", where="--levels", fix="leave --levels out"
-            )
+            wrong = f"the format {reader.name} names its own levels"
+            raise InvalidInput(wrong, where="--levels", fix="leave --levels out")
         reading = reader.read(source, levels=levels, now=instant)
     except InvalidInput as error:
         error.where = error.where or source.name

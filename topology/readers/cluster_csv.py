@@ -125,11 +125,9 @@ def _integer(table: Table, row: int, column: int | None, default: int) -> int:
         return default
     if not _INTEGER.fullmatch(text):
         shown = repr(text if len(text) <= 60 else f"{text[:57]}...")
-        raise InvalidTopology(
-            f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number",
-            where=table.place(row),
-            fix=f"write a number such as {DEFAULT_GPUS}, or leave the cell empty",
-        )
+        wrong = f"{table.header[column]} of node {table.rows[row][0]!r} is {shown}, not a whole number"
+        fix = f"write a number such as {DEFAULT_GPUS}, or leave the cell empty"
+        raise InvalidTopology(wrong, where=table.place(row), fix=fix)
     return int(text)
 
 
@@ -140,8 +138,6 @@ def _slowdown(table: Table, row: int, column: int | None) -> float:
     try:
         return parse_slowdown(text)
     except ValueError as error:
-        raise InvalidTopology(
-            f"slowdown of node {table.rows[row][0]!r}: {error}",
-            where=table.place(row),
-            fix="write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty",
-        ) from None
+        wrong = f"slowdown of node {table.rows[row][0]!r}: {error}"
+        fix = "write a factor such as 1.3 (30 % slower), 'faulty', or leave the cell empty"
+        raise InvalidTopology(wrong, where=table.place(row), fix=fix) from None

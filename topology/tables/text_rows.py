@@ -85,9 +85,8 @@ class CsvRows:
                     yield cells
         except csv.Error as error:
             where = self._source.at(self._reader.line_num)
-            raise self._bad_rows.error(
-                f"is not CSV: {error}", where=where, fix="correct the quotes of that line"
-            ) from None
+            wrong = f"is not CSV: {error}"
+            raise self._bad_rows.error(wrong, where=where, fix="correct the quotes of that line") from None
 
 
 def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
