@@ -41,7 +41,7 @@ class ClusterApi:
     """What can be asked of a cluster: bytes in, bytes out, errors of the house.
 
     Use it as an asynchronous context manager, in the event loop that it is to live in.  Every method raises
-    :class:`Unreachable` or a kind of :class:`Refused`.
+    ``Unreachable`` or a kind of ``Refused``.
 
     :param configuration: server and credentials, see :func:`~extender.cluster_api.credentials.find_cluster`.
     :param flow: bounds the writes; reads are few.

@@ -132,7 +132,7 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
 def live_policy(name: str) -> QueuePolicy:
     """Return the policy of that name.
 
-    :raises InvalidInput: it is for simulation alone; an :class:`UnknownName` where no installed package offers it.
+    :raises InvalidInput: it is for simulation alone, or no installed package offers it (``UnknownName``).
     """
     from scheduler.queue.policies import POLICIES
 
