@@ -23,8 +23,7 @@ from time import monotonic
 import msgspec
 
 from extender.cluster_api.api_errors import ClusterError, NotFound
-from extender.cluster_api.client import ClusterApi
-from extender.cluster_api.resource import LEASES, Document
+from extender.cluster_api.client import LEASES, ClusterApi, Document
 
 logger = logging.getLogger(__name__)
 
@@ -155,12 +154,8 @@ class Election:
             "leaseTransitions": (before.lease_transitions or 0) + (holder not in ("", before.holder_identity)),
         }
         metadata = {"name": self.name, "namespace": self.namespace}
-        document: Document = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": metadata,
-            "spec": spec,
-        }
+        document: Document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        document |= {"metadata": metadata, "spec": spec}
         if lease is None:
             await self.api.create(LEASES, document, namespace=self.namespace)
         else:

@@ -1,12 +1,10 @@
-"""A copy of all objects of a kind, kept up to date: list once, then watch, and list again when history is lost.
+"""A copy in memory of all objects of a kind: list once, then watch, and list again when history is lost.
 
 Guarantees, given an API server that comes back some time:
 
 - The sink first gets everything there is, then every later change in order; after a gap it gets everything again.
 - Nothing an object says ends the loop: one that cannot be decoded is left out, and that is said once for each version.
 - A dead connection is noticed: a watch that is silent for long is started again, from where it was.
-
-It must not be used for kinds with more objects than fit in memory.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from extender.cluster_api.api_errors import ClusterError, Gone, Refused, refusal
-from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.client import ClusterApi, Resource
 from extender.cluster_api.flow import Backoff
-from extender.cluster_api.resource import Resource
 from topology.errors import InvalidInput
 
 logger = logging.getLogger(__name__)

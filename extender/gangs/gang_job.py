@@ -74,10 +74,7 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
 
 
 def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
-    """Return what keeps that which a hard request concerns inside one domain of a level.
-
-    :raises InvalidGang: it concerns slices that are no groups of the job.
-    """
+    """Return what keeps in one domain what a hard request is about, or raise ``InvalidGang``: slices are no groups."""
     rows, columns = job.parallelism.shape(job.gpus_per_node)
     if request.slice_size is None or request.slice_size >= rows * columns:
         return (Hold("dp", level), Hold("pp", level))

@@ -41,16 +41,10 @@ class Strangers:
 
 
 class Connection(HttpToolsProtocol):
-    """One connection.
+    """One connection; requests find in their ``state`` whether the client showed a certificate: ``authenticated``."""
 
-    Requests find in their ``state`` whether the client showed a certificate: ``authenticated``.
-
-    :cvar arrive_seconds: a request must be complete so long after its first byte, or after the connection was opened.
-    :cvar strangers: those that showed none; a server has its own.
-    """
-
-    arrive_seconds: ClassVar[float] = 10.0
-    strangers: ClassVar[Strangers] = Strangers()
+    arrive_seconds: ClassVar[float] = 10.0  # from a request's first byte, or the connection's opening, to its last byte
+    strangers: ClassVar[Strangers] = Strangers()  # clients without a certificate; a server has its own
 
     def __init__(
         self,

@@ -29,8 +29,8 @@ from extender.controller.api_writer import Writer
 from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores
+from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
-from extender.controller.timeouts import Timeouts
 from extender.extender_metrics import Metrics
 from extender.service.announcements import log_topology, report_orphans
 from extender.service.app import BodyReader, HttpApplication

@@ -41,10 +41,7 @@ class TlsFiles:
         return tuple(_signature(path) for path in (self.certificate, self.key, self.client_ca))
 
     def context(self) -> ssl.SSLContext:
-        """Return a context with what the files hold now.
-
-        :raises InvalidInput: a file is missing or not PEM, or key and certificate do not match.
-        """
+        """Return a context of what the files hold, or raise ``InvalidInput``: one is missing, not PEM, or no match."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A resumed session would skip the client's certificate.
@@ -113,10 +110,7 @@ def _signature(path: str) -> tuple[int, int, int]:
 
 
 def tls_files(bind: Address, *, certificate: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
-    """Return the TLS files that three options name; all or none.
-
-    :raises InvalidInput: some are missing, or none is given for an address that others can reach.
-    """
+    """Return the TLS files of three options, or raise ``InvalidInput``: some are missing, or all but off loopback."""
     given = {"--tls-cert": certificate, "--tls-key": key, "--client-ca": client_ca}
     missing = [option for option, file in given.items() if not file]
     if certificate and key and client_ca:
