@@ -26,6 +26,10 @@ from extender.texts import counted, named
 from scheduler.queue.types import QueuePolicy
 from topology.errors import ArnoldError
 
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # how often reservations are looked at
+
 
 @dataclass(frozen=True, slots=True)
 class Next:
@@ -119,11 +123,6 @@ def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetim
         return host.ready_since is None or now >= host.ready_since + lost_after
     demand = reservation.demand
     return repelling_taint(host, (demand,)) is not None or not demand.accepts(node, host.labels)
-
-
-logger = logging.getLogger(__name__)
-
-LOOK_SECONDS = 1.0  # how often reservations are looked at
 
 
 class _Asked(NamedTuple):

@@ -15,6 +15,8 @@ from scheduler.job import FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
 from topology.errors import InvalidJob, did_you_mean
 from topology.readers.kubernetes_pods import Pod
 
+MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
+
 _DEGREE = re.compile(r"\s*([A-Za-z]{1,20})\s*=\s*([0-9]{1,9})\s*")
 
 
@@ -42,8 +44,6 @@ def format_parallelism(parallelism: Parallelism) -> str:
     """Return the degrees as text, all of them."""
     return ",".join(f"{family}={parallelism.degree(family)}" for family in FAMILIES)
 
-
-MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 # Field of Asked -> the annotation that says it; members of a gang agree in each.
 ANNOTATIONS = {"size": GANG_SIZE, "parallelism": PARALLELISM, "alpha": ALPHA, "level": LEVEL, "avoid": AVOID}

@@ -34,11 +34,10 @@ from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
 from extender.service.announcements import log_topology, report_orphans
 from extender.service.app import BodyReader, HttpApplication
-from extender.service.connection import MOST_STRANGERS, Connection, Strangers
+from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
 from extender.service.logs import set_up_logs
 from extender.service.reflectors import Readiness, make_reflectors
 from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
-from extender.service.tls import RotatingContext, tls_files
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 
