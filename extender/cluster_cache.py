@@ -43,8 +43,7 @@ class ClusterCache:
         self._plans: dict[GangKey, GangPlan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
         self._reservations: dict[ReservationKey, Reservation] = {}
-        self.pods: Mapping[str, Pod] = MappingProxyType(self._pods)
-        """All pods, by UID."""
+        self.pods: Mapping[str, Pod] = MappingProxyType(self._pods)  # by UID
         self.plans: Mapping[GangKey, GangPlan] = MappingProxyType(self._plans)
         self.reservations: Mapping[ReservationKey, Reservation] = MappingProxyType(self._reservations)
 

@@ -135,11 +135,15 @@ def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[No
     """Connect to a cluster, do something with its flags, and return what came of it."""
 
     async def act() -> T:
-        credentials = await find_cluster(kubeconfig, context=context)
-        async with ClusterApi(credentials.configuration, flow=FlowControl(rate=500, burst=100, parallel=16)) as api:
+        async with await _connect(kubeconfig, context) as api:
             return await action(NodeFlags(api))
 
     return asyncio.run(act())
+
+
+async def _connect(kubeconfig: str | None, context: str | None) -> ClusterApi:
+    credentials = await find_cluster(kubeconfig, context=context)
+    return ClusterApi(credentials.configuration, flow=FlowControl(rate=500, burst=100, parallel=16))
 
 
 def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:

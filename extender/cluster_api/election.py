@@ -68,8 +68,7 @@ class Election:
     clock: Callable[[], float] = monotonic  # steady seconds
     now: Callable[[], datetime] = lambda: datetime.now(UTC)  # the time of day, for people who read the Lease
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    leader: str = field(default="", init=False)
-    """Identity of the leader, as far as it is known here."""
+    leader: str = field(default="", init=False)  # its identity, as far as it is known here
     _until: float = field(default=float("-inf"), init=False)
     _seen: tuple[str, float] = field(default=("", 0.0), init=False)
     _leading: bool = field(default=False, init=False)

@@ -98,10 +98,9 @@ class Reflector(Generic[T]):
     changed: Callable[[], None] = lambda: None  # called after the sink was given something
     optional: bool = False  # a kind that the cluster need not have, or let us see: then there are no objects of it
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    synced: bool = field(default=False, init=False)
-    """Whether the sink has been given everything at least once."""
+    synced: bool = field(default=False, init=False)  # whether the sink has been given everything at least once
+    # why the copy may be out of date; None while list or watch works
     problem: ClusterError | None = field(default=None, init=False)
-    """Why the copy may be out of date; ``None`` while list or watch works."""
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
 

@@ -44,8 +44,7 @@ class Fleet:
         self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, GangView]] = {}
         self.holding: Mapping[str, tuple[str, int]] = MappingProxyType(self._holding)
         """Node and GPUs, at least one, of each pod that holds some, by its UID."""
-        self.version = 0
-        """Counts changes that a plan could depend on."""
+        self.version = 0  # counts changes that a plan could depend on
 
     def put_node(self, node: NodeObject) -> None:
         """Take in a node that appeared or changed."""

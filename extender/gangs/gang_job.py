@@ -39,7 +39,6 @@ class Understood:
 def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Understood:
     """Return the size and the job of a gang.
 
-    :param gpus: GPUs that each of its pods asks for, at least 1.
     :param size: pods, as its controller or its group says; the annotation and the degrees of parallelism come first.
     :raises InvalidGang: an annotation cannot be read, or contradicts another.
     """

@@ -206,7 +206,6 @@ def tightest(
     """Return the nodes that fit a pod best, all equally well; and those closed to any preemption, with the reason.
 
     :param names: the nodes that the scheduler thinks fit.
-    :param gpus: GPUs that the pod asks for, at least 1.
     :param keeps: what it must leave free; the first attempt that finds a node counts.
     """
     occupancy = fleet.occupancy
