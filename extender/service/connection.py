@@ -1,4 +1,4 @@
-"""A connection to the server: mutual TLS whose certificates may change, and the limits that uvicorn lacks.
+"""A connection to the server: mutual TLS with certificates that may change, and the limits that uvicorn lacks.
 
 A new certificate, key or client CA is taken up by the next handshake; connections that are open stay.  The listening
 socket keeps its context, with an SNI callback that hands every new connection to the newest: certificate and CAs
