@@ -1,8 +1,7 @@
 """The cache: nodes, pods, gangs, plans and reservations as last seen, updated object by object.
 
-It knows no client and no time, and belongs to one thread, the event loop's.  What is derived (a gang from its pods) is
-derived when it is asked for and kept until one of its pods changes.  Deciding about a gang of a thousand pods takes
-milliseconds, and a cluster has thousands of changes a second when gangs start: so the cache notes which gangs changed.
+It belongs to one thread, the event loop's.  A gang is put together when it is asked for and kept until one of its pods
+changes.  As a cluster has thousands of changes a second when gangs start, the cache notes which gangs changed.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ class ClusterCache:
         self._plans: dict[GangKey, GangPlan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
         self._reservations: dict[ReservationKey, Reservation] = {}
-        self.pods: Mapping[str, Pod] = MappingProxyType(self._pods)
-        """All pods, by UID."""
+        self.pods: Mapping[str, Pod] = MappingProxyType(self._pods)  # by UID
         self.plans: Mapping[GangKey, GangPlan] = MappingProxyType(self._plans)
         self.reservations: Mapping[ReservationKey, Reservation] = MappingProxyType(self._reservations)
 

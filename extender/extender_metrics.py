@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, GCCollector, Histogram, ProcessCollector, generate_latest
@@ -50,14 +51,6 @@ class Metrics:
         self.writes = tallied("arnold_writes_total", "Writes to the API server", "kind", "outcome")
         self.decide_seconds = timed("arnold_decide_seconds", "Time to decide what to do next, on the event loop", FAST)
 
-    def decided(self, seconds: float) -> None:
-        """Count a decision on the event loop."""
-        self.decide_seconds.observe(seconds)
-
-    def planned(self, seconds: float, outcome: str) -> None:
-        """Count an answer of the solver about one gang."""
-        self.plan_seconds.labels(outcome=outcome).observe(seconds)
-
     def wrote(self, kind: str, outcome: str, seconds: float) -> None:
         """Count a write to the API server."""
         self.writes.labels(kind=kind, outcome=outcome).inc()
@@ -69,22 +62,19 @@ class Metrics:
         return generate_latest(self.registry)
 
 
+@dataclass(eq=False)
 class _Gauges(Collector):
     """Gauges that are counted when they are asked for, so that they cannot go stale."""
 
-    def __init__(
-        self,
-        plans: Callable[[], Iterable[GangPlan]],
-        leads: Callable[[], bool],
-        reservations: Callable[[], Iterable[Reservation]],
-    ) -> None:
-        self._plans, self._leads, self._reservations = plans, leads, reservations
+    plans: Callable[[], Iterable[GangPlan]]
+    leads: Callable[[], bool]
+    reservations: Callable[[], Iterable[Reservation]]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Yield the gauges."""
-        yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self._leads()))
-        yield from self._of_plans(list(self._plans()))
-        yield from self._of_reservations(list(self._reservations()))
+        yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self.leads()))
+        yield from self._of_plans(list(self.plans()))
+        yield from self._of_reservations(list(self.reservations()))
 
     @staticmethod
     def _of_plans(plans: Sequence[GangPlan]) -> Iterator[GaugeMetricFamily]:

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.client import NODES, ClusterApi
 from extender.cluster_api.credentials import find_cluster
 from extender.cluster_api.flow import FlowControl
 from extender.cluster_api.reflector import pages_of
-from extender.cluster_api.resource import NODES
 from extender.objects import decode_node
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
@@ -71,9 +70,8 @@ class NodeFlags:
         return {node.name: _read(node.name, node.metadata.annotations or {}) for node in nodes}
 
     async def apply(self, flags: Iterable[NodeFlag]) -> list[FlagChange]:
-        """Write flags; of two for one node the slower wins.
+        """Write flags, of two for one node the slower, and return one change for each node, by name.
 
-        :returns: one change for each node that a flag names, by name.
         :raises UnknownName: a flag names a node that the cluster does not have; nothing is written then.
         """
         # The last one for a node stays: the slowest, and of two alike the first.
@@ -82,10 +80,9 @@ class NodeFlags:
         return await self._write(await self.all(), {name: _annotated(flag) for name, flag in sorted(worst.items())})
 
     async def clear(self, names: Sequence[str] | None) -> list[FlagChange]:
-        """Take flags off.
+        """Take flags off, and return one change for each node, by name.
 
         :param names: of the nodes; ``None`` = all that have annotations of ours.
-        :returns: one change for each of them, by name.
         :raises UnknownName: the cluster has no such node; nothing is written then.
         """
         nodes = await self.all()

@@ -1,7 +1,4 @@
-"""What can go wrong between us and the API server, as errors of the house.
-
-The client library's exceptions are their cause and never leave this package.
-"""
+"""What can go wrong between us and the API server; the client library's exceptions never leave this package."""
 
 from __future__ import annotations
 
@@ -26,11 +23,7 @@ class Unreachable(ClusterError):
 
 
 class Refused(ClusterError):
-    """The API server said no.
-
-    :param reason: the machine-readable reason of its answer: ``Forbidden``, ``Invalid``, ...
-    :param retry_after: seconds after which it wants to be asked again; 0 = it did not say.
-    """
+    """The API server said no, for a reason of one word, to be asked again after some seconds; 0 = it did not say."""
 
     def __init__(
         self, message: str, *, status: int, reason: str, retry_after: float = 0.0, where: str = "", fix: str = ""
@@ -89,12 +82,6 @@ def refusal(status: int | None, body: bytes, *, where: str, retry_after: float =
         said = _Status(message=body[:200].decode("utf-8", "replace").strip())
     status = said.code or 500 if status is None else status
     message = clip(said.message, LONGEST_REASON) or f"HTTP {status} without a reason"
-    kind = _KINDS.get(status, Refused)
-    return kind(
-        f"the API server answered {status}: {message}",
-        status=status,
-        reason=said.reason,
-        retry_after=retry_after,
-        where=where,
-        fix=_FIXES.get(status, ""),
-    )
+    kind, fix = _KINDS.get(status, Refused), _FIXES.get(status, "")
+    message = f"the API server answered {status}: {message}"
+    return kind(message, status=status, reason=said.reason, retry_after=retry_after, where=where, fix=fix)

@@ -12,17 +12,52 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
+from dataclasses import dataclass
 from random import uniform
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 from urllib.request import getproxies
 
 from extender.cluster_api.api_errors import Busy, ClusterError, Unreachable, refusal
 from extender.cluster_api.flow import FlowControl
-from extender.cluster_api.resource import Document, Resource
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
+
+Document = dict[str, Any]  # An object to be written, as it stands in JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind of object; the group of core kinds is empty, the plural is the name in paths: ``pods``."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.group, self.version, self.plural) if part)
+
+    def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the path of the collection (of one namespace or of all), of an object or of a part of it."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace:
+            parts += ["namespaces", namespace]
+        parts += [part for part in (self.plural, name, subresource) if part]
+        return "/" + "/".join(quote(part, safe="") for part in parts)
+
+    def named(self, name: str, namespace: str = "") -> str:
+        """Return an object as people write it: ``Pod train/worker-0``."""
+        return f"{self.kind} {namespace}/{name}" if namespace else f"{self.kind} {name}"
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+
 
 ANSWER_SECONDS = 30.0  # longest time for one answer; the API server gives up on its own after 60
 WATCH_SECONDS = (240.0, 360.0)  # the server ends a watch in between: those of many clients do not end at once
@@ -38,13 +73,9 @@ does with its own kinds."""
 
 
 class ClusterApi:
-    """What can be asked of a cluster: bytes in, bytes out, errors of the house.
+    """What can be asked of a cluster; every method raises ``Unreachable`` or a kind of ``Refused``.
 
-    Use it as an asynchronous context manager, in the event loop that it is to live in.  Every method raises
-    :class:`Unreachable` or a kind of :class:`Refused`.
-
-    :param configuration: server and credentials, see :func:`~extender.cluster_api.credentials.find_cluster`.
-    :param flow: bounds the writes; reads are few.
+    Use it as an asynchronous context manager, in the event loop that it is to live in.  Reads are few and not bounded.
     """
 
     def __init__(self, configuration: Configuration, *, flow: FlowControl, user_agent: str = "arnold") -> None:
@@ -79,28 +110,21 @@ class ClusterApi:
         return await self._ask("GET", resource.path(namespace=namespace, name=name))
 
     async def page(self, resource: Resource, *, limit: int = 500, token: str = "") -> bytes:
-        """Return a page of the list of all objects.
+        """Return a page of the list of all objects, or raise ``Gone``: its snapshot is forgotten by now.
 
         :param token: ``metadata.continue`` of the page before; empty = the first page.
-        :raises Gone: the list took so long that its snapshot is forgotten.
         """
         query = {"limit": str(limit)} | ({"continue": token} if token else {})
         return await self._ask("GET", resource.path(), query=query)
 
     async def watch(self, resource: Resource, *, version: str) -> AsyncIterator[Sequence[bytes]]:
-        """Yield changes after a version, each a JSON object with ``type`` and ``object``; several when they come close
-        together.  Ends when the server ends it, every few minutes.
-        """
+        """Yield changes as lists of JSON objects with ``type`` and ``object``, until the server ends it, in minutes."""
         from aiohttp import ClientTimeout, ServerTimeoutError
 
         path = resource.path()
         seconds = uniform(*WATCH_SECONDS)
-        query = {
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "resourceVersion": version,
-            "timeoutSeconds": f"{seconds:.0f}",
-        }
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        query["timeoutSeconds"] = f"{seconds:.0f}"
         patience = ClientTimeout(total=seconds + ANSWER_SECONDS, sock_connect=ANSWER_SECONDS, sock_read=SILENCE_SECONDS)
         response = await self._send("GET", path, query=query, timeout=patience)
         lines = Lines()
@@ -122,10 +146,7 @@ class ClusterApi:
     async def replace(
         self, resource: Resource, name: str, document: Document, *, namespace: str = "", subresource: str = ""
     ) -> bytes:
-        """Write a whole object, or a part such as ``status``, and return the object.
-
-        :raises Conflict: it is no longer at the ``resourceVersion`` that the document names.
-        """
+        """Write an object, or its ``status``, and return it, or raise ``Conflict``: its version has changed."""
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         return await self._write("PUT", path, body=document)
 

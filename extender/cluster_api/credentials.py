@@ -95,7 +95,7 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
 
 
 def _check(loader: Any, configuration: Configuration) -> None:
-    """Raise :class:`ValueError` for what the library takes and only the first request would show."""
+    """Raise ``ValueError`` for what the library takes and only the first request would show."""
     import ssl
 
     if not getattr(loader, "host", "").startswith(("http://", "https://")):

@@ -23,8 +23,7 @@ from time import monotonic
 import msgspec
 
 from extender.cluster_api.api_errors import ClusterError, NotFound
-from extender.cluster_api.client import ClusterApi
-from extender.cluster_api.resource import LEASES, Document
+from extender.cluster_api.client import LEASES, ClusterApi, Document
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +68,7 @@ class Election:
     clock: Callable[[], float] = monotonic  # steady seconds
     now: Callable[[], datetime] = lambda: datetime.now(UTC)  # the time of day, for people who read the Lease
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    leader: str = field(default="", init=False)
-    """Identity of the leader, as far as it is known here."""
+    leader: str = field(default="", init=False)  # its identity, as far as it is known here
     _until: float = field(default=float("-inf"), init=False)
     _seen: tuple[str, float] = field(default=("", 0.0), init=False)
     _leading: bool = field(default=False, init=False)
@@ -155,12 +153,8 @@ class Election:
             "leaseTransitions": (before.lease_transitions or 0) + (holder not in ("", before.holder_identity)),
         }
         metadata = {"name": self.name, "namespace": self.namespace}
-        document: Document = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": metadata,
-            "spec": spec,
-        }
+        document: Document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+        document |= {"metadata": metadata, "spec": spec}
         if lease is None:
             await self.api.create(LEASES, document, namespace=self.namespace)
         else:

@@ -16,8 +16,7 @@ from time import monotonic
 from typing import Literal
 
 from extender.cluster_api.api_errors import ClusterError
-from extender.cluster_api.client import ClusterApi
-from extender.cluster_api.resource import EVENTS, Document, Resource
+from extender.cluster_api.client import EVENTS, ClusterApi, Document, Resource
 from extender.texts import clip
 
 logger = logging.getLogger(__name__)
@@ -39,14 +38,9 @@ class Regarding:
 
     def reference(self) -> Document:
         """Return the reference as the API wants it."""
-        group = self.resource.group
-        return {
-            "apiVersion": f"{group}/{self.resource.version}" if group else self.resource.version,
-            "kind": self.resource.kind,
-            "namespace": self.namespace,
-            "name": self.name,
-            "uid": self.uid,
-        }
+        of = self.resource
+        kind = {"apiVersion": f"{of.group}/{of.version}" if of.group else of.version, "kind": of.kind}
+        return kind | {"namespace": self.namespace, "name": self.name, "uid": self.uid}
 
 
 class EventRecorder:

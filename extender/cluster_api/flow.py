@@ -53,8 +53,7 @@ class Backoff:
     def __init__(self, *, first: float, longest: float) -> None:
         self._first, self._longest = first, longest
         self._failures = 0
-        self.until = 0.0
-        """End of the last wait, on the steady clock."""
+        self.until = 0.0  # end of the last wait, on the steady clock
 
     def next(self) -> float:
         """Return seconds to wait after one more failure."""

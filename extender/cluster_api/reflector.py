@@ -1,12 +1,10 @@
-"""A copy of all objects of a kind, kept up to date: list once, then watch, and list again when history is lost.
+"""A copy in memory of all objects of a kind: list once, then watch, and list again when history is lost.
 
 Guarantees, given an API server that comes back some time:
 
 - The sink first gets everything there is, then every later change in order; after a gap it gets everything again.
 - Nothing an object says ends the loop: one that cannot be decoded is left out, and that is said once for each version.
 - A dead connection is noticed: a watch that is silent for long is started again, from where it was.
-
-It must not be used for kinds with more objects than fit in memory.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from extender.cluster_api.api_errors import ClusterError, Gone, Refused, refusal
-from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.client import ClusterApi, Resource
 from extender.cluster_api.flow import Backoff
-from extender.cluster_api.resource import Resource
 from topology.errors import InvalidInput
 
 logger = logging.getLogger(__name__)
@@ -101,10 +98,9 @@ class Reflector(Generic[T]):
     changed: Callable[[], None] = lambda: None  # called after the sink was given something
     optional: bool = False  # a kind that the cluster need not have, or let us see: then there are no objects of it
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    synced: bool = field(default=False, init=False)
-    """Whether the sink has been given everything at least once."""
+    synced: bool = field(default=False, init=False)  # whether the sink has been given everything at least once
+    # why the copy may be out of date; None while list or watch works
     problem: ClusterError | None = field(default=None, init=False)
-    """Why the copy may be out of date; ``None`` while list or watch works."""
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
 

@@ -53,10 +53,7 @@ class NotifyPod:
 
 @dataclass(frozen=True, slots=True)
 class Recreate:
-    """Delete a pod that is pinned where its rank is not any more, so that its controller makes it anew, with its gate.
-
-    A pod without a controller is left alone, and its owner told.
-    """
+    """Delete a pod pinned where its rank is no more, for its controller to make anew; without one, tell its owner."""
 
     key: GangKey
     pod: Pod

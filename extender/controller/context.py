@@ -2,20 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import cached_property
 
 from extender.controller.actions import Action, Decision, EventNote, Recreate, Write
-from extender.controller.obstacles import Obstacles
-from extender.controller.plan_progress import PlanProgress
-from extender.controller.timeouts import Timeouts
+from extender.controller.pacing import Timeouts
 from extender.fleet.fleet import Fleet
+from extender.fleet.hosts import Demand, Host, demands_of
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
-from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, uids_of
+from extender.texts import counted
 from topology.readers.kubernetes_pods import Pod
+
+
+@dataclass(frozen=True)
+class PlanProgress:
+    """One gang with a plan that has nodes.
+
+    A rank is *done* when its pod has succeeded: it counts as bound and wants nothing.
+    """
+
+    gang: Gang
+    plan: GangPlan
+
+    @cached_property
+    def matching(self) -> bool:
+        """Whether the gang's ranks are known and are as many as the plan has nodes."""
+        return len(self.gang.members) == len(self.plan.nodes)
+
+    @cached_property
+    def pods(self) -> tuple[tuple[int, Pod, str], ...]:
+        """Rank, pod and planned node of each rank that has a pod.
+
+        While the gang's ranks cannot be told (a pod too many, or one missing), those of the pods that the plan names.
+        """
+        nodes = self.plan.nodes
+        if self.matching:
+            ranks = enumerate(self.gang.members)
+            return tuple((rank, member.pod, nodes[rank]) for rank, member in ranks if member is not None)
+        known = self.plan.rank_of_pod
+        found = ((known.get(canonical_uid(pod.uid)), pod) for pod in self.gang.needed_pods)
+        return tuple((rank, pod, nodes[rank]) for rank, pod in found if rank is not None and rank < len(nodes))
+
+    @cached_property
+    def strangers(self) -> dict[int, str]:
+        """Ranks that have another pod than the plan says, and its UID."""
+        if not self.matching:
+            return {}
+        planned = self.plan.pods or (None,) * len(self.plan.nodes)
+        return {rank: pod.uid for rank, pod, _ in self.pods if planned[rank] != canonical_uid(pod.uid)}
+
+    @cached_property
+    def gated(self) -> tuple[tuple[int, Pod, str], ...]:
+        """Pods that still wait behind our gate."""
+        return tuple(one for one in self.pods if one[1].node is None and one[1].gated_by(GATE))
+
+    @cached_property
+    def bound(self) -> frozenset[int]:
+        """Ranks with a pod on a node, or done."""
+        done = self.gang.done if self.matching else frozenset()
+        return done | {rank for rank, pod, _ in self.pods if pod.node is not None}
+
+    @cached_property
+    def started(self) -> bool:
+        """Whether a pod was released or bound: a new plan would not be free to choose its node."""
+        return any(pod.node is not None or pod.released for _, pod, _ in self.ungated)
+
+    @property
+    def ungated(self) -> Iterator[tuple[int, Pod, str]]:
+        """Pods that do not wait behind our gate."""
+        return (one for one in self.pods if one[1].node is not None or not one[1].gated_by(GATE))
+
+    @cached_property
+    def outdated(self) -> tuple[tuple[int, Pod, str], ...]:
+        """Released pods pinned to the node that their rank had before; pods written with a pin would come back so."""
+        return tuple(one for one in self._pinned_elsewhere if one[1].owner is not None and one[1].released)
+
+    @cached_property
+    def misplaced(self) -> tuple[tuple[int, Pod, str], ...]:
+        """Other pods without the gate that are pinned to another node than planned, and not bound."""
+        return tuple(one for one in self._pinned_elsewhere if one not in self.outdated)
+
+    @cached_property
+    def _pinned_elsewhere(self) -> tuple[tuple[int, Pod, str], ...]:
+        return tuple(one for one in self.ungated if one[1].node is None and one[1].pin not in (None, one[2]))
+
+    @cached_property
+    def off_plan(self) -> tuple[tuple[int, Pod, str], ...]:
+        """Pods that are bound to another node than planned."""
+        return tuple(one for one in self.pods if one[1].node not in (None, one[2]))
+
+
+class Vacancy(str):
+    """What stands for the node of a rank without one, in a plan read off pods; no node has a space in its name."""
+
+    __slots__ = ()
+
+    def __new__(cls, rank: int) -> Vacancy:
+        """Return the vacancy of a rank."""
+        return super().__new__(cls, f"rank {rank}")
+
+
+@dataclass(frozen=True)
+class Obstacles:
+    """What stands between a gang and the nodes of its plan."""
+
+    fleet: Fleet
+    gang: Gang
+    gpus: int  # GPUs of each pod of the gang
+    now: datetime
+    lost: timedelta  # how long a node may be not Ready before it is lost
+
+    def at(self, node: str) -> tuple[str, datetime | None]:
+        """Return why a rank not bound cannot have a node, empty = it can, and when a node not Ready will be lost."""
+        if isinstance(node, Vacancy):
+            return f"{node} has no node", None
+        until: datetime | None = None
+        host = self.fleet.host(node)
+        if why := self.fleet.ailing(node, self.now):
+            since = None if host is None else host.ready_since
+            until = None if since is None else since + self.lost
+            if until is None or self.now >= until:
+                return f"node {node}: {why}", None
+        owner = self.fleet.promised_to(node)
+        if owner is not None and owner != self.gang.key:
+            return f"node {node} is promised to gang {owner}", None
+        if host is not None and host.cordoned:
+            return f"node {node}: cordoned", None
+        if host is not None and host.repelling and (key := repelling_taint(host, self._demands)) is not None:
+            return f"node {node}: taint {key}, which the pods do not tolerate", None
+        if others := self.fleet.held(node) - self._own_gpus[node]:
+            room = 0 if host is None else host.allocatable - others
+            if room < self.gpus:
+                return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
+        return "", until
+
+    @cached_property
+    def _demands(self) -> frozenset[Demand]:
+        return demands_of(member.pod for member in self.gang.members if member is not None)
+
+    @cached_property
+    def _own_gpus(self) -> Counter[str]:
+        """GPUs that the gang's own pods hold, by node; those before the present ones among them."""
+        held: Counter[str] = Counter()
+        for pod in self.gang.pods:
+            if pod.node is not None and not pod.terminal:
+                held[pod.node] += pod.readable_gpus
+        return held
+
+
+def repelling_taint(host: Host, demands: Iterable[Demand]) -> str | None:
+    """Return the key of a taint that keeps some pods away; those of Kubernetes itself repeat conditions."""
+    taints = [taint for taint in host.repelling if not taint.key.startswith("node.kubernetes.io/")]
+    pods = tuple(demands) if taints else ()
+    return next((taint.key for taint in taints if not all(demand.tolerates(taint) for demand in pods)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +220,9 @@ class Context:
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
         """Return the plan with its time to bind once more."""
-        new = plan.replace(
-            phase=PlanPhase.PLANNED,
-            pods=uids_of(gang),
-            expires=self.now + self.terms.bind,
-            spec=spec_of(gang, plan.spec),
-            reason="Planned",
-            message="",
-        )
+        spec, expires = spec_of(gang, plan.spec), self.now + self.terms.bind
+        new = plan.replace(phase=PlanPhase.PLANNED, reason="Planned", message="")
+        new = new.replace(pods=uids_of(gang), expires=expires, spec=spec)
         return self._undone(new, "Planned", "").with_condition("Planned", True, "Planned", "", self.now)
 
     def give_back(self, plan: GangPlan, phase: PlanPhase, reason: str, message: str) -> None:

@@ -23,11 +23,9 @@ from datetime import datetime
 
 from extender.cluster_cache import ClusterCache
 from extender.controller.actions import Decision, EventNote, Evict, Forget, RepairAction, Write
-from extender.controller.context import Context, nodes_of, spec_of
-from extender.controller.obstacles import Vacancy
-from extender.controller.plan_progress import PlanProgress
+from extender.controller.context import Context, PlanProgress, Vacancy, nodes_of, spec_of
+from extender.controller.pacing import Timeouts
 from extender.controller.planned_gangs import decide_holding
-from extender.controller.timeouts import Timeouts
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
 from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts

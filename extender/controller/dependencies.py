@@ -13,7 +13,7 @@ from typing import TypeVar
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_cache import ClusterCache
 from extender.controller.api_writer import Writer
-from extender.controller.timeouts import Timeouts
+from extender.controller.pacing import Timeouts
 from extender.extender_metrics import Metrics
 from scheduler.placement.types import Limits
 from scheduler.queue.types import QueuePolicy
@@ -48,5 +48,6 @@ class Dependencies:
         """Ask the solver, in a thread, and count in metrics whether the answer is what was asked for."""
         started = perf_counter()
         answer = await asyncio.to_thread(solve, question, self.limits)
-        self.metrics.planned(perf_counter() - started, what if found(answer) else f"{what}-no-room")
+        outcome = what if found(answer) else f"{what}-no-room"
+        self.metrics.plan_seconds.labels(outcome=outcome).observe(perf_counter() - started)
         return answer

@@ -15,9 +15,9 @@ from dataclasses import replace
 from time import monotonic, perf_counter
 
 from extender.cluster_api.api_errors import NotFound, PatchFailed
+from extender.cluster_api.client import PODS
 from extender.cluster_api.events import Regarding
 from extender.cluster_api.flow import Backoff
-from extender.cluster_api.resource import PODS
 from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.api_writer import NotLeading
 from extender.controller.decide_gangs import decide
@@ -88,10 +88,10 @@ class GangController:
             else:
                 self._consider(key)
             if perf_counter() - slice_ > SLICE:
-                self._shared.metrics.decided(perf_counter() - slice_)
+                self._shared.metrics.decide_seconds.observe(perf_counter() - slice_)
                 await asyncio.sleep(0)
                 slice_ = perf_counter()
-        self._shared.metrics.decided(perf_counter() - slice_)
+        self._shared.metrics.decide_seconds.observe(perf_counter() - slice_)
         wakes = [*self._due.values(), *self._start_round()]
         return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else RETHINK
 

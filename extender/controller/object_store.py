@@ -110,10 +110,7 @@ def _version(text: str) -> int:
 
 
 def decode_own_plan(raw: bytes) -> GangPlan:
-    """Return the plan of a GangPlan that bears the name of its gang.
-
-    :raises InvalidInput: it bears another: it is none of ours, and there may be a second one of the same gang.
-    """
+    """Return the plan of a GangPlan that bears the name of its gang, or raise ``InvalidInput``: it is none of ours."""
     plan = decode_plan(raw)
     if msgspec.json.decode(raw, type=StoredObject).metadata.name != object_name(plan.key):
         raise InvalidInput(f"it is not the GangPlan of gang {plan.key}", fix="delete it; Arnold makes GangPlans itself")

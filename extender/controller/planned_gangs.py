@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
-from extender.controller.context import Context, UnfitRanks, is_pinned, nodes_of
-from extender.controller.plan_progress import PlanProgress
+from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, nodes_of
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
 from extender.texts import counted, named
+
+_ASKED = attrgetter("parallelism", "order", "alpha", "avoid")  # what a gang's pods ask, but for its level
 
 
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
@@ -157,11 +160,5 @@ def _changed(sight: PlanProgress) -> str:
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
     asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
-    same = (asked.parallelism, asked.order, asked.alpha, asked.avoid, asked.level or spec.level) == (
-        spec.parallelism,
-        spec.order,
-        spec.alpha,
-        spec.avoid,
-        spec.level,
-    )
+    same = _ASKED(asked) == _ASKED(spec) and (asked.level or spec.level) == spec.level
     return "" if same else "its pods ask otherwise than before"

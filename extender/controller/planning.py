@@ -18,8 +18,8 @@ from extender.cluster_api.api_errors import ClusterError
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.controller.actions import EventNote, RepairAction
 from extender.controller.api_writer import GANGPLANS
+from extender.controller.context import Obstacles
 from extender.controller.dependencies import Dependencies
-from extender.controller.obstacles import Obstacles
 from extender.controller.pacing import Reminders
 from extender.gangs.types import GangKey
 from extender.planner.planning_round import Answer, PlanningRound
@@ -56,10 +56,8 @@ class Planning:
     ) -> frozenset[PlanningOutcome]:
         """Ask about one gang after the other until all were, also those that come meanwhile.
 
-        :param claim: also says which gangs want nodes.
         :param failed: told of what cannot be written.
         :param glance: only until one is met that blocks those behind it.
-        :returns: what came of the questions.
         """
         self.reminders.keep(self.shared.state.plans.keys())
         queue, came, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False

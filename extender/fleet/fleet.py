@@ -13,10 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from extender.fleet.eligibility import Demand
-from extender.fleet.fleet_table import BoolArray, FleetTable, Problem, make_table
-from extender.fleet.gang_view import GangView, Own, make_view
-from extender.fleet.hosts import GONE, Host, host_of
+from extender.fleet.fleet_table import BoolArray, FleetTable, GangView, Own, Problem, make_table, make_view
+from extender.fleet.hosts import GONE, Demand, Host, host_of
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import Cluster
@@ -46,8 +44,7 @@ class Fleet:
         self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, GangView]] = {}
         self.holding: Mapping[str, tuple[str, int]] = MappingProxyType(self._holding)
         """Node and GPUs, at least one, of each pod that holds some, by its UID."""
-        self.version = 0
-        """Counts changes that a plan could depend on."""
+        self.version = 0  # counts changes that a plan could depend on
 
     def put_node(self, node: NodeObject) -> None:
         """Take in a node that appeared or changed."""
@@ -99,9 +96,7 @@ class Fleet:
             self._changed(name)
 
     def promised_to(self, name: str) -> GangKey | None:
-        """Return the gang that a node is promised to; of several, which forged plans can bring about, always the same
-        one.
-        """
+        """Return the gang that a node is promised to; of several, which forged plans can bring about, the first."""
         keys = self._promises.get(name)
         return min(keys) if keys else None
 

@@ -1,18 +1,23 @@
-"""The nodes with GPUs as arrays: the tree they hang in, made anew only when nodes or their places change."""
+"""The nodes with GPUs as arrays: the tree they hang in, and what of it the pods of one gang may use."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 import numpy as np
 import numpy.typing as npt
 
-from extender.fleet.hosts import Host
+from extender.fleet.hosts import GONE, Demand, Host
+from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, qualified
-from topology.cluster import Cluster, Node
+from topology.cluster import Cluster, IntArray, Node
 from topology.errors import ArnoldError
+from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_labels import check_labels, choose_labels
+from topology.readers.kubernetes_objects import Taint
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -89,4 +94,123 @@ def _unlabelled(label: str, nodes: Sequence[str], total: int) -> Problem:
         "UnlabelledNodes",
         f"{len(nodes)} of {total} GPU nodes have no label {label} ({named}): gangs that count it cannot use them",
         f"label them, or start Arnold with other --levels than {label}",
+    )
+
+
+@dataclass(frozen=True)
+class GangView:
+    """The cluster as the pods of one gang may use it."""
+
+    # the nodes that they may use at all; what is in use or promised is not free, what no new pod may use is faulty.
+    # None = there are none
+    cluster: Cluster | None
+    left_out: Mapping[str, int]  # why the other nodes are not in it, and how many
+    # shape [nodes of the cluster], the row of each in the fleet's table; -1 = it is gone
+    rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
+
+    @property
+    def counted_out(self) -> str:
+        """Why the other nodes are not in it, and how many, in words."""
+        return ", ".join(f"{count} {why}" for why, count in self.left_out.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The nodes that a gang has, and GPUs of each."""
+
+    nodes: tuple[str, ...]
+    gpus: int
+    likenesses: Mapping[str, str]  # nodes that are gone -> others at whose places they are taken to have been
+
+
+def make_view(
+    table: FleetTable,
+    hosts: Sequence[Host],
+    occupancy: Occupancy,
+    *,
+    demands: frozenset[Demand],
+    counted: frozenset[str],
+    own: Own,
+    now: datetime,
+) -> GangView:
+    """Return the cluster for the pods of one gang, its own nodes in it in any case.
+
+    :param hosts: the nodes of the table as they are now, in its order.
+    :param counted: levels at which a node must have a place to be of use.
+    """
+    if table.tree is None:
+        return GangView(None, {})
+    tree, left_out = table.tree, Counter[str]()
+    kept = np.ones(len(tree), dtype=np.bool_)
+    always = [table.index_of[name] for name in own.nodes if name in table.index_of]
+    for level, lacking in zip(tree.levels, table.unplaced, strict=True):
+        if level.name in counted:
+            _leave_out(kept, lacking, f"without the label {level.name}", left_out, always)
+    for why, refused in _refused(hosts, demands):
+        _leave_out(kept, refused, why, left_out, always)
+    rows = np.flatnonzero(kept)
+    if not len(rows):
+        return GangView(None, left_out)
+    cluster = tree.replace(
+        free_gpus=occupancy.available, flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now)
+    )
+    missing = [name for name in own.nodes if name not in table.index_of]
+    if missing:
+        cluster = _with_missing(cluster, missing, own)
+        rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
+    here = np.where(rows < len(tree), rows, -1)
+    return GangView(cluster.subset(rows.astype(np.int32)), left_out, here.astype(np.int32))
+
+
+def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tuple[str, BoolArray]]:
+    """Yield nodes that some of the pods cannot use, by reason."""
+    selective = [demand for demand in demands if demand.selective]
+    if selective:
+        refused = [not all(demand.accepts(host.name, host.labels) for demand in selective) for host in hosts]
+        yield "not selected by the pods", np.array(refused, dtype=np.bool_)
+    tainted = [any(not demand.tolerates(t) for t in host.repelling for demand in demands) for host in hosts]
+    if any(tainted):
+        yield "taints that the pods do not tolerate", np.array(tainted, dtype=np.bool_)
+
+
+def _flags(hosts: Mapping[int, Host], demands: frozenset[Demand], now: datetime) -> dict[int, NodeFlag]:
+    """Return flags of nodes by row; a taint PreferNoSchedule that all of them have marks the pool and costs nothing."""
+    discouraging = {
+        i: [taint for taint in host.discouraging if not all(demand.tolerates(taint) for demand in demands)]
+        for i, host in hosts.items()
+        if host.discouraging
+    }
+    common: set[Taint] = set()
+    if len(discouraging) == len(hosts):
+        common = set.intersection(*map(set, discouraging.values()))
+    found = (
+        (i, host.flag(now, [taint for taint in discouraging.get(i, ()) if taint not in common]))
+        for i, host in hosts.items()
+        if host.fault or host.annotated is not None or host.discouraging
+    )
+    return {i: flag for i, flag in found if flag is not None}
+
+
+def _leave_out(kept: BoolArray, refused: BoolArray, why: str, left_out: Counter[str], always: Sequence[int]) -> None:
+    refused = refused & kept
+    refused[always] = False
+    if why and (count := int(refused.sum())):
+        left_out[why] += count
+    kept &= ~refused
+
+
+def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
+    """Return the cluster with nodes that are gone, faulty, at the places of others."""
+    first = len(cluster)
+    like = np.array([cluster.index_of.get(own.likenesses.get(name, ""), 0) for name in names], dtype=np.int32)
+    levels = (
+        replace(level, domain_of=np.concatenate([level.domain_of, level.domain_of[like]])) for level in cluster.levels
+    )
+    gone = (NodeFlag(name, "faulty", FAULTY, source="kubernetes", evidence=GONE) for name in names)
+    return Cluster(
+        names=(*cluster.names, *names),
+        gpus=np.append(cluster.gpus, np.full(len(names), own.gpus, dtype=np.int32)),
+        free_gpus=np.append(cluster.free_gpus, np.zeros(len(names), dtype=np.int32)),
+        levels=tuple(levels),
+        flags={**cluster.flags, **dict(enumerate(gone, start=first))},
     )

@@ -1,8 +1,14 @@
-"""One node as the fleet sees it: what of a Node object matters to scheduling, found out once per change."""
+"""One node as the fleet sees it, and whether a pod may use it: node selector, required node affinity, tolerations.
+
+These are rules of Kubernetes (``nodeaffinity.GetRequiredNodeAffinity``, ``v1helper.TolerationsTolerateTaint``); a plan
+that ignored them would name nodes on which the scheduler never binds.  Affinity between pods, and what pods ask besides
+GPUs, is left to the scheduler: a plan that it refuses expires.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,6 +16,7 @@ from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
 from topology.readers.kubernetes_objects import Amounts, NodeObject, Taint, instant, quantity
+from topology.readers.kubernetes_pods import NodeSelector, Pod, Requirement
 
 GONE = "the node is gone"
 
@@ -64,22 +71,16 @@ def host_of(node: NodeObject) -> Host:
     taints = node.spec.taints or ()
     conditions = node.status.conditions or ()
     ready = next((one for one in conditions if one.type == "Ready"), None)
+    cordoned = bool(node.spec.unschedulable)
+    wrong = faults(unschedulable=cordoned, conditions=conditions, gpus=gpus, allocatable=allocatable, repelling=())
     return Host(
         name=node.name,
         labels=node.labels,
         gpus=gpus,
         allocatable=allocatable,
         ailment=", ".join(broken(conditions)),
-        fault=", ".join(
-            faults(
-                unschedulable=bool(node.spec.unschedulable),
-                conditions=conditions,
-                gpus=gpus,
-                allocatable=allocatable,
-                repelling=(),
-            )
-        ),
-        cordoned=bool(node.spec.unschedulable),
+        fault=", ".join(wrong),
+        cordoned=cordoned,
         repelling=tuple(taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute")),
         discouraging=tuple(taint for taint in taints if discourages(taint)),
         annotated=annotated,
@@ -90,3 +91,118 @@ def host_of(node: NodeObject) -> Host:
 
 def _gpus(amounts: Amounts | None) -> int | None:
     return None if amounts is None or amounts.gpu is None else quantity(amounts.gpu)
+
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
+
+Expression = tuple[str, str, tuple[str, ...]]  # Key, operator, values
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """Expressions over labels, and over the node's name, that must all hold."""
+
+    labels: tuple[Expression, ...]
+    names: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a pod asks of a node, as all pods of a template: labels, one of the terms (``None`` = any), tolerations."""
+
+    selector: tuple[tuple[str, str], ...] = ()
+    terms: tuple[AffinityTerm, ...] | None = None
+    tolerations: tuple[tuple[str, str, str, str], ...] = ()
+
+    def accepts(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Return whether a node has the labels (and the name) that the pod asks for."""
+        if any(labels.get(key) != value for key, value in self.selector):
+            return False
+        return self.terms is None or any(_holds(term, name, labels) for term in self.terms)
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Return whether the pod puts up with a taint."""
+        return any(_covers(toleration, taint) for toleration in self.tolerations)
+
+    @property
+    def selective(self) -> bool:
+        """Whether labels or names matter at all."""
+        return bool(self.selector) or self.terms is not None
+
+
+def demand_of(pod: Pod) -> Demand:
+    """Return what a pod asks of a node.
+
+    The name to which a pod was pinned at its release is no demand of its own, nor is any that a bound pod bears: where
+    that goes is decided, and another pod of its gang may go elsewhere.
+    """
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required if affinity is not None else None
+    tolerations = ((one.key, one.operator or "Equal", one.value, one.effect) for one in spec.tolerations or ())
+    return Demand(
+        selector=tuple(sorted((spec.node_selector or {}).items())),
+        terms=None if required is None else _terms(required, pinned=pod.released or pod.node is not None),
+        tolerations=tuple(sorted(tolerations)),
+    )
+
+
+def demands_of(pods: Iterable[Pod]) -> frozenset[Demand]:
+    """Return the different demands of some pods."""
+    return frozenset(map(demand_of, pods))
+
+
+def _terms(required: NodeSelector, *, pinned: bool) -> tuple[AffinityTerm, ...] | None:
+    given = required.node_selector_terms or ()
+    if pinned and any(term.match_fields and not term.match_expressions for term in given):
+        return None
+    return tuple(
+        AffinityTerm(
+            labels=tuple(map(_expression, term.match_expressions or ())),
+            names=() if pinned else tuple(map(_expression, term.match_fields or ())),
+        )
+        for term in given
+    )
+
+
+def _expression(requirement: Requirement) -> Expression:
+    return requirement.key, requirement.operator, tuple(requirement.values or ())
+
+
+def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
+    """Return whether an empty term matches nothing."""
+    if not term.labels and not term.names:
+        return False
+    named = {"metadata.name": name}
+    return all(_true(e, labels) for e in term.labels) and all(_true(e, named) for e in term.names)
+
+
+def _true(expression: Expression, labels: Mapping[str, str]) -> bool:
+    key, operator, values = expression
+    value = labels.get(key)
+    match operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt" | "Lt":
+            bound = values[0] if len(values) == 1 else ""
+            if value is None or not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(bound):
+                return False
+            return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
+    return False
+
+
+def _covers(toleration: tuple[str, str, str, str], taint: Taint) -> bool:
+    key, operator, value, effect = toleration
+    if effect not in ("", taint.effect):
+        return False
+    if key not in ("", taint.key):
+        return False
+    if operator == "Exists":
+        return True
+    return bool(key) and operator == "Equal" and value == (taint.value or "")

@@ -1,5 +1,4 @@
 """Gangs: which pods belong together, which rank each has, and which job they are.
 
-:func:`recognise` reads one pod; :func:`assemble` puts the members of one gang together.  Nothing here raises for what
-users write: contradictions become :class:`InvalidGang` in ``problem``, to be shown as a condition.
+What users write raises nothing here: contradictions become ``problem``, to be shown as a condition.
 """

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast, get_args
 
 from extender.gangs.types import Asked, InvalidGang, TopologyRequest
-from extender.kubernetes_names import ALPHA, AVOID, GANG_SIZE, LEVEL, PARALLELISM
-from extender.texts import LONGEST
+from extender.kubernetes_names import ALPHA, AVOID, EXPECTED_DURATION, GANG_SIZE, LEVEL, PARALLELISM, PREEMPTIBLE
+from extender.texts import LONGEST, clip
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
 from topology.errors import InvalidJob, did_you_mean
+from topology.readers.kubernetes_pods import Pod
+
+MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 _DEGREE = re.compile(r"\s*([A-Za-z]{1,20})\s*=\s*([0-9]{1,9})\s*")
 
 
 def parse_parallelism(text: str, *, order: str | None = None) -> Parallelism:
-    """Return degrees from text; those that are not named are 1.
+    """Return degrees from text, those not named 1; the order is Megatron's unless another is given.
 
-    :param order: dimensions from the fastest running rank to the slowest; default Megatron's.
     :raises InvalidJob: not of the form ``tp=8,pp=8,dp=12``, a degree named twice, unknown or below 1.
     """
     degrees: dict[str, int] = {}
@@ -40,8 +44,6 @@ def format_parallelism(parallelism: Parallelism) -> str:
     """Return the degrees as text, all of them."""
     return ",".join(f"{family}={parallelism.degree(family)}" for family in FAMILIES)
 
-
-MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 # Field of Asked -> the annotation that says it; members of a gang agree in each.
 ANNOTATIONS = {"size": GANG_SIZE, "parallelism": PARALLELISM, "alpha": ALPHA, "level": LEVEL, "avoid": AVOID}
@@ -109,3 +111,61 @@ def parse_degrees(text: str) -> Parallelism:
 def impossible_degrees(what: str, error: InvalidJob) -> InvalidGang:
     """Return the error that degrees of parallelism, as written or understood, cannot be read or make no job."""
     return InvalidGang(f"{what}: {error.message}", reason="InvalidParallelism", where=PARALLELISM, fix=error.fix)
+
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
+_DURATION = re.compile(rf"(?:{_PART.pattern})+")
+_PLAIN = re.compile(r"[0-9]{1,12}(?:\.[0-9]{0,9})?")
+
+_LONGEST = 80  # bytes of the longest hint that is read
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What the pods of one gang say; ``seconds`` is how long it runs at most, ``doubts`` what cannot be read."""
+
+    seconds: float | None = None
+    preemptible: bool = False
+    doubts: tuple[InvalidGang, ...] = ()
+
+
+def hints_of(pods: Iterable[Pod]) -> Hints:
+    """Return the hints of some pods: the longest duration that one of them says; preemptible when all of them are."""
+    texts = ((pod.annotations.get(EXPECTED_DURATION, ""), pod.annotations.get(PREEMPTIBLE, "")) for pod in pods)
+    # What is longer than any hint stays as unreadable as it is.
+    said = dict.fromkeys((clip(duration, _LONGEST), clip(word, _LONGEST)) for duration, word in texts)
+    return _understood(tuple(said))
+
+
+@lru_cache(4096)
+def _understood(said: tuple[tuple[str, str], ...]) -> Hints:
+    """Return what durations and words about preemption come to; most pods say nothing, few something of their own."""
+    durations = dict.fromkeys(duration for duration, _ in said)
+    preemptible = dict.fromkeys(word for _, word in said)
+    doubts = list[InvalidGang]()
+    seconds = None
+    for text in filter(None, durations):
+        try:
+            seconds = max(seconds or 0.0, parse_duration(text))
+        except InvalidGang as error:
+            doubts.append(error)
+    fix = 'write "true" on all pods that may be stopped, or leave it out'
+    for text in (text for text in preemptible if text not in ("", "true", "false")):
+        message = f"{text[:40]!r} is neither true nor false"
+        doubts.append(InvalidGang(message, reason="BadPreemptible", where=PREEMPTIBLE, fix=fix))
+    return Hints(seconds, preemptible.keys() == {"true"}, tuple(doubts))
+
+
+def parse_duration(text: str) -> float:
+    """Read the seconds of a Go duration (``1h30m``) or of a number, or raise ``InvalidGang``: neither, or 0."""
+    plain = text.strip()
+    seconds = 0.0
+    if _PLAIN.fullmatch(plain):
+        seconds = float(plain)
+    elif _DURATION.fullmatch(plain):
+        seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(plain))
+    if seconds <= 0.0:
+        fix = "write hours, minutes and seconds, like 36h or 1h30m, or seconds alone"
+        raise InvalidGang(f"{text[:40]!r} is no duration", reason="BadDuration", where=EXPECTED_DURATION, fix=fix)
+    return seconds

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from extender.gangs.gang_annotations import ANNOTATIONS
+from extender.gangs.gang_annotations import ANNOTATIONS, hints_of
 from extender.gangs.gang_job import Understood, understand
-from extender.gangs.hints import hints_of
 from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, RANK
 from topology.readers.kubernetes_pods import Pod

@@ -39,7 +39,6 @@ class Understood:
 def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Understood:
     """Return the size and the job of a gang.
 
-    :param gpus: GPUs that each of its pods asks for, at least 1.
     :param size: pods, as its controller or its group says; the annotation and the degrees of parallelism come first.
     :raises InvalidGang: an annotation cannot be read, or contradicts another.
     """
@@ -74,10 +73,7 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
 
 
 def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
-    """Return what keeps that which a hard request concerns inside one domain of a level.
-
-    :raises InvalidGang: it concerns slices that are no groups of the job.
-    """
+    """Return what keeps in one domain what a hard request is about, or raise ``InvalidGang``: slices are no groups."""
     rows, columns = job.parallelism.shape(job.gpus_per_node)
     if request.slice_size is None or request.slice_size >= rows * columns:
         return (Hold("dp", level), Hold("pp", level))

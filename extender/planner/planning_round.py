@@ -12,8 +12,7 @@ from extender.cluster_cache import ClusterCache
 from extender.gangs.types import GangKey
 from extender.planner.question import Question, question_of, stopping
 from extender.plans.gang_plan import GangPlan
-from extender.queueing.fleet_state import FleetState, UsableRows
-from extender.queueing.queue_entries import waiting_gang
+from extender.queueing import FleetState, UsableRows, waiting_gang
 from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.candidate import Candidate, closed_to
 from scheduler.queue.dispatch import Dispatch

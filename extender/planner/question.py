@@ -10,15 +10,13 @@ from datetime import datetime
 import numpy as np
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet.eligibility import demands_of
 from extender.fleet.fleet import Fleet
-from extender.fleet.fleet_table import FleetTable
-from extender.fleet.gang_view import Own
+from extender.fleet.fleet_table import FleetTable, Own
+from extender.fleet.hosts import demands_of
 from extender.gangs.gang_job import holds_for
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan
-from extender.queueing.fleet_state import FleetState
-from extender.queueing.queue_entries import RunningEntry, key_of_pod, waiting_gang
+from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
 from scheduler.job import Job
 from scheduler.queue.candidate import Candidate, closed_to, live_candidate
 from scheduler.queue.types import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running

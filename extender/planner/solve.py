@@ -1,24 +1,33 @@
-"""The question put to the solver and the evaluator of ``arnold place``; the answer as a plan, or the reason why not."""
+"""The questions put to the solver and the evaluator of ``arnold place``: plans of gangs, zones of reservations.
+
+The zone of a reservation is what the solver would choose on the empty cluster (Algorithm 1).  It is chosen once: when
+nodes of it are lost, they alone are replaced, if that is possible: the others may have been emptied with patience.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 
 import numpy as np
 
+from extender.cluster_cache import ClusterCache
+from extender.fleet.fleet_table import Own
+from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
 from extender.planner.planning_round import Answer
-from extender.planner.question import Question
+from extender.planner.question import Question, placed_in
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
-from extender.queueing.fleet_state import UsableRows
+from extender.plans.reservation import Reservation
+from extender.queueing import UsableRows
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
+from scheduler.queue.zone import place_zone
 from scheduler.remedies import fits, nodes_to_free, shares
 from scheduler.repair import Repair, repair
 from topology.cluster import Cluster, IntArray
@@ -51,28 +60,22 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     nodes = by_rank(cluster, job, outcome.proposal.nodes)
     notes = (f"uses {len(evaluation.flagged)} flagged nodes",) if evaluation.flagged else ()
     plan = _base(question, job).with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
-    plan = plan.replace(
-        phase=PlanPhase.PLANNED,
-        nodes=nodes,
-        pods=uids_of(question.gang),
-        expires=None,
-        bound_pods=0,
-        would_fit_if_empty=None,
-        reason="Planned",
-        message="; ".join(notes),
-    )
-    plan = plan.with_condition("Complete", True, "Complete", "", question.now)
+    plan = plan.replace(phase=PlanPhase.PLANNED, nodes=nodes, pods=uids_of(question.gang), would_fit_if_empty=None)
+    plan = plan.replace(reason="Planned", message="; ".join(notes))
     plan = plan.with_condition("Planned", True, "Planned", plan.message, question.now)
     return Answer(question.gang.key, True, plan)
 
 
 def _base(question: Question, job: Job | None) -> GangPlan:
-    """Return the plan before, or a new one, with what is asked now."""
+    """Return the plan before, or a new one, of a complete gang, with what is asked now."""
     gang = question.gang
-    before = with_doubts(question.before or GangPlan(gang.key, PlanPhase.QUEUED), gang, question.now)
+    plan = with_doubts(question.before or GangPlan(gang.key, PlanPhase.QUEUED), gang, question.now)
+    plan = plan.with_condition("Complete", True, "Complete", "", question.now)
     if job is None:
-        return before.replace(spec=before.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority))
-    return before.replace(spec=PlanSpec.of(job, dialect=gang.dialect, priority=gang.priority))
+        spec = plan.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority)
+    else:
+        spec = PlanSpec.of(job, dialect=gang.dialect, priority=gang.priority)
+    return plan.replace(spec=spec, expires=None, bound_pods=0)
 
 
 @cache
@@ -160,17 +163,8 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
         plan = question.before.replace(message=why)
         return Answer(key, False, plan.with_condition("Healthy", False, "CannotBeRepaired", why, question.now))
     plan = _base(question, question.job).without_worth()
-    plan = plan.replace(
-        phase=PlanPhase.QUEUED,
-        nodes=(),
-        pods=(),
-        expires=None,
-        bound_pods=0,
-        would_fit_if_empty=fits_empty,
-        reason=reason or "CannotBePlanned",
-        message=why,
-    )
-    plan = plan.with_condition("Complete", True, "Complete", "", question.now)
+    plan = plan.replace(phase=PlanPhase.QUEUED, nodes=(), pods=(), would_fit_if_empty=fits_empty)
+    plan = plan.replace(reason=reason or "CannotBePlanned", message=why)
     return Answer(key, False, plan.with_condition("Planned", False, plan.reason, why, question.now))
 
 
@@ -199,3 +193,71 @@ def _mended(question: Question, limits: Limits) -> Answer:
     plan = before.replace(nodes=nodes).with_worth(found.after, bound=found.bound, gap=found.gap)
     plan = plan.with_condition("Healthy", True, "Repaired", moves, question.now)
     return Answer(question.gang.key, True, plan, moved=moved)
+
+
+@dataclass(frozen=True)
+class ZoneQuestion:
+    """A reservation that wants a zone, or other nodes in its zone."""
+
+    reservation: Reservation
+    job: Job | None = None
+    # the nodes that the gang's pods may use; nothing of it in use but the zones of other reservations
+    cluster: Cluster | None = None
+    taken: tuple[int, ...] = ()
+    lost: tuple[str, ...] = ()  # nodes of the zone that it cannot have any more
+    refused: str = ""  # why the solver need not be asked
+
+
+def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[str], now: datetime) -> ZoneQuestion:
+    """Return what to ask about a reservation with a job that is understood."""
+    question = ZoneQuestion(reservation, lost=tuple(lost))
+    job = reservation.understanding
+    assert isinstance(job, Job)
+    try:
+        job = placed_in(job, (), state.fleet)
+    except InvalidGang as error:
+        return replace(question, refused=str(error))
+    counted = frozenset((job.level or "", *(hold.level for hold in job.holds)))
+    own = Own(reservation.zone, job.gpus_per_node, {}) if lost else None
+    view = state.fleet.view(frozenset((reservation.demand,)), now, counted=counted, own=own)
+    if view.cluster is None:
+        others = f": {view.counted_out}" if view.left_out else ""
+        return replace(question, refused=f"no node with GPUs can be used{others}")
+    others_zones = {
+        name for one in state.reservations.values() if one.held and one.key != reservation.key for name in one.zone
+    }
+    taken = tuple(i for i, name in enumerate(view.cluster.names) if name in others_zones)
+    return replace(question, job=job, cluster=view.cluster, taken=taken)
+
+
+def find_zone(question: ZoneQuestion, limits: Limits) -> Reservation:
+    """Return the reservation with its zone and what the gang will be worth there, or with the reason as its message."""
+    reservation, job, cluster = question.reservation, question.job, question.cluster
+    if job is None or cluster is None:
+        return _without_zone(reservation, question.refused)
+    try:
+        if question.lost:
+            with suppress(ArnoldError):
+                return _mended_zone(question, cluster, job, limits)
+        outcome = place_zone(cluster, job, algorithm=ALGORITHMS.load("exact"), limits=limits, taken=question.taken)
+    except ArnoldError as error:
+        return _without_zone(reservation, str(error))
+    evaluation, nodes = outcome.evaluation, outcome.proposal.nodes
+    if evaluation is None or nodes is None:
+        empty = cluster.emptied().with_busy(question.taken)
+        return _without_zone(reservation, shortage(empty, job) or outcome.reason)
+    zoned = reservation.replace(zone=by_rank(cluster, job, nodes), message="")
+    return zoned.with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
+
+
+def _mended_zone(question: ZoneQuestion, cluster: Cluster, job: Job, limits: Limits) -> Reservation:
+    """Return the zone with other nodes in place of those that are lost."""
+    before = question.reservation
+    empty = cluster.emptied().with_busy(question.taken)
+    found = repair(empty, job, by_cell(cluster, job, before.zone), question.lost, limits=limits)
+    zoned = before.replace(zone=by_rank(cluster, job, found.nodes), message="")
+    return zoned.with_worth(found.after, bound=found.bound, gap=found.gap)
+
+
+def _without_zone(reservation: Reservation, why: str) -> Reservation:
+    return reservation.without_worth().replace(zone=(), message=why)

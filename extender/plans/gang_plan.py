@@ -98,7 +98,6 @@ class PlanSpec(StoredPart, frozen=True):
 class GangPlan(CustomResource, frozen=True):
     """What was decided about a gang.
 
-
     Its conditions are ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``.
     """
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from extender.fleet.eligibility import Demand
+from extender.fleet.hosts import Demand
 from extender.gangs.gang_job import understand
 from extender.gangs.types import Asked, GangKey, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, GROUP, RESERVATION_KIND
@@ -80,7 +80,6 @@ class ReservationSpec(StoredPart, frozen=True):
 
 class Reservation(CustomResource, frozen=True):
     """A reservation, and what was decided about it.
-
 
     ``spread``, ``objective`` and ``bound`` are those of the gang in its zone, on the empty cluster.  Its conditions are
     ``Valid``, ``Heeded``, ``Zoned``, ``Clear``.

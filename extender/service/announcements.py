@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
+from extender.cluster_api.client import PODS
 from extender.cluster_api.events import EventRecorder, Regarding
-from extender.cluster_api.resource import PODS
 from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet import Fleet
 from extender.kubernetes_names import GANG, GATE, SCHEDULER

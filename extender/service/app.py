@@ -1,11 +1,5 @@
 """The HTTP application: what kube-scheduler asks, and what tells how we are.
 
-    POST /filter    ExtenderArgs           -> ExtenderFilterResult
-    POST /preempt   ExtenderPreemptionArgs -> ExtenderPreemptionResult
-    GET  /healthz   the process answers
-    GET  /readyz    its cache holds the cluster
-    GET  /metrics   for Prometheus
-
 Filter and Preempt read the cache and change nothing.  What is wrong with a request that could be read is said with
 status 200 in ``Error``, as the scheduler shows that to the pod's owner and nothing of any other answer.
 """
@@ -46,10 +40,7 @@ class BodyReader:
         self._room = 4 * limit
 
     async def read(self, request: Request) -> bytes:
-        """Return the body of a request.
-
-        :raises HTTPException: 413 too long, 503 too many long ones at once, 400 the client went away.
-        """
+        """Return a body, or raise ``HTTPException``: 413 too long, 503 too many long ones at once, 400 client gone."""
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > self.limit:
             raise self._too_long()
@@ -89,15 +80,10 @@ class HttpApplication:
 
     def app(self) -> Starlette:
         """Return the application for a web server."""
-        return Starlette(
-            routes=[
-                Route("/filter", self.filter, methods=["POST"]),
-                Route("/preempt", self.preempt, methods=["POST"]),
-                Route("/healthz", self.healthz),
-                Route("/readyz", self.readyz),
-                Route("/metrics", self.scrape),
-            ]
-        )
+        asked = {"/filter": self.filter, "/preempt": self.preempt}
+        shown = {"/healthz": self.healthz, "/readyz": self.readyz, "/metrics": self.scrape}
+        posts = [Route(path, answer, methods=["POST"]) for path, answer in asked.items()]
+        return Starlette(routes=[*posts, *(Route(path, answer) for path, answer in shown.items())])
 
     async def filter(self, request: Request) -> Response:
         """Answer Filter."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.client import NODES, PODS, ClusterApi, Resource
 from extender.cluster_api.reflector import Reflector
-from extender.cluster_api.resource import NODES, PODS, Resource
 from extender.controller.api_writer import GANGPLANS, RESERVATIONS
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.objects import decode_node, decode_owner, decode_pod
@@ -62,14 +61,12 @@ class Readiness:
         now = self._clock()
         for reflector in self._reflectors:
             name = reflector.resource.plural
-            if reflector.problem is None:
+            if (problem := reflector.problem) is None:
                 self._failing_since.pop(name, None)
-                if not reflector.synced:
-                    found.append(f"{name} are not listed yet")
-                continue
-            since = self._failing_since.setdefault(name, now)
+            since = now if problem is None else self._failing_since.setdefault(name, now)
+            why = "" if problem is None else f": {problem.message}"
             if not reflector.synced:
-                found.append(f"{name} are not listed yet: {reflector.problem.message}")
+                found.append(f"{name} are not listed yet{why}")
             elif now - since >= STALE_SECONDS:
-                found.append(f"{name} may be out of date: {reflector.problem.message}")
+                found.append(f"{name} may be out of date{why}")
         return found

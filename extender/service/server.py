@@ -29,16 +29,15 @@ from extender.controller.api_writer import Writer
 from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores
+from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
-from extender.controller.timeouts import Timeouts
 from extender.extender_metrics import Metrics
 from extender.service.announcements import log_topology, report_orphans
 from extender.service.app import BodyReader, HttpApplication
-from extender.service.connection import MOST_STRANGERS, Connection, Strangers
+from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
 from extender.service.logs import set_up_logs
 from extender.service.reflectors import Readiness, make_reflectors
 from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
-from extender.service.tls import RotatingContext, tls_files
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from annotated_types import Ge, Gt, Interval
 
-from extender.controller.timeouts import Timeouts
+from extender.controller.pacing import Timeouts
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -130,10 +130,7 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
 
 
 def live_policy(name: str) -> QueuePolicy:
-    """Return the policy of that name.
-
-    :raises InvalidInput: it is for simulation alone; an :class:`UnknownName` where no installed package offers it.
-    """
+    """Return a policy, or raise ``InvalidInput``: for simulation alone; ``UnknownName``: no package offers it."""
     from scheduler.queue.policies import POLICIES
 
     policy = POLICIES.load(name, where="--queue")

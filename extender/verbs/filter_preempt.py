@@ -21,8 +21,7 @@ from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet import Fleet
 from extender.gangs.types import GangKey
 from extender.plans.gang_plan import HOLDING, GangPlan, PlanPhase
-from extender.queueing.fleet_state import FleetState
-from extender.queueing.queue_entries import waiting_pod
+from extender.queueing import FleetState, waiting_pod
 from extender.texts import clip
 from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
 from scheduler.placement import node_sharing
@@ -139,14 +138,10 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
     candidates = args.candidates
     if (found := state.plan_of_pod(args.pod.uid)) is not None:
         node = planned_node(state, args.pod, *found, now)
-        victims = None if isinstance(node, Refusal) else candidates.get(node)
-        if (
-            isinstance(node, Refusal)
-            or victims is None
-            or any(state.plan_of_pod(victim.uid) for victim in victims.pods or ())
-        ):
+        if isinstance(node, Refusal) or (victims := candidates.get(node)) is None:
             return PreemptResult({})
-        return PreemptResult({node: victims})
+        planned = any(state.plan_of_pod(victim.uid) for victim in victims.pods or ())
+        return PreemptResult({} if planned else {node: victims})
     if state.recognise(args.pod) is not None:
         return PreemptResult({})
     try:
@@ -211,7 +206,6 @@ def tightest(
     """Return the nodes that fit a pod best, all equally well; and those closed to any preemption, with the reason.
 
     :param names: the nodes that the scheduler thinks fit.
-    :param gpus: GPUs that the pod asks for, at least 1.
     :param keeps: what it must leave free; the first attempt that finds a node counts.
     """
     occupancy = fleet.occupancy

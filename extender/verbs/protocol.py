@@ -11,7 +11,7 @@ Any status other than 200 and any non-empty ``Error`` fail the scheduling cycle 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 
 import msgspec
@@ -119,25 +119,18 @@ class PreemptResult(_Message, frozen=True):
     node_name_to_meta_victims: dict[str, MetaVictims]
 
 
-def decode_filter(body: bytes) -> FilterArgs:
-    """Read a Filter request, or raise ``InvalidInput``: not JSON, or not of the protocol's types."""
-    return _decode(_filter_args, body, "ExtenderArgs")
-
-
-def decode_preempt(body: bytes) -> PreemptArgs:
-    """Read a Preempt request; errors as of Filter."""
-    return _decode(_preempt_args, body, "ExtenderPreemptionArgs")
-
-
-_filter_args = msgspec.json.Decoder(FilterArgs)
-_preempt_args = msgspec.json.Decoder(PreemptArgs)
 _node_name = msgspec.json.Decoder(_NodeName)
 encode = msgspec.json.Encoder().encode  # Return an answer as JSON
 
 
 def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: str) -> T:
+    """Read a message, or raise ``InvalidInput``: not JSON, or not of the protocol's types."""
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fix = "send what kube-scheduler 1.36 or 1.37 sends to extenders"
         raise InvalidInput(f"not an {what}: {error}", fix=fix) from None
+
+
+decode_filter = partial(_decode, msgspec.json.Decoder(FilterArgs), what="ExtenderArgs")
+decode_preempt = partial(_decode, msgspec.json.Decoder(PreemptArgs), what="ExtenderPreemptionArgs")

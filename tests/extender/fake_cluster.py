@@ -14,8 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from extender.cluster_api.api_errors import ClusterError, Conflict, Gone, NotFound, PatchFailed
-from extender.cluster_api.client import PatchKind
-from extender.cluster_api.resource import Document, Resource
+from extender.cluster_api.client import Document, PatchKind, Resource
 
 Key = tuple[str, str]
 

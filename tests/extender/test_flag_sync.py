@@ -12,7 +12,7 @@ import pytest
 
 from arnold.commands.run import run
 from extender import node_flags
-from extender.cluster_api.resource import NODES
+from extender.cluster_api.client import NODES
 from extender.fleet.hosts import host_of
 from extender.node_flags import NodeFlags
 from extender.objects import decode_node

@@ -12,7 +12,7 @@ import pytest
 
 from arnold.commands.run import run
 from extender import node_flags
-from extender.cluster_api.resource import NODES
+from extender.cluster_api.client import NODES
 from extender.node_flags import NodeFlags
 from tests.extender.fake_cluster import FakeCluster, Opened, unreachable
 from tests.extender.things import node_json

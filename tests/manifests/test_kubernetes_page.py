@@ -10,7 +10,7 @@ import pytest
 from arnold.commands.extender import serve
 from extender import kubernetes_names as names
 from extender.cluster_api.election import LeaseTimes as LeaseTerms
-from extender.controller.timeouts import Timeouts
+from extender.controller.pacing import Timeouts
 from extender.extender_metrics import Metrics
 from extender.plans.gang_plan import PlanPhase
 from extender.plans.reservation import ReservationPhase

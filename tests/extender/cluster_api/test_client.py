@@ -14,10 +14,9 @@ import pytest
 from aiohttp import web
 
 from extender.cluster_api.api_errors import Busy, Conflict, Gone, InvalidKubeconfig, Refused, Unreachable
-from extender.cluster_api.client import ClusterApi
+from extender.cluster_api.client import NODES, PODS, ClusterApi
 from extender.cluster_api.credentials import find_cluster
 from extender.cluster_api.flow import FlowControl
-from extender.cluster_api.resource import NODES, PODS
 from topology.errors import ArnoldError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from extender.cluster_api.api_errors import Conflict
+from extender.cluster_api.client import LEASES
 from extender.cluster_api.election import Election, LeaseTimes
-from extender.cluster_api.resource import LEASES
 from tests.extender.fake_cluster import FakeCluster, unreachable
 
 TERMS = LeaseTimes(lease=12, renew_deadline=8, retry=2)

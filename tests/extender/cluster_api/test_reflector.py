@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from extender.cluster_api.api_errors import ClusterError, Gone, refusal
+from extender.cluster_api.client import PODS
 from extender.cluster_api.reflector import ABSENT_SECONDS, PAGE, Reflector
-from extender.cluster_api.resource import PODS
 from tests.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable
 from topology.errors import InvalidInput
 

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from extender.cluster_api.api_errors import Busy, Conflict, PatchFailed
+from extender.cluster_api.client import EVENTS, NODES, PODS
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.reflector import Reflector
-from extender.cluster_api.resource import EVENTS, NODES, PODS
 from extender.cluster_cache import ClusterCache
 from extender.controller import pacing
 from extender.controller.api_writer import GANGPLANS, RESERVATIONS, Writer
 from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores, decode_own_plan
+from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
-from extender.controller.timeouts import Timeouts
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extender.fleet.eligibility import demand_of
+from extender.fleet.hosts import demand_of
 from tests.extender.things import pod
 from topology.readers.kubernetes_objects import Taint
 from topology.readers.kubernetes_pods import RELEASED

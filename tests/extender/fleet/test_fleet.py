@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.fleet.eligibility import Demand, demand_of
 from extender.fleet.fleet import Fleet
-from extender.fleet.gang_view import Own
+from extender.fleet.fleet_table import Own
+from extender.fleet.hosts import Demand, demand_of
 from extender.objects import decode_node
 from tests.extender.things import MINIPOD, NOW, RACK, key, minipods, node, node_json, pod
 from topology.cluster import Cluster

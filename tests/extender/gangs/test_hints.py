@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.gangs.hints import hints_of, parse_duration
+from extender.gangs.gang_annotations import hints_of, parse_duration
 from extender.gangs.types import InvalidGang
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.things import gang_of, gang_pods, minipods, plan_all, pod, state_of

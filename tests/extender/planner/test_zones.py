@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extender.cluster_cache import ClusterCache
-from extender.planner.zones import find_zone, zone_question
+from extender.planner.solve import find_zone, zone_question
 from extender.plans.reservation import Reservation, decode_reservation
 from scheduler.placement.types import Limits
 from tests.extender.things import (

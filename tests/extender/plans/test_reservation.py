@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extender.fleet.eligibility import Demand
+from extender.fleet.hosts import Demand
 from extender.gangs.types import GangKey, InvalidGang
 from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
 from scheduler.job import Job

@@ -156,9 +156,9 @@ def test_metrics(state: ClusterCache) -> None:
     client.post("/filter", question(member_json("g", 0, 4)))
     client.post("/filter", question(member_json("h", 0, 4)))
     client.post("/filter", question(pod_json("single", gpus=8), names=[]))
-    client.metrics.planned(0.2, "plan")
+    client.metrics.plan_seconds.labels(outcome="plan").observe(0.2)
     client.metrics.wrote("release", "ok", 0.01)
-    client.metrics.decided(0.001)
+    client.metrics.decide_seconds.observe(0.001)
     lines = client.get("/metrics").text.splitlines()
     assert "arnold_leader 1.0" in lines
     assert 'arnold_gangs{phase="Planned"} 1.0' in lines

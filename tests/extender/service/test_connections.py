@@ -14,8 +14,7 @@ import pytest
 import trustme
 import uvicorn
 
-from extender.service.connection import HEAD_BYTES, MOST_STRANGERS, Connection, Strangers
-from extender.service.tls import RotatingContext, TlsFiles
+from extender.service.connection import HEAD_BYTES, MOST_STRANGERS, Connection, RotatingContext, Strangers, TlsFiles
 from topology.errors import InvalidInput
 
 Message = dict[str, Any]

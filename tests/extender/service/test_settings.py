@@ -10,10 +10,10 @@ import pytest
 
 from arnold.commands.run import run
 from extender.cluster_api.api_errors import Refused, Unreachable
+from extender.service.connection import tls_files
 from extender.service.logs import JsonLines, TextLines
 from extender.service.reflectors import STALE_SECONDS, Readiness
 from extender.service.settings import Address, parse_address, parse_levels
-from extender.service.tls import tls_files
 from topology.errors import InvalidInput
 
 

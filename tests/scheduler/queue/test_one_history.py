@@ -17,8 +17,7 @@ import pytest
 
 from extender.objects import decode_pod
 from extender.planner.planning_round import PlanningRound
-from extender.planner.solve import solve
-from extender.planner.zones import find_zone, zone_question
+from extender.planner.solve import find_zone, solve, zone_question
 from extender.plans.gang_plan import PlanPhase
 from extender.plans.reservation import ReservationPhase, decode_reservation
 from scheduler.placement.exact.algorithm import Exact

@@ -11,8 +11,7 @@ import numpy as np
 from extender.cluster_cache import ClusterCache
 from extender.objects import decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase
-from extender.queueing.fleet_state import FleetState, UsableRows
-from extender.queueing.queue_entries import claimed, gang_for, reservation_for, running_jobs, waiting_gang
+from extender.queueing import FleetState, UsableRows, claimed, gang_for, reservation_for, running_jobs, waiting_gang
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.candidate import live_candidate
 from tests.extender.things import (
