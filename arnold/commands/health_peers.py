@@ -12,7 +12,7 @@ from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.flag_file import write_flags
 from arnold.commands.health_options import detector_options, machines_of, positive_option, settings_of
 from arnold.commands.output import console, emit_json, progress, table
-from health.peers.readers import SampleColumns
+from health.peers.recording_files import SampleColumns
 
 if TYPE_CHECKING:
     from health.peers import PeersVerdict

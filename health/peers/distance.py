@@ -65,9 +65,7 @@ def candidates(windows: FloatArray, *, threshold: float, least: float) -> Candid
 def distances(of: FloatArray, to: FloatArray) -> FloatArray:
     """Return Euclidean distances between machines of each window.
 
-    :param of: shape (windows, a, samples).
-    :param to: shape (windows, b, samples).
-    :returns: shape (windows, a, b).
+    Shapes: (windows, a, samples), (windows, b, samples) -> (windows, a, b).
     """
     middle = np.median(to, axis=1, keepdims=True)
     left, right = of - middle, to - middle

@@ -22,32 +22,17 @@ class Metric:
     aliases: tuple[str, ...] = ()  # the names that exporters use, in lower case
 
 
+_ENGINE = ("dcgm_fi_prof_gr_engine_active", "gr_engine_active")
+_TENSOR = ("dcgm_fi_prof_pipe_tensor_active", "tensor_active", "tensor_core_activity")
+_NVLINK = ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total")
 KNOWN: tuple[Metric, ...] = (
     Metric("pfc_tx_packet_rate", "PFC Tx packet rate", 100.0, None, ("pfc_tx", "pfc_tx_packets", "tx_pfc_packet_rate")),
     Metric("cpu_usage", "CPU usage", 2.0, 2.0, ("cpu", "cpu_utilization", "cpu_util")),
     Metric("gpu_duty_cycle", "GPU duty cycle", 2.0, 2.0, ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util")),
     Metric("gpu_power_draw", "GPU power draw", 10.0, None, ("dcgm_fi_dev_power_usage", "gpu_power", "gpu_power_usage")),
-    Metric(
-        "gpu_graphics_engine_activity",
-        "GPU graphics-engine activity",
-        0.02,
-        0.02,
-        ("dcgm_fi_prof_gr_engine_active", "gr_engine_active"),
-    ),
-    Metric(
-        "gpu_tensor_activity",
-        "GPU tensor activity",
-        0.02,
-        None,
-        ("dcgm_fi_prof_pipe_tensor_active", "tensor_active", "tensor_core_activity"),
-    ),
-    Metric(
-        "nvlink_bandwidth",
-        "NVLink bandwidth",
-        0.0,
-        None,
-        ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total"),
-    ),
+    Metric("gpu_graphics_engine_activity", "GPU graphics-engine activity", 0.02, 0.02, _ENGINE),
+    Metric("gpu_tensor_activity", "GPU tensor activity", 0.02, None, _TENSOR),
+    Metric("nvlink_bandwidth", "NVLink bandwidth", 0.0, None, _NVLINK),
 )
 """In the order of the Minder paper (arXiv 2411.01791, section 4.3), which a decision tree learnt from its faults."""
 
