@@ -16,11 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Operation
-from health.whatif.checks import check_sizes, faults_of_rows, infer_sizes
-from health.whatif.metadata import JobSizes
-from health.whatif.op_columns import OpColumns, read_columns
+from health.whatif.op_columns import OpColumns, check_sizes, faults_of_rows, infer_sizes, read_columns
 from health.whatif.optypes import BACKWARD, FORWARD, OPTYPES, stream_of
-from health.whatif.trace import Trace
+from health.whatif.trace import JobSizes, Trace
 from topology.errors import TooLarge, TraceFormatError
 
 Ints = NDArray[np.int64]
@@ -33,15 +31,11 @@ LENIENTLY = "read it without --lenient to see what is wrong first"
 
 
 def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool = False) -> Trace:
-    """Read a trace.
+    """Read a trace from a Parquet file; ``-`` is standard input.
 
-    :param path: a Parquet file; ``-`` is standard input.
     :param sizes: of the metadata; ``None`` = those that the rows show.
     :param lenient: leave out what does not fit, and count it.
-    :raises TraceFormatError: the trace breaks a rule; with ``lenient``, nothing is left or the metadata are of
-        another job.
-    :raises InvalidInput: the file cannot be read.
-    :raises TooLarge: too many rows.
+    :raises TraceFormatError: the trace breaks a rule; if lenient, nothing is left or the metadata are of another job.
     """
     columns = read_columns(path)
     dropped: Counter[str] = Counter()
@@ -68,10 +62,7 @@ def _without_faulty_rows(columns: OpColumns, dropped: Counter[str]) -> OpColumns
 
 
 def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> OpColumns:
-    """Return the rows of ranks of which every stage was traced; without ``lenient`` that is all of them.
-
-    :raises TraceFormatError: a worker is absent; with ``lenient``, every rank lacks one.
-    """
+    """Return the rows of ranks of which every stage was traced; without ``lenient`` that is all of them."""
     ranks, rank = _places(columns.whole["dp_rank"])
     traced = np.zeros((len(ranks), sizes.pp), dtype=np.bool_)
     traced[rank, columns.whole["stage"]] = True
@@ -92,12 +83,7 @@ def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter
 
 
 class _Assembly:
-    """Rows on their way into cells.
-
-    :ivar operation: operation of each row, a place in ``keys``.
-    :ivar rank: place of each row's rank in ``ranks``.
-    :ivar step: place of each row's step in ``steps``.
-    """
+    """Rows on their way into cells: of each row the places in ``keys``, ``ranks`` and ``steps``."""
 
     def __init__(
         self, columns: OpColumns, sizes: JobSizes, ranks: int, dropped: Counter[str], *, lenient: bool
@@ -120,10 +106,7 @@ class _Assembly:
         self.expected_ranks = ranks
 
     def trace(self) -> Trace:
-        """Return the dense trace.
-
-        :raises TraceFormatError: cells are empty or filled twice, or nothing is left.
-        """
+        """Return the dense trace."""
         if self.lenient:
             self._drop_ranks_and_steps()
         elif len(self.ranks) < self.expected_ranks:

@@ -8,12 +8,11 @@ from dataclasses import replace
 from statistics import median
 
 from health.whatif.analysis_result import Cause
+from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
 from health.whatif.converters.profile import read_profile
-from health.whatif.converters.rank_layout import RankLayout
 from health.whatif.converters.rank_ops import RankOps
-from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, missing_types
-from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER
-from health.whatif.schedules import interleaved
+from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER, interleaved
+from health.whatif.trace import RankLayout
 from topology.errors import TraceFormatError
 
 SKEW = 1e-3  # Seconds between the ends of one barrier on different ranks from which clocks are said to differ

@@ -17,8 +17,8 @@ import re
 from dataclasses import dataclass
 
 from health.whatif import optypes
-from health.whatif.converters.rank_layout import Family
 from health.whatif.optypes import BACKWARD, BACKWARD_RECV, BACKWARD_SEND, FORWARD, FORWARD_RECV, FORWARD_SEND
+from health.whatif.trace import Family
 
 STEP = re.compile(r"ProfilerStep#(\d{1,15})\Z")
 """``torch.profiler.profile.step`` records one such range an iteration."""
@@ -93,12 +93,8 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
 
 
 def _neighbours(found: re.Match[str], stages: int) -> Meaning | None:
-    if found[1] is not None:
-        here, there = int(found[1]), int(found[2])
-        names = {1: FORWARD_SEND, -1: BACKWARD_SEND}
-    else:
-        here, there = int(found[3]), int(found[4])
-        names = {-1: FORWARD_RECV, 1: BACKWARD_RECV}
+    here, there = (int(rank) for rank in found.groups() if rank is not None)
+    names = {1: FORWARD_SEND, -1: BACKWARD_SEND} if found[1] is not None else {-1: FORWARD_RECV, 1: BACKWARD_RECV}
     step = there - here
     return Meaning(2, (names[step],)) if step in names and max(here, there) < stages else None
 

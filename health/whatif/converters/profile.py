@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from health.whatif.converters.chrome_json import ChromeTrace
 from health.whatif.converters.names import STEP, Meaning, collective_of, described_family, meaning_of
-from health.whatif.converters.rank_layout import RankLayout
+from health.whatif.trace import RankLayout
 from topology.errors import TraceFormatError
 
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
@@ -59,10 +59,7 @@ class Profile:
 
 
 def read_profile(path: str, layout: RankLayout) -> Profile:
-    """Read a rank's file.
-
-    :raises TraceFormatError: not a Chrome trace, no rank, a rank beyond the job, no ``ProfilerStep#`` range.
-    """
+    """Read a rank's file."""
     trace = ChromeTrace(path)
     collected = _Collector(trace.name, layout)
     for event in trace:

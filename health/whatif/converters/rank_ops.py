@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from health.whatif import optypes
 from health.whatif.converters.names import Meaning
+from health.whatif.converters.op_trace_output import Op
 from health.whatif.converters.profile import Profile, Range
-from health.whatif.converters.rows import Op
 from health.whatif.optypes import BACKWARD, COMPUTE, FORWARD, GC
 
 Span = tuple[float, float]
@@ -21,11 +21,7 @@ _OUTSIDE = frozenset({"dp", "pp", "embedding", "tail", "unknown", "other"})
 
 
 class RankOps:
-    """Operations of one rank, step by step.
-
-    :param profile: the rank's file.
-    :param shift: seconds to add to its clock.
-    """
+    """Operations of one rank, step by step; ``shift`` is added to its clock, in seconds."""
 
     def __init__(self, profile: Profile, *, shift: float = 0.0) -> None:
         self._profile = profile
@@ -95,12 +91,13 @@ class RankOps:
         found: dict[tuple[int, str], list[Span]] = defaultdict(list)
         for kernel in kernels[self._communicates[kernels]]:
             launch = float(profile.launch[kernel])
+            in_forward = any(each.start <= launch < each.end for each in forward)
             match profile.kinds[profile.kind[kernel]]:
                 case ("dp", "all-gather"):
                     optype = optypes.ALL_GATHER
                 case ("dp", "reduce-scatter"):
                     optype = optypes.REDUCE_SCATTER
-                case ("dp", "all-reduce") if not scatters and not _within(forward, launch) and launch < updated:
+                case ("dp", "all-reduce") if not (scatters or in_forward) and launch < updated:
                     optype = optypes.REDUCE_SCATTER
                 case ("embedding" | "pp", "all-reduce") if last <= launch < updated:
                     optype = optypes.EMBEDDING
@@ -126,10 +123,6 @@ class RankOps:
     def _op(self, step: int, optype: str, span: Span, microbatch: int = -1, chunk: int = -1) -> Op:
         start, end = span
         return Op(self._profile.rank, step, optype, start + self._shift, end + self._shift, microbatch, chunk)
-
-
-def _within(ranges: list[Range], moment: float) -> bool:
-    return any(each.start <= moment < each.end for each in ranges)
 
 
 def _hull(spans: list[Span]) -> Span:
