@@ -10,7 +10,8 @@ from health.whatif.converters.op_trace_output import Missing
 from topology.json_record import JsonRecord
 
 if TYPE_CHECKING:
-    from health.whatif.converters import Conversion, RankLayout
+    from health.whatif.converters.op_trace_output import Conversion
+    from health.whatif.trace import RankLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,6 @@ MAX_KEYS = 50_000_000
 """Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file."""
 
 HALF = 0.5  # Ranks and operations that are there in at most this share of the steps are out of place
-LENIENTLY = "read it without --lenient to see what is wrong first"
 
 
 def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool = False) -> Trace:
@@ -215,7 +214,8 @@ class _Assembly:
         good = ~table[~hopeless].any(axis=0)
         for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):
             if none_left.all():
-                raise TraceFormatError(problem, where=self.columns.source, fix=LENIENTLY)
+                fix = "read it without --lenient to see what is wrong first"
+                raise TraceFormatError(problem, where=self.columns.source, fix=fix)
         out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
         self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())
         self.dropped["step incomplete"] += int((out_of_step & ~out_of_rank).sum())

@@ -24,20 +24,13 @@ MOST_EVENTS = 600_000
 
 
 def steps_to_export(analysis: Analysis, operations: int, *, most_events: int = MOST_EVENTS) -> list[int]:
-    """Return places of the steps to write: all, or as many of the slowest as fit, in order.
-
-    :param operations: of one rank set and step: ``len(timeline.operations)``.
-    """
+    """Return places of the steps to write: all, or as many of the slowest as fit, by how many operations one has."""
     room = max(1, most_events // max(3 * operations * analysis.dp, 1))
     return sorted(int(place) for place in np.argsort(-analysis.step_slowdown, kind="stable")[:room])
 
 
 def chrome_trace(timelines: Timelines, ranks: Sequence[int], *, packed: bool = False) -> bytes:
-    """Return the file with all steps of the timelines.  Same input, same bytes.
-
-    :param ranks: numbers of the data-parallel ranks.
-    :param packed: gzip, which Perfetto opens as well.
-    """
+    """Return the file with all steps of the timelines, gzip if ``packed``, which Perfetto opens as well."""
     text = ",\n".join(_events(timelines, ranks))
     document = f'{{"displayTimeUnit": "ms", "traceEvents": [\n{text}\n]}}\n'.encode()
     return gzip.compress(document, mtime=0) if packed else document

@@ -8,20 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from health.whatif.converters.op_trace_output import Conversion, Op, heed, read_statement, write_conversion
-from health.whatif.trace import RankLayout, layout_of
+from health.whatif.converters.op_trace_output import Conversion
+from health.whatif.trace import RankLayout
 from topology.errors import InvalidInput, TraceFormatError
-
-__all__ = [
-    "Conversion",
-    "Op",
-    "RankLayout",
-    "convert",
-    "heed",
-    "layout_of",
-    "read_statement",
-    "write_conversion",
-]
 
 Source = Literal["kineto", "megatron-timers"]
 
