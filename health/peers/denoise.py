@@ -136,10 +136,9 @@ def _torch() -> Any:
     return torch
 
 
+# Windows of one metric, min-max normalised, shape (windows, machines, samples) -> as many, comparable by Euclidean
+# distance
 Denoiser = Callable[[FloatArray], FloatArray]
-"""Windows of one metric, min-max normalised, shape (windows, machines, samples) -> as many, comparable by Euclidean
-distance."""
-
 REACH = 2  # Neighbours on either side in a running median: a spike of as many samples disappears
 COMPONENTS = 2  # Shapes of windows that PCA keeps
 
@@ -184,6 +183,7 @@ def pca(windows: FloatArray) -> FloatArray:
     return rebuilt
 
 
+# Denoisers by name, the default first
 DENOISERS: Mapping[str, Denoiser] = {
     "level": level,
     "median": running_median,
@@ -192,7 +192,6 @@ DENOISERS: Mapping[str, Denoiser] = {
     "raw": raw,
     "lstm-vae": LstmVae().denoise,
 }
-"""Denoisers by name, the default first."""
 
 
 def load_denoiser(name: str) -> Denoiser:

@@ -34,6 +34,7 @@ class Metric:
 _ENGINE = ("dcgm_fi_prof_gr_engine_active", "gr_engine_active")
 _TENSOR = ("dcgm_fi_prof_pipe_tensor_active", "tensor_active", "tensor_core_activity")
 _NVLINK = ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total")
+# In the order of the Minder paper (arXiv 2411.01791, section 4.3), which a decision tree learnt from its faults
 KNOWN: tuple[Metric, ...] = (
     Metric("pfc_tx_packet_rate", "PFC Tx packet rate", 100.0, None, ("pfc_tx", "pfc_tx_packets", "tx_pfc_packet_rate")),
     Metric("cpu_usage", "CPU usage", 2.0, 2.0, ("cpu", "cpu_utilization", "cpu_util")),
@@ -43,16 +44,15 @@ KNOWN: tuple[Metric, ...] = (
     Metric("gpu_tensor_activity", "GPU tensor activity", 0.02, None, _TENSOR),
     Metric("nvlink_bandwidth", "NVLink bandwidth", 0.0, None, _NVLINK),
 )
-"""In the order of the Minder paper (arXiv 2411.01791, section 4.3), which a decision tree learnt from its faults."""
 
 PAPER_ORDER: tuple[str, ...] = tuple(metric.name for metric in KNOWN)
 
 _BY_NAME = {alias: metric for metric in KNOWN for alias in (metric.name, *metric.aliases)}
 
+# Names of metrics of which a GPU that works has more
 _WORK = re.compile(
     r"(?:^|_)(?:gpu|sm|tensor|fp\d+|nvlink|gr|graphics|dram|mem|memory)_.*(?:util|duty|activ|occup|power|band)"
 )
-"""Names of metrics of which a GPU that works has more."""
 
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 

@@ -17,8 +17,8 @@ from topology.quantities import number, plural
 
 FEW = 2  # So many machines may stand out in one metric of any job, ...
 FEW_SHARE = 0.05  # ... and of a large one this share of them: a job of 1,500 does not lose more than some tens at once
+# Why a machine that stands out is no alert: it works more than its peers, these do not work, or too many stand out
 Doubt = Literal["busier", "idle-peers", "many"]
-"""Why a machine that stands out is no alert: it works more than its peers, these do not work, or too many stand out."""
 
 
 @dataclass(frozen=True, slots=True)

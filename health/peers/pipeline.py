@@ -21,15 +21,13 @@ from topology.errors import InvalidInput
 
 LEAST_MACHINES = 4  # Fewer have no peers worth the name: of three, two that differ leave open which of them is odd
 CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
+# A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm
 LEAST_SLOWDOWN = 1.1
-"""A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm."""
-
+# Most steps by which a machine is looked for behind its peers; of a clock further off its rest beyond whole training
+# steps shows
 MOST_LAG = 30
-"""Most steps by which a machine is looked for behind its peers; of a clock further off its rest beyond whole training
-steps shows."""
+# ... and at most one such part of the time it stood out, so that what began or ended meanwhile cannot explain it
 LAG_SHARE = 8
-"""... and at most one such part of the time it stood out, so that what began or ended meanwhile cannot explain it."""
-
 EXPLAINED = 0.5  # A shift that leaves at most this part of the distance explains it
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's mean level is not noticeable, whatever the metric
 

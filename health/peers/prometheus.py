@@ -25,9 +25,8 @@ from topology.files import Source
 
 FIX = "give what /api/v1/query_range returns"
 
+# Labels that say which machine a series is of, the first that is there.  ``Hostname`` is dcgm-exporter's.
 MACHINE_LABELS = ("node", "Hostname", "hostname", "kubernetes_node", "host", "nodename", "instance", "machine")
-"""Labels that say which machine a series is of, the first that is there.  ``Hostname`` is dcgm-exporter's."""
-
 UNNAMED = "value"  # The metric of an expression, which has no name in the answer
 
 
@@ -40,10 +39,7 @@ def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:
 
 
 def matrix(answer: Any, *, where: str) -> list[Any]:
-    """Return the series of one answer.
-
-    :raises InvalidInput: Prometheus says what went wrong, or it is something else than a range query's answer.
-    """
+    """Return the series of one answer; what Prometheus says went wrong is an error."""
     if not isinstance(answer, dict):
         raise InvalidInput("is not an answer of Prometheus", where=where, fix=FIX)
     if answer.get("status") == "error":
@@ -128,9 +124,9 @@ def _samples(metric: str, found: list[tuple[str, FloatArray]]) -> Samples:
     return Samples(metric, tuple(machines), values[:, 0], row.astype(np.int64), values[:, 1])
 
 
+# Largest answer, bytes: 15 minutes of 12,000 GPUs at one sample a second are about 300 MB
 MAX_ANSWER = 512 * 1024 * 1024
-"""Largest answer, bytes: 15 minutes of 12,000 GPUs at one sample a second are about 300 MB."""
-
+# What node-exporter and dcgm-exporter call the paper's metrics.  PFC counters differ from NIC to NIC: give a query.
 DEFAULT_QUERIES: Mapping[str, str] = {
     "cpu_usage": '100 * (1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[1m])))',
     "gpu_duty_cycle": "avg by (Hostname) (DCGM_FI_DEV_GPU_UTIL)",
@@ -139,7 +135,6 @@ DEFAULT_QUERIES: Mapping[str, str] = {
     "gpu_tensor_activity": "avg by (Hostname) (DCGM_FI_PROF_PIPE_TENSOR_ACTIVE)",
     "nvlink_bandwidth": "avg by (Hostname) (DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL)",
 }
-"""What node-exporter and dcgm-exporter call the paper's metrics.  PFC counters differ from NIC to NIC: give a query."""
 
 
 class EndpointAway(InvalidInput):

@@ -30,11 +30,8 @@ def load_recording(
     """Read the metrics of machines.
 
     :param path: a file, plain or gzip; ``-`` is standard input.
-    :param columns: how the columns of a table are called.
     :param machines: only these; ``None`` = all.
     :param lenient: leave out rows that cannot be used, and say how many, instead of refusing the file.
-    :raises InvalidInput: not such a file, or something in it cannot be, with the row.
-    :raises TooLarge: more than :data:`MAX_BYTES`.
     """
     name, data = read_bytes(path, max_bytes=MAX_BYTES, if_larger="cut it into shorter pieces of time")
     data = unpacked(name, data, max_bytes=MAX_BYTES)

@@ -14,11 +14,10 @@ FloatArray = NDArray[np.floating]
 IntArray = NDArray[np.integer]
 BoolArray = NDArray[np.bool_]
 
+# Most numbers on one metric's grid, 240 MB; 1,500 machines over five hours at one sample a second are 27 million
 MAX_CELLS = 30_000_000
-"""Most numbers on one metric's grid, 240 MB; 1,500 machines over five hours at one sample a second are 27 million."""
-
+# A machine without a sample for longer than this many steps is silent: what it last said is not what it does
 GAP_STEPS = 8
-"""A machine without a sample for longer than this many steps is silent: what it last said is not what it does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,6 @@
 After "Understanding Stragglers in Large Model Training Using What-if Analysis" (arXiv 2505.05713, OSDI '25): the job's
 operations become a graph, the graph is replayed with traced and with ideal durations, and the ratio of the two step
 times is what stragglers cost.
-
-    trace = read_trace("trace.parquet", sizes=read_metadata(read_source("meta.yaml")))
-    replayed = prepare(trace)
-    analysis = analyse(replayed)
-    workers = slow_workers(replayed, analysis)
 """
 
 from health.whatif.analysis import analyse

@@ -83,8 +83,6 @@ def _slowest(slowdown: Floats) -> Workers:
     The published ranking is by min(S_dp, S_pp), which also calls a healthy worker slow where a slow rank crosses a slow
     stage, and under which many workers are equal.  M_W is always that; where S_w itself finds workers that explain most
     of the loss and it does not, those are the cause.
-
-    :param slowdown: [dp, pp].
     """
     order = np.argsort(-slowdown.T.ravel(), kind="stable")[: ceil(SLOWEST * slowdown.size)]
     return tuple((int(i) % len(slowdown), int(i) // len(slowdown)) for i in order)

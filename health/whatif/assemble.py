@@ -23,9 +23,8 @@ from topology.errors import TooLarge, TraceFormatError
 
 Ints = NDArray[np.int64]
 
+# Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file
 MAX_KEYS = 50_000_000
-"""Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file."""
-
 HALF = 0.5  # Ranks and operations that are there in at most this share of the steps are out of place
 
 

@@ -21,9 +21,8 @@ from topology.flags import NodeFlag
 from topology.quantities import plural
 
 NOTICED = 1.03  # Factors and slowdowns below this are noise
+# A suspect stands out from its peers by this many of their standard deviations (estimated from their median)
 SPREADS = 3.0
-"""A suspect stands out from its peers by this many of their standard deviations (estimated from their median)."""
-
 NAMED = 4  # Most workers that a sentence names
 SOURCE = "what-if"
 
@@ -149,6 +148,7 @@ ALL = 0.95  # A share from which on it is all
 NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning
 FEW = 5  # Fewer steps than this say little about persistence
+# What to do about causes that no node is to blame for
 INSTEAD = {
     "sequence-length": (
         "Spread long sequences evenly over microbatches and data-parallel ranks: pack by compute, which grows "
@@ -159,7 +159,6 @@ INSTEAD = {
         "steps; look for what makes garbage if memory grows meanwhile."
     ),
 }
-"""What to do about causes that no node is to blame for."""
 
 NOT_FLAGGED = "No node is to blame, and none is flagged: replacing nodes would not help."
 

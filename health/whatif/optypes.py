@@ -27,9 +27,9 @@ CODE: Mapping[str, int] = {name: code for code, name in enumerate(OPTYPES)}
 
 SENDS = (FORWARD_SEND, BACKWARD_SEND)
 
+# Transfers that all data-parallel ranks take part in.  The all-reduces of layer-norm and embedding gradients do not:
+# in the published traces their ends differ from rank to rank.
 JOINED = frozenset({ALL_GATHER, REDUCE_SCATTER, SEPARATE, CLIP})
-"""Transfers that all data-parallel ranks take part in.  The all-reduces of layer-norm and embedding gradients do not:
-in the published traces their ends differ from rank to rank."""
 
 
 def stream_of(optype: str) -> Stream:

@@ -100,11 +100,9 @@ def _direction(
     first: tuple[int, int],
     last: tuple[int, int],
 ) -> Direction:
-    """Return passes with their transfers.
+    """Return passes with their transfers, of types ``optypes``; nothing is received at ``first``, nor sent at ``last``.
 
-    :param optypes: of passes, receives and sends.
-    :param first: (stage, chunk) where the direction begins: nothing is received there.
-    :param last: (stage, chunk) where it ends: nothing is sent there.
+    Both are (stage, chunk): where the direction begins and ends.
     """
     computes, receives, sends = (kinds.get(optype, []) for optype in optypes)
     alone = trace.sizes.pp == 1

@@ -16,11 +16,10 @@ import numpy as np
 
 from health.whatif.analysis_result import Analysis, Floats, Operation, Stream, Timelines
 
+# Threads of a process, from the top
 STREAMS: tuple[Stream, ...] = ("compute", "dp-comm", "forward-recv", "forward-send", "backward-recv", "backward-send")
-"""Threads of a process, from the top."""
-
+# Events that Perfetto still opens with ease, about 90 MB; of a larger trace the slowest steps are written
 MOST_EVENTS = 600_000
-"""Events that Perfetto still opens with ease, about 90 MB; of a larger trace the slowest steps are written."""
 
 
 def steps_to_export(analysis: Analysis, operations: int, *, most_events: int = MOST_EVENTS) -> list[int]:

@@ -24,9 +24,9 @@ from topology.errors import TraceFormatError
 
 Array = NDArray[np.float64]
 
+# Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In the
+# published traces no transfer ends too early at all.
 SKEW = 0.01
-"""Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In
-the published traces no transfer ends too early at all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,6 +20,7 @@ from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES, one_forward_
 from health.whatif.step_replay import replay
 from health.whatif.trace import JobSizes, Trace
 
+# Usual duration of each operation
 SECONDS: Mapping[str, float] = {
     FORWARD: 0.1,
     BACKWARD: 0.2,
@@ -33,7 +34,6 @@ SECONDS: Mapping[str, float] = {
     optypes.SEPARATE: 0.005,
     optypes.CLIP: 0.005,
 }
-"""Usual duration of each operation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,8 @@ def _size(document: Document, key: str, *, default: int = 1) -> int:
 
 MOST_RANKS = 1 << 20
 
+# What a set of ranks is to the job; ``tail`` spans stages and more: the groups of the end of a step
 Family = Literal["self", "tp", "cp", "dp", "pp", "tail"]
-"""What a set of ranks is to the job; ``tail`` spans stages and more: the groups of the end of a step."""
 
 
 @dataclass(frozen=True, slots=True)

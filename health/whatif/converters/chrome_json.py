@@ -27,8 +27,8 @@ NOT_JSON_FIX = "export the trace again"
 
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
+# Some PyTorch releases leave the value out where the group has no description, which is not JSON
 _EMPTY_FIELD = re.compile(r'("Process Group (?:Description|Name)"\s*:)\s*(?=[,}])')
-"""Some PyTorch releases leave the value out where the group has no description, which is not JSON."""
 
 
 @contextmanager

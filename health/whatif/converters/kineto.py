@@ -22,11 +22,10 @@ from topology.errors import TraceFormatError
 SKEW = 1e-3  # Seconds between the ends of one barrier on different ranks from which clocks are said to differ
 Span = tuple[float, float]
 
+# Families whose kernels are no part of a compute operation; those of tensor and sequence parallelism are
 _OUTSIDE = frozenset({"dp", "pp", "embedding", "tail", "unknown", "other"})
-"""Families whose kernels are no part of a compute operation; those of tensor and sequence parallelism are."""
-
+# What an all-reduce between the last backward pass and the update is, by its family
 _REDUCED = {"embedding": optypes.EMBEDDING, "pp": optypes.EMBEDDING, "tp": optypes.LAYERNORM, "tail": CLIP}
-"""What an all-reduce between the last backward pass and the update is, by its family."""
 
 
 def convert_kineto(

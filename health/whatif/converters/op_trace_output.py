@@ -63,6 +63,7 @@ class Conversion:
         return {optype: found[optype] for optype in OPTYPES if found[optype]}
 
 
+# What the analysis loses without each type of operation
 DISABLES: dict[str, str] = {
     optypes.FORWARD: "everything: there is nothing to replay",
     optypes.BACKWARD: "everything: there is nothing to replay",
@@ -80,7 +81,6 @@ DISABLES: dict[str, str] = {
         "its own S_t and the barrier at the end of a step: a slow worker delays the others only through transfers"
     ),
 }
-"""What the analysis loses without each type of operation."""
 
 
 def missing_types(
@@ -100,8 +100,8 @@ def missing_types(
 
 
 KEY = b"arnold.conversion"  # Key of the statement in the metadata of the Parquet schema
+# Names and order of the columns, as in the public traces
 COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id", "mc", "mb_id", "gmc")
-"""Names and order of the columns, as in the public traces."""
 
 
 def read_statement(path: str | Path) -> dict[str, Any] | None:

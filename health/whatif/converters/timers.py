@@ -17,21 +17,10 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from health.whatif import optypes
 from health.whatif.analysis_result import Cause
 from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
-from health.whatif.optypes import (
-    ALL_GATHER,
-    BACKWARD,
-    CLIP,
-    EMBEDDING,
-    FORWARD,
-    GC,
-    LAYERNORM,
-    OPTIMIZER,
-    PIPELINE,
-    REDUCE_SCATTER,
-    one_forward_one_backward,
-)
+from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER, one_forward_one_backward
 from health.whatif.trace import RankLayout
 from topology.errors import InvalidInput, TooLarge, TraceFormatError
 
@@ -119,14 +108,12 @@ def _milliseconds(text: str, rank: int, layout: RankLayout, where: str) -> float
 
 
 MOST_PASSES = 4_000_000  # Forward passes that are laid out at most
+# Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses
 _UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
-"""Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses."""
-
+# Names that the timer of the gradient reduction has had
 _GRADIENTS = ("grads-reduce-scatter", "all-grads-sync", "grads-all-reduce")
-"""Names that the timer of the gradient reduction has had."""
-
-_LAYERNORMS = (LAYERNORM, "non-tensor-parallel-grads-all-reduce")
-"""Names that the timer of gradients outside tensor parallelism, those of the layer norms mostly, has had."""
+# Names that the timer of gradients outside tensor parallelism, those of the layer norms mostly, has had
+_LAYERNORMS = (optypes.LAYERNORM, "non-tensor-parallel-grads-all-reduce")
 
 
 def convert_timers(
@@ -180,20 +167,25 @@ class _Step:
             for op in self._pipeline(dp, begin):
                 last = max(last, op.end)
                 yield op
-        reductions = {LAYERNORM: _LAYERNORMS, EMBEDDING: (EMBEDDING,), REDUCE_SCATTER: _GRADIENTS, CLIP: (CLIP,)}
+        reductions = {
+            optypes.LAYERNORM: _LAYERNORMS,
+            optypes.EMBEDDING: (optypes.EMBEDDING,),
+            REDUCE_SCATTER: _GRADIENTS,
+            CLIP: (CLIP,),
+        }
         for optype, names in reductions.items():
             last = yield from self._together(optype, last, names)
         for dp, stage in self._workers:
             # the optimizer's timer runs on through those of the clip and of the gather inside it
             nested = (self._seconds((timer,), dp, stage) or 0.0 for timer in (CLIP, ALL_GATHER))
-            if (whole := self._seconds((OPTIMIZER,), dp, stage)) is not None:
-                yield self._op(OPTIMIZER, (dp, stage), (last, last + max(whole - sum(nested), 0.0)))
+            if (whole := self._seconds((optypes.OPTIMIZER,), dp, stage)) is not None:
+                yield self._op(optypes.OPTIMIZER, (dp, stage), (last, last + max(whole - sum(nested), 0.0)))
 
     def _together(self, optype: str, start: float, names: tuple[str, ...]) -> Generator[Op, None, float]:
         """Yield a collective that starts at once everywhere; returns when the last rank is through."""
         last = start
         for dp, stage in self._workers:
-            if optype == EMBEDDING and 0 < stage < self._layout.pp - 1:
+            if optype == optypes.EMBEDDING and 0 < stage < self._layout.pp - 1:
                 continue
             if (seconds := self._seconds(names, dp, stage)) is not None:
                 chunk = 0 if optype in (ALL_GATHER, REDUCE_SCATTER) else -1
@@ -232,7 +224,7 @@ class _Step:
         for (forward, i, stage), launched in ready.items():
             before = stage - 1 if forward else stage + 1
             if 0 <= before < stages:
-                send, receive = PIPELINE[:2] if forward else PIPELINE[2:]
+                send, receive = optypes.PIPELINE[:2] if forward else optypes.PIPELINE[2:]
                 met = max(done[forward, i, before], launched)
                 yield self._op(send, (dp, before), (done[forward, i, before], met))
                 yield self._op(receive, (dp, stage), (launched, met))
@@ -261,7 +253,7 @@ def _missing(ops: list[Op], log: TimerLog, layout: RankLayout) -> tuple[Missing,
     entries = missing_types(ops, layout, "no timer of it was logged", besides=(GC,))
     if layout.pp > 1:
         reason = "their timers hold the wait for the neighbour; the rows have a transfer time of zero"
-        entries.append(Missing(", ".join(PIPELINE), reason, "their S_t, and what transfers add to S"))
+        entries.append(Missing(", ".join(optypes.PIPELINE), reason, "their S_t, and what transfers add to S"))
     entries += [
         Missing(
             "single microbatches",
