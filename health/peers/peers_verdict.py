@@ -19,6 +19,10 @@ FEW = 2  # So many machines may stand out in one metric of any job, ...
 FEW_SHARE = 0.05  # ... and of a large one this share of them: a job of 1,500 does not lose more than some tens at once
 # Why a machine that stands out is no alert: it works more than its peers, these do not work, or too many stand out
 Doubt = Literal["busier", "idle-peers", "many"]
+SOURCE = "peers"  # The detector's name in flags
+CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")  # Doubts that leave it open whether a machine is at fault
+COARSE = 5.0  # Seconds between samples from which on a note says that they are far apart
+MOST_STRETCHES = 5  # Most machines that are listed for a metric
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +112,6 @@ def _idle(samples: Samples, one: Stretch) -> bool:
     own = samples.machines.index(one.machine) if one.machine in samples.machines else -1
     value = samples.value[(samples.time >= one.start) & (samples.time <= one.end) & (samples.machine != own)]
     return len(value) > 0 and float(np.median(value)) <= level
-
-
-SOURCE = "peers"  # The detector's name in flags
-CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")  # Doubts that leave it open whether a machine is at fault
-COARSE = 5.0  # Seconds between samples from which on a note says that they are far apart
-MOST_STRETCHES = 5  # Most machines that are listed for a metric
 
 
 @dataclass(frozen=True, slots=True)

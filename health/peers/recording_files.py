@@ -22,6 +22,8 @@ from topology.tables.parquet_file import open_parquet
 from topology.tables.text_rows import header_of
 
 MAX_BYTES = 2 * 1024**3  # Largest file: 15 minutes of seven metrics of 1,500 machines are about 0.5 GB as CSV
+EPOCH = 1e8  # Seconds above this are taken for seconds since 1970 (this one is in 1973)
+MILLISECONDS = 1e11  # Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)
 
 
 def load_recording(
@@ -61,9 +63,6 @@ def load_recording(
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-EPOCH = 1e8  # Seconds above this are taken for seconds since 1970 (this one is in 1973)
-MILLISECONDS = 1e11  # Numbers above this are taken for milliseconds since 1970 (as seconds it is the year 5138)
 
 
 @dataclass(frozen=True, slots=True)

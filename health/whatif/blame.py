@@ -25,6 +25,23 @@ NOTICED = 1.03  # Factors and slowdowns below this are noise
 SPREADS = 3.0
 NAMED = 4  # Most workers that a sentence names
 SOURCE = "what-if"
+ALL = 0.95  # A share from which on it is all
+NOTHING = 1.005  # A slowdown below this rounds to 1.00
+REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning
+FEW = 5  # Fewer steps than this say little about persistence
+# What to do about causes that no node is to blame for
+INSTEAD = {
+    "sequence-length": (
+        "Spread long sequences evenly over microbatches and data-parallel ranks: pack by compute, which grows "
+        "with the square of a sequence's length, not by tokens."
+    ),
+    "garbage-collection": (
+        "Switch automatic garbage collection off and collect on all ranks in the same step, every few hundred "
+        "steps; look for what makes garbage if memory grows meanwhile."
+    ),
+}
+
+NOT_FLAGGED = "No node is to blame, and none is flagged: replacing nodes would not help."
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,25 +159,6 @@ def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeF
             f"it could, and the slowest 3 % of workers explain {analysis.slowest.share:.2f} of that"
         ),
     )
-
-
-ALL = 0.95  # A share from which on it is all
-NOTHING = 1.005  # A slowdown below this rounds to 1.00
-REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning
-FEW = 5  # Fewer steps than this say little about persistence
-# What to do about causes that no node is to blame for
-INSTEAD = {
-    "sequence-length": (
-        "Spread long sequences evenly over microbatches and data-parallel ranks: pack by compute, which grows "
-        "with the square of a sequence's length, not by tokens."
-    ),
-    "garbage-collection": (
-        "Switch automatic garbage collection off and collect on all ranks in the same step, every few hundred "
-        "steps; look for what makes garbage if memory grows meanwhile."
-    ),
-}
-
-NOT_FLAGGED = "No node is to blame, and none is flagged: replacing nodes would not help."
 
 
 def verdict(analysis: Analysis) -> str:

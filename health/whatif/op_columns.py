@@ -35,6 +35,8 @@ COLUMNS = (*WHOLE, "optype", *SECONDS, *UNUSED)
 UNKNOWN = -1  # Code of an operation type that does not exist
 ABSENT = np.iinfo(np.int16).min  # What stands where a whole number is missing
 NONE = -1  # Chunk and microbatch of an operation that has none, whether the file says -1 or nothing
+Rows = NDArray[np.int64]
+NO_ROWS: Rows = np.array([], dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,10 +127,6 @@ def _check_shape(file: Any, name: str) -> None:
             where=name,
             fix="sample fewer steps: one in ten is enough",
         )
-
-
-Rows = NDArray[np.int64]
-NO_ROWS: Rows = np.array([], dtype=np.int64)
 
 
 class Fault(NamedTuple):

@@ -15,6 +15,11 @@ from topology.errors import TooLarge, TraceFormatError
 from topology.files import Source
 
 LARGEST = 1_000_000  # Largest size of anything: more GPUs than any job has
+MOST_RANKS = 1 << 20
+
+# What a set of ranks is to the job; ``tail`` spans stages and more: the groups of the end of a step
+Family = Literal["self", "tp", "cp", "dp", "pp", "tail"]
+Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +78,6 @@ def _size(document: Document, key: str, *, default: int = 1) -> int:
     return value
 
 
-MOST_RANKS = 1 << 20
-
-# What a set of ranks is to the job; ``tail`` spans stages and more: the groups of the end of a step
-Family = Literal["self", "tp", "cp", "dp", "pp", "tail"]
-
-
 @dataclass(frozen=True, slots=True)
 class RankLayout(JobSizes):
     """The grid of a job, in Megatron's order tp-cp-dp-pp: tensor-parallel ranks vary fastest, stages slowest.
@@ -130,9 +129,6 @@ def layout_of(sizes: JobSizes) -> RankLayout:
         )
     dsp = 1 if sizes.world == sizes.dp * sizes.pp * sizes.tp else sizes.dsp
     return RankLayout(dp=sizes.dp, dsp=dsp, pp=sizes.pp, tp=sizes.tp, vpp=sizes.vpp)
-
-
-Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

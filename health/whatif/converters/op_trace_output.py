@@ -21,6 +21,28 @@ from topology.errors import InvalidInput
 from topology.files import write_file
 from topology.json_record import JsonRecord
 
+# What the analysis loses without each type of operation
+DISABLES: dict[str, str] = {
+    optypes.FORWARD: "everything: there is nothing to replay",
+    optypes.BACKWARD: "everything: there is nothing to replay",
+    optypes.GC: "the cause 'garbage collection': pauses stay inside other operations",
+    optypes.OPTIMIZER: "the end of a step, so all step times",
+    **dict.fromkeys(
+        PIPELINE, "the replay across stages, so S, S_t, S_w, M_W and M_S: nothing ties a stage to its neighbours"
+    ),
+    optypes.ALL_GATHER: "its own S_t; data-parallel ranks start a step untied",
+    optypes.REDUCE_SCATTER: "its own S_t; data-parallel ranks of a stage meet only at the end of the step",
+    optypes.LAYERNORM: "its own S_t",
+    optypes.EMBEDDING: "its own S_t; first and last stage do not wait for each other's embedding gradients",
+    optypes.SEPARATE: "its own S_t, and the recognition of overlapped data-parallel communication",
+    optypes.CLIP: (
+        "its own S_t and the barrier at the end of a step: a slow worker delays the others only through transfers"
+    ),
+}
+KEY = b"arnold.conversion"  # Key of the statement in the metadata of the Parquet schema
+# Names and order of the columns, as in the public traces
+COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id", "mc", "mb_id", "gmc")
+
 
 @dataclass(frozen=True, slots=True)
 class Op:
@@ -63,26 +85,6 @@ class Conversion:
         return {optype: found[optype] for optype in OPTYPES if found[optype]}
 
 
-# What the analysis loses without each type of operation
-DISABLES: dict[str, str] = {
-    optypes.FORWARD: "everything: there is nothing to replay",
-    optypes.BACKWARD: "everything: there is nothing to replay",
-    optypes.GC: "the cause 'garbage collection': pauses stay inside other operations",
-    optypes.OPTIMIZER: "the end of a step, so all step times",
-    **dict.fromkeys(
-        PIPELINE, "the replay across stages, so S, S_t, S_w, M_W and M_S: nothing ties a stage to its neighbours"
-    ),
-    optypes.ALL_GATHER: "its own S_t; data-parallel ranks start a step untied",
-    optypes.REDUCE_SCATTER: "its own S_t; data-parallel ranks of a stage meet only at the end of the step",
-    optypes.LAYERNORM: "its own S_t",
-    optypes.EMBEDDING: "its own S_t; first and last stage do not wait for each other's embedding gradients",
-    optypes.SEPARATE: "its own S_t, and the recognition of overlapped data-parallel communication",
-    optypes.CLIP: (
-        "its own S_t and the barrier at the end of a step: a slow worker delays the others only through transfers"
-    ),
-}
-
-
 def missing_types(
     ops: Iterable[Op], layout: RankLayout, reason: str, *, besides: Collection[str] = ()
 ) -> list[Missing]:
@@ -97,11 +99,6 @@ def missing_types(
     if layout.tp == 1:
         left_out.add(optypes.LAYERNORM)
     return [Missing(optype, reason, DISABLES[optype]) for optype in OPTYPES if optype not in left_out]
-
-
-KEY = b"arnold.conversion"  # Key of the statement in the metadata of the Parquet schema
-# Names and order of the columns, as in the public traces
-COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id", "mc", "mb_id", "gmc")
 
 
 def read_statement(path: str | Path) -> dict[str, Any] | None:

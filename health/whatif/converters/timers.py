@@ -30,6 +30,13 @@ ITERATION = re.compile(r"\biteration\s+(\d{1,15})\s*/\s*\d+\s*\|")
 MICROBATCHES = re.compile(r"number of micro-?batches to constant (\d{1,9})\b")
 NAME = re.compile(r"(?:\A|\s)([a-z][a-z0-9/-]*):\s*\Z")
 RANK = re.compile(r"(?:\A|\s)rank\s+(\d{1,15}):\s+(\S+)\s*\Z")
+MOST_PASSES = 4_000_000  # Forward passes that are laid out at most
+# Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses
+_UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
+# Names that the timer of the gradient reduction has had
+_GRADIENTS = ("grads-reduce-scatter", "all-grads-sync", "grads-all-reduce")
+# Names that the timer of gradients outside tensor parallelism, those of the layer norms mostly, has had
+_LAYERNORMS = (optypes.LAYERNORM, "non-tensor-parallel-grads-all-reduce")
 
 
 @dataclass(slots=True)
@@ -105,15 +112,6 @@ def _milliseconds(text: str, rank: int, layout: RankLayout, where: str) -> float
             fix="give the metadata of this job",
         )
     return value
-
-
-MOST_PASSES = 4_000_000  # Forward passes that are laid out at most
-# Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses
-_UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
-# Names that the timer of the gradient reduction has had
-_GRADIENTS = ("grads-reduce-scatter", "all-grads-sync", "grads-all-reduce")
-# Names that the timer of gradients outside tensor parallelism, those of the layer norms mostly, has had
-_LAYERNORMS = (optypes.LAYERNORM, "non-tensor-parallel-grads-all-reduce")
 
 
 def convert_timers(
