@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import metadata_file, trace_file
+from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.trace import metadata_file
 from scheduler.job import Job, Parallelism
 from scheduler.objective import job_level
 from simulator.traces.job_table_readers import write_jobs

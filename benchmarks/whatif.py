@@ -93,7 +93,8 @@ def measure_large(*, dp: int, pp: int, microbatches: int, steps: int) -> Large:
         trace, meta = Path(name) / "trace.parquet", Path(name) / "meta.yaml"
         code = (
             "import sys; from health.whatif.synthetic import Recipe, make_trace;"
-            "from health.whatif.writer import metadata_file, trace_file; from topology.files import write_file;"
+            "from health.whatif.synthetic import trace_file; from health.whatif.trace import metadata_file;"
+            "from topology.files import write_file;"
             f"made = make_trace(Recipe(dp={dp}, pp={pp}, tp=8, microbatches={microbatches}, steps={steps}, seed=1, "
             f"slow={{({dp // 2}, {pp // 2}): 1.5}}));"
             "write_file(sys.argv[1], trace_file(made)); write_file(sys.argv[2], metadata_file(made.sizes))"

@@ -12,7 +12,7 @@ from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.flag_file import write_flags
 from arnold.commands.health_options import detector_options, machines_of, positive_option, settings_of
 from arnold.commands.output import console, emit_json, progress, table
-from health.peers.readers import SampleColumns
+from health.peers.recording_files import SampleColumns
 
 if TYPE_CHECKING:
     from health.peers import PeersVerdict
@@ -74,7 +74,7 @@ def peers(
         _print(verdict)
 
 
-@click.command("order", cls=JsonCommand, document="health.peers.metric_order:LearntOrder", epilog=ORDER_EXAMPLES)
+@click.command("order", cls=JsonCommand, document="health.peers.metrics:LearntOrder", epilog=ORDER_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option("--fault", "faults", multiple=True, required=True, metavar="FROM:TO", help="When something was wrong, s.")
 @click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
@@ -85,7 +85,7 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
     scikit-learn: pip install 'arnold-scheduler[learn]'.
     """
     from health.peers import load_recording
-    from health.peers.metric_order import Labelled, learn_order
+    from health.peers.metrics import Labelled, learn_order
 
     learnt = learn_order([Labelled(load_recording(file, lenient=lenient), [_interval(text) for text in faults])])
     if as_json:

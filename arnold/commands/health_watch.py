@@ -69,8 +69,7 @@ def watch(
     from threading import Event
 
     from arnold.documents.peers_answers import watch_document
-    from health.peers.prometheus import DEFAULT_QUERIES, Endpoint
-    from health.peers.readers.range_query import MACHINE_LABELS
+    from health.peers.prometheus import DEFAULT_QUERIES, MACHINE_LABELS, Endpoint
     from health.peers.watch import watch as rounds
 
     endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)

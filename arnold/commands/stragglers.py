@@ -70,7 +70,7 @@ def _analyse(
 ) -> StragglersDocument:
     from arnold.documents.straggler_answers import stragglers_document
     from health import whatif
-    from health.whatif.converters import heed, read_statement
+    from health.whatif.converters.op_trace_output import heed, read_statement
     from topology.files import read_source
 
     with progress("Reading the trace", total=None) as say:

@@ -57,8 +57,8 @@ def convert(
     """
     from arnold.documents.traces_answer import traces_convert_document
     from health.whatif.converters import convert as convert_files
-    from health.whatif.converters import layout_of, write_conversion
-    from health.whatif.metadata import read_metadata
+    from health.whatif.converters.op_trace_output import write_conversion
+    from health.whatif.trace import layout_of, read_metadata
     from topology.files import read_source
 
     sizes = read_metadata(read_source(meta))

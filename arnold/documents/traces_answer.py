@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from health.whatif.converters.rows import Missing
+from health.whatif.converters.op_trace_output import Missing
 from topology.json_record import JsonRecord
 
 if TYPE_CHECKING:
-    from health.whatif.converters import Conversion, RankLayout
+    from health.whatif.converters.op_trace_output import Conversion
+    from health.whatif.trace import RankLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,9 +14,9 @@ from benchmarks.peers.models import Detector, learnt_order, train_models, with_m
 from benchmarks.report import section, table
 from health.peers.denoise import DENOISERS, load_denoiser
 from health.peers.metrics import PAPER_ORDER
+from health.peers.peers_verdict import Stretch
 from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.streams import MetricRecording
-from health.peers.stretches import Stretch
 
 
 @dataclass(frozen=True, slots=True)

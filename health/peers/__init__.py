@@ -8,7 +8,7 @@ worth, and when not to believe it.
 from health.peers.denoise import DENOISERS, load_denoiser
 from health.peers.peers_verdict import PeersVerdict, judge
 from health.peers.pipeline import ComparisonSettings, detect
-from health.peers.readers import SampleColumns, load_recording
+from health.peers.recording_files import SampleColumns, load_recording
 from health.peers.streams import MetricRecording, Samples
 
 __all__ = [

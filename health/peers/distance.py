@@ -15,16 +15,13 @@ import numpy as np
 from health.peers.streams import FloatArray, IntArray
 
 BLOCK_PAIRS = 2_500_000  # Distances that are held at once, 10 MB: six windows of 1,500 machines, or many of few
+# Up to so many machines all pairs are measured.  Of more, so many stand for the peers' distances among themselves.
 ALL_PAIRS = 256
-"""Up to so many machines all pairs are measured.  Of more, so many stand for the peers' distances among themselves."""
-
+# ... and the largest sum is looked for among so many: where as many are far from the middle, none stands out
 FARTHEST = 16
-"""... and the largest sum is looked for among so many: where as many are far from the middle, none stands out."""
-
+# Most multiplications in one product of matrices: OpenBLAS splits larger ones (from 2^18) among threads, which on
+# busy cores wait for each other several times as long as one of them takes for all of it
 ONE_THREAD = 250_000
-"""Most multiplications in one product of matrices: OpenBLAS splits larger ones (from 2^18) among threads, which on busy
-cores wait for each other several times as long as one of them takes for all of it."""
-
 _MACHINES = (4, 5, 6, 8, 10, 12, 16, 24, 32, 64, 256, 1_500)
 _THRESHOLDS = (13.9, 8.5, 6.8, 5.4, 4.9, 4.6, 4.3, 4.1, 4.0, 4.0, 4.1, 4.5)
 
@@ -65,9 +62,7 @@ def candidates(windows: FloatArray, *, threshold: float, least: float) -> Candid
 def distances(of: FloatArray, to: FloatArray) -> FloatArray:
     """Return Euclidean distances between machines of each window.
 
-    :param of: shape (windows, a, samples).
-    :param to: shape (windows, b, samples).
-    :returns: shape (windows, a, b).
+    Shapes: (windows, a, samples), (windows, b, samples) -> (windows, a, b).
     """
     middle = np.median(to, axis=1, keepdims=True)
     left, right = of - middle, to - middle

@@ -1,22 +1,117 @@
-"""What the comparison of machines means: flags for the scheduler, and sentences for people."""
+"""What was seen of machines that stood out, when it is to be doubted, and what it means: flags and sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Literal
 
-from health.peers.metrics import is_step_time, metric_of
-from health.peers.streams import MetricRecording
-from health.peers.stretches import Doubt, Examined, Stretch
+import numpy as np
+
+from health.peers.metrics import is_step_time, is_work, metric_of, tells_idleness
+from health.peers.streams import MetricRecording, Samples
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.quantities import number, plural
 
+FEW = 2  # So many machines may stand out in one metric of any job, ...
+FEW_SHARE = 0.05  # ... and of a large one this share of them: a job of 1,500 does not lose more than some tens at once
+# Why a machine that stands out is no alert: it works more than its peers, these do not work, or too many stand out
+Doubt = Literal["busier", "idle-peers", "many"]
 SOURCE = "peers"  # The detector's name in flags
 CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")  # Doubts that leave it open whether a machine is at fault
 COARSE = 5.0  # Seconds between samples from which on a note says that they are far apart
 MOST_STRETCHES = 5  # Most machines that are listed for a metric
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch(JsonRecord):
+    """A machine that stood out for a while in one metric."""
+
+    machine: str
+    """Name of the machine."""
+    start: float
+    """Beginning of its first window, seconds on the clock of the recording."""
+    end: float
+    """End of its last window."""
+    alert: float | None
+    """When it had lasted long enough; null = it never had."""
+    score: float
+    """How many times farther it was from its peers than they were from each other, median over its windows."""
+    own: float
+    """Its median value meanwhile, in the metric's unit."""
+    peers: float
+    """Its peers' median value meanwhile."""
+    lasting: bool
+    """Whether it went on to the end of the recording."""
+    late: float | None
+    """Seconds by which it follows its peers, where that alone makes it stand out, which is no alert."""
+    doubt: Doubt | None
+    """Why it is no alert although it lasted long enough: it works more than its peers, which is no fault; its peers
+    idle; or so many machines stand out that they are no peers. null = it is one, or did not last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined(JsonRecord):
+    """What was seen in one metric."""
+
+    metric: str
+    """Name of the metric."""
+    machines: int
+    """Machines with samples of it."""
+    step: float
+    """Seconds between samples."""
+    needed: float
+    """Seconds for which a machine has to stand out."""
+    stretches: tuple[Stretch, ...]
+    """Machines that stood out, the longest first; in JSON at most five."""
+    silent: tuple[str, ...]
+    """Machines that had fallen silent by the end; they are not judged on it."""
+
+    @property
+    def alerts(self) -> list[Stretch]:
+        """Stretches that lasted long enough, in order of time."""
+        return sorted((one for one in self.stretches if one.alert is not None), key=lambda one: one.start)
+
+    def doubtful(self, doubt: Doubt) -> list[str]:
+        """Return machines that raise no alert for this reason, in order of their names."""
+        return sorted({one.machine for one in self.stretches if one.doubt == doubt})
+
+
+def doubted(examined: Examined, recording: MetricRecording) -> Examined:
+    """Return the same, with alerts that are to be doubted taken back.
+
+    Where healthy machines do not do the same, there are no peers, and a verdict would accuse a machine that works.
+    Step times are left alone: they are measured where a machine works, and count only where it is slower.
+    """
+    if is_step_time(examined.metric) or not examined.alerts:
+        return examined
+    doubts = {one: _doubt(one, examined.metric, recording) for one in examined.alerts}
+    if len({one.machine for one, doubt in doubts.items() if doubt is None}) > max(FEW, FEW_SHARE * examined.machines):
+        doubts = {one: doubt or "many" for one, doubt in doubts.items()}
+    judged = [
+        replace(one, alert=None, doubt=doubt) if (doubt := doubts.get(one)) is not None else one
+        for one in examined.stretches
+    ]
+    return replace(examined, stretches=tuple(judged))
+
+
+def _doubt(one: Stretch, metric: str, recording: MetricRecording) -> Doubt | None:
+    if one.own > one.peers and is_work(metric):
+        return "busier"
+    telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]
+    return "idle-peers" if any(_idle(samples, one) for samples in telling) else None
+
+
+def _idle(samples: Samples, one: Stretch) -> bool:
+    """Return whether the other machines do not work by this metric while one stands out."""
+    level = metric_of(samples.metric).idle
+    if level is None:
+        return False
+    own = samples.machines.index(one.machine) if one.machine in samples.machines else -1
+    value = samples.value[(samples.time >= one.start) & (samples.time <= one.end) & (samples.machine != own)]
+    return len(value) > 0 and float(np.median(value)) <= level
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +158,7 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
 
 
 def evidence(metric: str, one: Stretch, *, peers: int, absolute: bool) -> str:
-    """Return one alert in a sentence.
-
-    >>> evidence("batch_time", stretch, peers=9, absolute=False)  # doctest: +SKIP
-    'batch_time 745 against 424 of its 9 peers, from 1771 s to 1921 s; 14 times farther from them than they are apart'
-    """
+    """Return one alert in a sentence."""
     when = f"from {clock(one.start, absolute)} " + ("on" if one.lasting else f"to {clock(one.end, absolute)}")
     score = f"{one.score:.1f}" if one.score < 100 else "over 100"
     return (
@@ -78,9 +169,7 @@ def evidence(metric: str, one: Stretch, *, peers: int, absolute: bool) -> str:
 
 def clock(seconds: float, absolute: bool) -> str:
     """Return an instant as people read it: ``2026-11-21T12:00:00Z``, or ``1771 s``."""
-    if not absolute:
-        return f"{seconds:g} s"
-    return instant(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return instant(seconds).strftime("%Y-%m-%dT%H:%M:%SZ") if absolute else f"{seconds:g} s"
 
 
 def instant(seconds: float) -> datetime:
@@ -114,11 +203,9 @@ def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Exami
     if not flags:
         asked = f"{len(examined)} metrics" if len(examined) != 1 else metric_of(examined[0].metric).title
         return f"no machine of {machines} stands out for long enough: {asked} compared"
-    words = []
-    for flag in flags:
-        what = "is faulty" if flag.kind == "faulty" else f"is {flag.slowdown:.2f}x slower than its peers"
-        words.append(f"{flag.node} {what}: {flag.evidence}")
-    return "; ".join(words)
+    slower = "is {:.2f}x slower than its peers"
+    words = ["is faulty" if flag.kind == "faulty" else slower.format(flag.slowdown) for flag in flags]
+    return "; ".join(f"{flag.node} {what}: {flag.evidence}" for flag, what in zip(flags, words, strict=True))
 
 
 def _cannot_tell(examined: Examined) -> str:

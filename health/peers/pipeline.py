@@ -15,22 +15,19 @@ import numpy as np
 from health.peers.denoise import Denoiser, level
 from health.peers.distance import Candidates, candidates, default_threshold
 from health.peers.metrics import PAPER_ORDER, in_order, is_step_time, metric_of
+from health.peers.peers_verdict import Examined, Stretch, doubted
 from health.peers.streams import BoolArray, FloatArray, IntArray, MetricRecording, SampleGrid, align
-from health.peers.stretches import Examined, Stretch, doubted
 from topology.errors import InvalidInput
 
 LEAST_MACHINES = 4  # Fewer have no peers worth the name: of three, two that differ leave open which of them is odd
 CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
+# A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm
 LEAST_SLOWDOWN = 1.1
-"""A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm."""
-
+# Most steps by which a machine is looked for behind its peers; of a clock further off its rest beyond whole training
+# steps shows
 MOST_LAG = 30
-"""Most steps by which a machine is looked for behind its peers; of a clock further off its rest beyond whole training
-steps shows."""
-
+# ... and at most one such part of the time it stood out, so that what began or ended meanwhile cannot explain it
 LAG_SHARE = 8
-"""... and at most one such part of the time it stood out, so that what began or ended meanwhile cannot explain it."""
-
 EXPLAINED = 0.5  # A shift that leaves at most this part of the distance explains it
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's mean level is not noticeable, whatever the metric
 
@@ -60,7 +57,6 @@ def detect(recording: MetricRecording, settings: ComparisonSettings, *, everythi
     """Yield what is seen in each metric, until one raises an alert; slow steps do not end the search for their cause.
 
     :param everything: go on after an alert.
-    :raises InvalidInput: fewer than :data:`LEAST_MACHINES` machines.
     """
     machines = recording.machines
     if len(machines) < LEAST_MACHINES:
@@ -119,13 +115,8 @@ def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
     silent = np.any(np.lib.stride_tricks.sliding_window_view(grid.silent, settings.window, axis=1), axis=2).T
     chunk = max(1, CHUNK_NUMBERS // windows[0].size)
     parts = [
-        _among_the_heard(
-            settings.denoiser(windows[k : k + chunk]),
-            silent[k : k + chunk],
-            threshold=settings.threshold,
-            least=least,
-        )
-        for k in range(0, count, chunk)
+        _among_the_heard(settings.denoiser(windows[part]), silent[part], threshold=settings.threshold, least=least)
+        for part in (slice(k, k + chunk) for k in range(0, count, chunk))
     ]
     return Candidates(np.concatenate([one.machine for one in parts]), np.concatenate([one.score for one in parts]))
 
@@ -175,9 +166,7 @@ def lag(values: FloatArray, row: int, first: int, last: int) -> int | None:
     is wrong with it.  What is at fault stands out however its samples are shifted.
 
     :param values: shape (machines, times).
-    :param row: of the machine.
-    :param first: first time at which it stood out.
-    :param last: last one.
+    :param first: first time at which the machine of this row stood out; the last is ``last``.
     """
     own = values[row, first : last + 1]
     peers = np.median(np.delete(values, row, axis=0), axis=0)

@@ -13,8 +13,7 @@ from annotated_types import Gt
 
 from health.peers.peers_verdict import PeersVerdict, instant, judge
 from health.peers.pipeline import ComparisonSettings, detect
-from health.peers.prometheus import DEFAULT_QUERIES, Endpoint, EndpointAway
-from health.peers.readers.range_query import MACHINE_LABELS
+from health.peers.prometheus import DEFAULT_QUERIES, MACHINE_LABELS, Endpoint, EndpointAway
 from topology.errors import ArnoldError
 from topology.flags import NodeFlag
 
@@ -67,11 +66,7 @@ def watch(
     stop: Event,
     now: Callable[[], float] = time.time,
 ) -> Iterator[WatchRound]:
-    """Yield rounds until ``stop`` is set; one that fails flags and clears no machine, and the next comes sooner.
-
-    :param stop: ends the watch, also while it waits.
-    :param now: seconds since 1970.
-    """
+    """Yield rounds until ``stop`` is set; one that fails flags and clears no machine, and the next comes sooner."""
     held: dict[str, NodeFlag] = {}
     failures = 0
     while not stop.is_set():

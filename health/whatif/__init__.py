@@ -3,21 +3,14 @@
 After "Understanding Stragglers in Large Model Training Using What-if Analysis" (arXiv 2505.05713, OSDI '25): the job's
 operations become a graph, the graph is replayed with traced and with ideal durations, and the ratio of the two step
 times is what stragglers cost.
-
-    trace = read_trace("trace.parquet", sizes=read_metadata(read_source("meta.yaml")))
-    replayed = prepare(trace)
-    analysis = analyse(replayed)
-    workers = slow_workers(replayed, analysis)
 """
 
 from health.whatif.analysis import analyse
 from health.whatif.analysis_result import Analysis
-from health.whatif.analysis_words import help_for, notes_on, verdict
 from health.whatif.assemble import read_trace
-from health.whatif.blame import SlowWorker, flags_of, slow_workers
-from health.whatif.metadata import read_metadata
+from health.whatif.blame import SlowWorker, flags_of, help_for, notes_on, slow_workers, verdict
 from health.whatif.step_replay import Replayed, prepare, timelines_of
-from health.whatif.trace import Trace
+from health.whatif.trace import Trace, read_metadata
 from health.whatif.worker_nodes import read_nodes
 
 __all__ = [

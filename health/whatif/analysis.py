@@ -83,19 +83,13 @@ def _slowest(slowdown: Floats) -> Workers:
     The published ranking is by min(S_dp, S_pp), which also calls a healthy worker slow where a slow rank crosses a slow
     stage, and under which many workers are equal.  M_W is always that; where S_w itself finds workers that explain most
     of the loss and it does not, those are the cause.
-
-    :param slowdown: [dp, pp].
     """
     order = np.argsort(-slowdown.T.ravel(), kind="stable")[: ceil(SLOWEST * slowdown.size)]
     return tuple((int(i) % len(slowdown), int(i) // len(slowdown)) for i in order)
 
 
 def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) -> Share:
-    """Return what part of the loss these workers explain.
-
-    :param workers: (place of the rank, stage).
-    :param seconds: [steps], replayed with traced durations.
-    """
+    """Return what part of the loss these workers, (place of the rank, stage), explain; ``seconds`` as traced."""
     operations = replayed.trace.operations
     chosen = np.zeros((len(operations), len(replayed.trace.dp_ranks)), dtype=np.bool_)
     for rank, stage in workers:
@@ -110,7 +104,7 @@ def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) 
 def _traced_seconds(trace: Trace) -> Floats:
     """Return [steps]: the latest end of an optimizer (of anything, in a trace without), as traced."""
     places = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
-    chosen = places or list(range(len(trace.operations)))
+    chosen = places or slice(None)
     latest: Floats = (trace.start[chosen] + trace.duration[chosen]).max(axis=(0, 1)).astype(np.float64)
     return latest
 

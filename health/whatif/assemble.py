@@ -16,32 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Operation
-from health.whatif.checks import check_sizes, faults_of_rows, infer_sizes
-from health.whatif.metadata import JobSizes
-from health.whatif.op_columns import OpColumns, read_columns
+from health.whatif.op_columns import OpColumns, check_sizes, faults_of_rows, infer_sizes, read_columns
 from health.whatif.optypes import BACKWARD, FORWARD, OPTYPES, stream_of
-from health.whatif.trace import Trace
+from health.whatif.trace import JobSizes, Trace
 from topology.errors import TooLarge, TraceFormatError
 
 Ints = NDArray[np.int64]
 
+# Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file
 MAX_KEYS = 50_000_000
-"""Most possible (stage, type, number): numbers far beyond those of the rows are a fault of the file."""
-
 HALF = 0.5  # Ranks and operations that are there in at most this share of the steps are out of place
-LENIENTLY = "read it without --lenient to see what is wrong first"
 
 
 def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool = False) -> Trace:
-    """Read a trace.
+    """Read a trace from a Parquet file; ``-`` is standard input.
 
-    :param path: a Parquet file; ``-`` is standard input.
     :param sizes: of the metadata; ``None`` = those that the rows show.
     :param lenient: leave out what does not fit, and count it.
-    :raises TraceFormatError: the trace breaks a rule; with ``lenient``, nothing is left or the metadata are of
-        another job.
-    :raises InvalidInput: the file cannot be read.
-    :raises TooLarge: too many rows.
+    :raises TraceFormatError: the trace breaks a rule; if lenient, nothing is left or the metadata are of another job.
     """
     columns = read_columns(path)
     dropped: Counter[str] = Counter()
@@ -68,10 +60,7 @@ def _without_faulty_rows(columns: OpColumns, dropped: Counter[str]) -> OpColumns
 
 
 def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter[str], *, lenient: bool) -> OpColumns:
-    """Return the rows of ranks of which every stage was traced; without ``lenient`` that is all of them.
-
-    :raises TraceFormatError: a worker is absent; with ``lenient``, every rank lacks one.
-    """
+    """Return the rows of ranks of which every stage was traced; without ``lenient`` that is all of them."""
     ranks, rank = _places(columns.whole["dp_rank"])
     traced = np.zeros((len(ranks), sizes.pp), dtype=np.bool_)
     traced[rank, columns.whole["stage"]] = True
@@ -92,12 +81,7 @@ def _ranks_with_all_stages(columns: OpColumns, sizes: JobSizes, dropped: Counter
 
 
 class _Assembly:
-    """Rows on their way into cells.
-
-    :ivar operation: operation of each row, a place in ``keys``.
-    :ivar rank: place of each row's rank in ``ranks``.
-    :ivar step: place of each row's step in ``steps``.
-    """
+    """Rows on their way into cells: of each row the places in ``keys``, ``ranks`` and ``steps``."""
 
     def __init__(
         self, columns: OpColumns, sizes: JobSizes, ranks: int, dropped: Counter[str], *, lenient: bool
@@ -120,10 +104,7 @@ class _Assembly:
         self.expected_ranks = ranks
 
     def trace(self) -> Trace:
-        """Return the dense trace.
-
-        :raises TraceFormatError: cells are empty or filled twice, or nothing is left.
-        """
+        """Return the dense trace."""
         if self.lenient:
             self._drop_ranks_and_steps()
         elif len(self.ranks) < self.expected_ranks:
@@ -232,7 +213,8 @@ class _Assembly:
         good = ~table[~hopeless].any(axis=0)
         for none_left, problem in ((hopeless, "no rank has enough whole steps"), (~good, "no step is whole")):
             if none_left.all():
-                raise TraceFormatError(problem, where=self.columns.source, fix=LENIENTLY)
+                fix = "read it without --lenient to see what is wrong first"
+                raise TraceFormatError(problem, where=self.columns.source, fix=fix)
         out_of_rank, out_of_step = hopeless[self.rank], ~good[self.step]
         self.dropped["rank incomplete in most steps"] += int(out_of_rank.sum())
         self.dropped["step incomplete"] += int((out_of_step & ~out_of_rank).sum())

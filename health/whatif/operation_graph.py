@@ -37,10 +37,7 @@ class Graph:
 
 
 def build_graph(trace: Trace) -> Graph:
-    """Return the graph of a trace.
-
-    :raises TraceFormatError: a send has no receive, or operations wait for each other in a circle.
-    """
+    """Return the graph of a trace."""
     stages = stages_of(trace)
     before: list[set[int]] = [set() for _ in trace.operations]
     for stage in stages:
@@ -142,8 +139,6 @@ def _transfers(trace: Trace, stages: Sequence[StageOperations]) -> Iterator[Edge
     somewhere to go; what it carries is received by the next stage for the same chunk and microbatch, or, from the last
     stage, by the first stage for the chunk after it (interleaved schedules).  Gradients go the other way.  A transfer
     where the model begins or ends is empty and has no partner.
-
-    :raises TraceFormatError: a send without a receive, or the other way round.
     """
     end = trace.sizes.pp * trace.sizes.vpp
 

@@ -1,8 +1,12 @@
-"""The operations of a training step, by the names of the trace format (arXiv 2505.05713)."""
+"""The operations of a training step, by the names of the trace format (arXiv 2505.05713), and the order of its passes.
+
+Schedules are those of Megatron-LM (arXiv 2104.04473).  Without virtual stages: one forward, one backward (1F1B,
+figure 4).  With them, microbatches go through the chunks of a stage in groups as large as the pipeline is deep.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from health.whatif.analysis_result import Stream
 
@@ -23,9 +27,9 @@ CODE: Mapping[str, int] = {name: code for code, name in enumerate(OPTYPES)}
 
 SENDS = (FORWARD_SEND, BACKWARD_SEND)
 
+# Transfers that all data-parallel ranks take part in.  The all-reduces of layer-norm and embedding gradients do not:
+# in the published traces their ends differ from rank to rank.
 JOINED = frozenset({ALL_GATHER, REDUCE_SCATTER, SEPARATE, CLIP})
-"""Transfers that all data-parallel ranks take part in.  The all-reduces of layer-norm and embedding gradients do not:
-in the published traces their ends differ from rank to rank."""
 
 
 def stream_of(optype: str) -> Stream:
@@ -38,3 +42,23 @@ def stream_of(optype: str) -> Stream:
 def reported(optype: str) -> str:
     """Return the name under which an operation's cost is reported: a send and its receive are one transfer."""
     return f"{optype.partition('-')[0]}-pp-comm" if optype in PIPELINE else optype
+
+
+def one_forward_one_backward(
+    *, stage: int, stages: int, microbatches: int, chunks: int = 1
+) -> Iterator[tuple[bool, int, int]]:
+    """Yield the passes of a stage in order, warm-up, steady state, cool-down: (is it a forward, chunk, microbatch)."""
+    total, later = microbatches * chunks, stages - stage - 1
+    warm_up = min(later if chunks == 1 else 2 * later + (chunks - 1) * stages, total)
+    for k in range(total + warm_up):
+        if k < total:
+            yield True, *interleaved(k, stages=stages, chunks=chunks, forward=True)
+        if k >= warm_up:
+            yield False, *interleaved(k - warm_up, stages=stages, chunks=chunks, forward=False)
+
+
+def interleaved(index: int, *, stages: int, chunks: int, forward: bool) -> tuple[int, int]:
+    """Return chunk and microbatch of the index-th forward (or backward) of a stage."""
+    group, inside = divmod(index, stages * chunks)
+    chunk = inside // stages
+    return chunk if forward else chunks - 1 - chunk, group * stages + inside % stages

@@ -46,10 +46,7 @@ class StageOperations:
 
 
 def stages_of(trace: Trace) -> tuple[StageOperations, ...]:
-    """Return the stages of a trace, first to last.
-
-    :raises TraceFormatError: the passes of a stage and its sends or receives do not match in number.
-    """
+    """Return the stages of a trace, first to last."""
     members: list[list[int]] = [[] for _ in range(trace.sizes.pp)]
     began = trace.start[:, 0, 0]
     for place in sorted(range(len(trace.operations)), key=lambda i: (float(began[i]), int(trace.sequence[i]))):
@@ -103,11 +100,9 @@ def _direction(
     first: tuple[int, int],
     last: tuple[int, int],
 ) -> Direction:
-    """Return passes with their transfers.
+    """Return passes with their transfers, of types ``optypes``; nothing is received at ``first``, nor sent at ``last``.
 
-    :param optypes: of passes, receives and sends.
-    :param first: (stage, chunk) where the direction begins: nothing is received there.
-    :param last: (stage, chunk) where it ends: nothing is sent there.
+    Both are (stage, chunk): where the direction begins and ends.
     """
     computes, receives, sends = (kinds.get(optype, []) for optype in optypes)
     alone = trace.sizes.pp == 1
@@ -131,13 +126,10 @@ def _direction(
 
 
 def _with_empty(needed: list[int], computes: list[int], transfers: int, *, first_left_out: bool) -> list[int]:
-    """Return the passes that transfers belong to, where some transfers may be empty.
+    """Return the passes that so many transfers belong to: those that need one, or, some transfers being empty, all.
 
     Profilers of interleaved schedules record a transfer for every pass, also where the model begins or ends and nothing
     is moved; only the very first receive, or the last send, is sometimes left out.
-
-    :param needed: passes that have something to move.
-    :param transfers: how many transfers there are.
     """
     if transfers <= len(needed) or len(computes) - transfers not in (0, 1):
         return needed

@@ -16,28 +16,20 @@ import numpy as np
 
 from health.whatif.analysis_result import Analysis, Floats, Operation, Stream, Timelines
 
+# Threads of a process, from the top
 STREAMS: tuple[Stream, ...] = ("compute", "dp-comm", "forward-recv", "forward-send", "backward-recv", "backward-send")
-"""Threads of a process, from the top."""
-
+# Events that Perfetto still opens with ease, about 90 MB; of a larger trace the slowest steps are written
 MOST_EVENTS = 600_000
-"""Events that Perfetto still opens with ease, about 90 MB; of a larger trace the slowest steps are written."""
 
 
 def steps_to_export(analysis: Analysis, operations: int, *, most_events: int = MOST_EVENTS) -> list[int]:
-    """Return places of the steps to write: all, or as many of the slowest as fit, in order.
-
-    :param operations: of one rank set and step: ``len(timeline.operations)``.
-    """
+    """Return places of the steps to write: all, or as many of the slowest as fit, by how many operations one has."""
     room = max(1, most_events // max(3 * operations * analysis.dp, 1))
     return sorted(int(place) for place in np.argsort(-analysis.step_slowdown, kind="stable")[:room])
 
 
 def chrome_trace(timelines: Timelines, ranks: Sequence[int], *, packed: bool = False) -> bytes:
-    """Return the file with all steps of the timelines.  Same input, same bytes.
-
-    :param ranks: numbers of the data-parallel ranks.
-    :param packed: gzip, which Perfetto opens as well.
-    """
+    """Return the file with all steps of the timelines, gzip if ``packed``, which Perfetto opens as well."""
     text = ",\n".join(_events(timelines, ranks))
     document = f'{{"displayTimeUnit": "ms", "traceEvents": [\n{text}\n]}}\n'.encode()
     return gzip.compress(document, mtime=0) if packed else document

@@ -1,12 +1,9 @@
 """The replay: what a step would have taken with other durations, and the what-ifs that are asked of a trace.
 
 An operation is launched when all it waits for has ended; a compute operation ends its duration later, a transfer its
-own duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out (a plain
-number is the same for all ranks and steps), so that what no straggler touches costs next to nothing.
-
-A traced transfer lasts from its launch, waiting included; the transfer alone begins when the last member of its group
-has launched.  Ideal is the mean of an operation type for compute, where work moves from one worker to another, and the
-median for transfers, where outliers are faults (arXiv 2505.05713).
+own duration after the last launch in its group.  Arrays are [..., dp, steps]; durations may leave axes out, so that
+what no straggler touches costs next to nothing.  Ideal is the mean of an operation type for compute, where work moves
+from one worker to another, and the median for transfers, where outliers are faults (arXiv 2505.05713).
 """
 
 from __future__ import annotations
@@ -27,9 +24,9 @@ from topology.errors import TraceFormatError
 
 Array = NDArray[np.float64]
 
+# Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In the
+# published traces no transfer ends too early at all.
 SKEW = 0.01
-"""Disagreement of the clocks, as a share of the step time, from which on the replay is not good to a per cent.  In
-the published traces no transfer ends too early at all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,8 +36,7 @@ class Durations:
     traced: Array  # [operations, dp, steps], seconds
     ideal: Array  # [operations], seconds
     # [steps], seconds: by how much a transfer seems to have ended before its last member was launched, at most; zero
-    # where the clocks of the ranks agree.  A send does not count: a small message is sent once it is buffered, received
-    # or not
+    # where the clocks of the ranks agree
     early: Array
     earliest: NDArray[np.int64]  # [steps], the operation that shows it
 
@@ -57,7 +53,7 @@ def durations_of(trace: Trace, graph: Graph) -> Durations:
         launched = start.max(axis=(0, 1)) if group.joined else start.max(axis=0)
         own = (start + trace.duration[members] - launched).astype(np.float64)
         for member, seconds in zip(members, own, strict=True):
-            if trace.operations[member].optype in SENDS:
+            if trace.operations[member].optype in SENDS:  # a small message is sent once it is buffered, received or not
                 continue
             too_early = -seconds.min(axis=0)
             earliest[too_early > early] = member
@@ -177,7 +173,6 @@ def prepare(trace: Trace, *, lenient: bool = False) -> Replayed:
     """Return graph and durations of a trace.
 
     :param lenient: leave out steps in which the clocks of the ranks disagree, and count their rows.
-    :raises TraceFormatError: unpaired transfers; operations that wait for each other in a circle; clocks that disagree.
     """
     graph = build_graph(trace)
     durations = durations_of(trace, graph)

@@ -18,15 +18,12 @@ from topology.files import Source
 
 Nodes = Mapping[tuple[int, int], str]
 HEADER = ("dp", "stage", "node")
-SPELLINGS: Mapping[str, str] = {"dp_rank": "dp", "pp": "stage", "pp_rank": "stage"}
-"""Other names of the columns: those of a trace and of a placement."""
+SPELLINGS = {"dp_rank": "dp", "pp": "stage", "pp_rank": "stage"}  # As a trace and a placement call the columns
 
 
 def read_nodes(source: Source, *, dp: int, pp: int) -> Nodes:
-    """Return (dp rank, stage) -> node.
+    """Return (dp rank, stage) -> node, of a job of ``dp`` data-parallel ranks and ``pp`` stages.
 
-    :param dp: data-parallel ranks of the job.
-    :param pp: its stages.
     :raises InvalidInput: neither of the two formats, a worker that the job does not have or that is there twice, a
         placement of another job.
     """

@@ -14,8 +14,8 @@ from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
 from benchmarks.peers.mahalanobis import whitened
 from benchmarks.peers.picture import picture
 from benchmarks.peers.streams import SHAPES, healthy_job, recording
+from health.peers.peers_verdict import Stretch
 from health.peers.pipeline import ComparisonSettings
-from health.peers.stretches import Stretch
 
 
 def test_same_seed_same_cases() -> None:

@@ -8,21 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from health.whatif.converters.op_trace_output import heed, read_statement, write_conversion
-from health.whatif.converters.rank_layout import RankLayout, layout_of
-from health.whatif.converters.rows import Conversion, Op
+from health.whatif.converters.op_trace_output import Conversion
+from health.whatif.trace import RankLayout
 from topology.errors import InvalidInput, TraceFormatError
-
-__all__ = [
-    "Conversion",
-    "Op",
-    "RankLayout",
-    "convert",
-    "heed",
-    "layout_of",
-    "read_statement",
-    "write_conversion",
-]
 
 Source = Literal["kineto", "megatron-timers"]
 
@@ -41,8 +29,6 @@ def convert(
     :param source: None = told by the first file: gzip or JSON is Kineto, other text a log.
     :param microbatches: of a step, for logs that do not say it.
     :param align_clocks: for Kineto: make the barrier at the end of a step end at once on all ranks.
-    :raises InvalidInput: several logs, a file that cannot be read.
-    :raises TraceFormatError: see the converters.
     """
     from health.whatif.converters.chrome_json import open_text
     from health.whatif.converters.kineto import convert_kineto

@@ -25,18 +25,15 @@ TRUNCATED = ("is truncated: the JSON text ends in the middle", "copy the whole f
 NO_TRACE_FIX = "give the JSON file that the profiler exported"
 NOT_JSON_FIX = "export the trace again"
 
+_DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"[ \t\n\r]*")
+# Some PyTorch releases leave the value out where the group has no description, which is not JSON
 _EMPTY_FIELD = re.compile(r'("Process Group (?:Description|Name)"\s*:)\s*(?=[,}])')
-"""Some PyTorch releases leave the value out where the group has no description, which is not JSON."""
 
 
 @contextmanager
 def open_text(path: str) -> Iterator[TextIO]:
-    """Yield the text of a file; bytes that are not UTF-8 are replaced, as names of kernels may hold any.
-
-    :raises InvalidInput: missing, a directory, unreadable.
-    :raises TraceFormatError: a damaged gzip stream, also while the text is read.
-    """
+    """Yield the text of a file; bytes that are not UTF-8 are replaced, as names of kernels may hold any."""
     try:
         with Path(path).open("rb") as raw:
             packed = raw.peek(len(GZIP))[: len(GZIP)] == GZIP
@@ -65,10 +62,7 @@ class ChromeTrace:
         self._ended = False
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Yield the events, each as it stands in the file.
-
-        :raises TraceFormatError: missing, not JSON, not a Chrome trace, truncated.
-        """
+        """Yield the events, each as it stands in the file."""
         with open_text(self.name) as text:
             self._source = text
             yield from self._document()
@@ -177,6 +171,3 @@ class ChromeTrace:
 
     def _where(self) -> str:
         return f"{self.name}: event {self._events + 1}" if self._events else self.name
-
-
-_DECODER = json.JSONDecoder()

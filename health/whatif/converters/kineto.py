@@ -1,22 +1,31 @@
-"""Kineto traces of a job, one file a rank, as an op trace."""
+"""Kineto traces of a job, one file a rank, as an op trace: each rank's ranges and kernels become its operations."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif import optypes
 from health.whatif.analysis_result import Cause
-from health.whatif.converters.profile import read_profile
-from health.whatif.converters.rank_layout import RankLayout
-from health.whatif.converters.rank_ops import RankOps
-from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, missing_types
-from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER
-from health.whatif.schedules import interleaved
+from health.whatif.converters.names import Meaning
+from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
+from health.whatif.converters.profile import Profile, Range, read_profile
+from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER, interleaved
+from health.whatif.trace import RankLayout
 from topology.errors import TraceFormatError
 
 SKEW = 1e-3  # Seconds between the ends of one barrier on different ranks from which clocks are said to differ
+Span = tuple[float, float]
+
+# Families whose kernels are no part of a compute operation; those of tensor and sequence parallelism are
+_OUTSIDE = frozenset({"dp", "pp", "embedding", "tail", "unknown", "other"})
+# What an all-reduce between the last backward pass and the update is, by its family
+_REDUCED = {"embedding": optypes.EMBEDDING, "pp": optypes.EMBEDDING, "tp": optypes.LAYERNORM, "tail": CLIP}
 
 
 def convert_kineto(
@@ -25,9 +34,6 @@ def convert_kineto(
     """Read the files of all representative ranks.
 
     :param align_clocks: shift each rank's clock so that the barrier at the end of a step ends at once for all.
-    :param progress: is told which file is read.
-    :raises TraceFormatError: a file that is no trace, two of one rank, a rank absent, no step common to all, or no
-        compute operations.
     """
     ops, host_timed, notes = _read(paths, layout, progress)
     ops, about_pauses = _one_pause_a_step(ops)
@@ -158,10 +164,8 @@ def _one_pause_a_step(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
             computed[op.rank, op.step] = max(computed.get((op.rank, op.step), op.end), op.end)
     if not pauses or all(len(pauses[key]) == 1 and pauses[key][0].start >= last for key, last in computed.items()):
         return list(ops), []
-    moved = []
-    for (rank, step), last in computed.items():
-        total = sum(op.end - op.start for op in pauses[rank, step])
-        moved.append(Op(rank, step, GC, last, last + total))
+    total = {key: sum(op.end - op.start for op in pauses[key]) for key in computed}
+    moved = [Op(*key, GC, last, last + total[key]) for key, last in computed.items()]
     return [op for op in ops if op.optype != GC] + moved, ["pauses of a step were put together after its last backward"]
 
 
@@ -189,3 +193,97 @@ def _clocks(ops: list[Op], *, align: bool) -> tuple[list[Op], list[str]]:
             f"much; --align-clocks shifts them"
         ]
     return ops, []
+
+
+class RankOps:
+    """Operations of one rank, step by step; ``shift`` is added to its clock, in seconds."""
+
+    def __init__(self, profile: Profile, *, shift: float = 0.0) -> None:
+        self._profile, self._shift = profile, shift
+        self.host_timed: Counter[str] = Counter()
+        families = np.array([family not in _OUTSIDE for family, _ in profile.kinds])
+        self._computes = families[profile.kind] if len(profile.kind) else np.zeros(0, dtype=bool)
+        self._communicates = profile.kind != 0
+
+    def ops(self) -> Iterator[Op]:
+        """Yield all operations, in no order worth relying on."""
+        for number, start, end in self._profile.steps:
+            inside = [each for each in self._profile.ranges if start <= each.start < end]
+            yield from self._from_ranges(inside, number)
+            yield from self._from_kernels(inside, (start, end), number)
+
+    def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
+        spans: dict[str, list[tuple[Span, Meaning]]] = defaultdict(list)
+        for each in ranges:
+            if (span := self._span(each)) is not None:
+                for optype in each.meaning.optypes:
+                    spans[optype].append((span, each.meaning))
+        for optype, found in spans.items():
+            # these happen once a step, however many ranges they are made of
+            if optype in (optypes.OPTIMIZER, CLIP, optypes.LAYERNORM, optypes.EMBEDDING):
+                yield self._op(step, optype, _hull([span for span, _ in found]))
+            else:
+                for span, meaning in found:
+                    yield self._op(step, optype, span, meaning.microbatch, meaning.chunk)
+
+    def _span(self, each: Range) -> Span | None:
+        """Return when what was launched inside a range ran; of a transfer None if it launched nothing."""
+        kernels = self._launched(each.start, each.end)
+        compute = any(optype in optypes.COMPUTE for optype in each.meaning.optypes)
+        chosen = kernels[(self._computes if compute else self._communicates)[kernels]]
+        if len(chosen):
+            return float(self._profile.start[chosen].min()), float(self._profile.end[chosen].max())
+        if len(self._profile.launch) and not compute:
+            return None
+        if GC not in each.meaning.optypes:
+            self.host_timed.update(each.meaning.optypes)
+        return each.start, each.end
+
+    def _from_kernels(self, ranges: list[Range], step: Span, number: int) -> Iterator[Op]:
+        """Yield collectives that no range names, told by their process group and their place in the step."""
+        profile = self._profile
+        kernels = self._launched(*step)
+        have = {optype for each in ranges for optype in each.meaning.optypes}
+        computing = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
+        forward = [each for each in computing if FORWARD in each.meaning.optypes]
+        last = max((each.end for each in computing), default=step[1])
+        updated = min((each.start for each in ranges if optypes.OPTIMIZER in each.meaning.optypes), default=step[1])
+        scatters = ("dp", "reduce-scatter") in {profile.kinds[kind] for kind in profile.kind[kernels]}
+        found: dict[tuple[int, str], list[Span]] = defaultdict(list)
+        for kernel in kernels[self._communicates[kernels]]:
+            launch = float(profile.launch[kernel])
+            match profile.kinds[profile.kind[kernel]]:
+                case ("dp", "all-gather"):
+                    optype = ALL_GATHER
+                case ("dp", "reduce-scatter"):
+                    optype = REDUCE_SCATTER
+                case ("dp", "all-reduce") if not scatters and not _within(forward, launch) and launch < updated:
+                    optype = REDUCE_SCATTER
+                case (family, "all-reduce") if family in _REDUCED and last <= launch < updated:
+                    optype = _REDUCED[family]
+                case _:
+                    continue
+            if optype not in have:
+                # parameters gathered after the update are those of the next step
+                of_next = optype == ALL_GATHER and launch >= updated
+                span = (float(profile.start[kernel]), float(profile.end[kernel]))
+                found[number + of_next, optype].append(span)
+        for (of_step, optype), spans in found.items():
+            yield self._op(of_step, optype, _hull(spans))
+
+    def _launched(self, start: float, end: float) -> NDArray[np.int64]:
+        """Return kernels launched in a stretch of the host."""
+        first, stop = np.searchsorted(self._profile.launch, (start, end))
+        return np.arange(first, stop)
+
+    def _op(self, step: int, optype: str, span: Span, microbatch: int = -1, chunk: int = -1) -> Op:
+        start, end = span
+        return Op(self._profile.rank, step, optype, start + self._shift, end + self._shift, microbatch, chunk)
+
+
+def _within(ranges: list[Range], moment: float) -> bool:
+    return any(each.start <= moment < each.end for each in ranges)
+
+
+def _hull(spans: list[Span]) -> Span:
+    return min(start for start, _ in spans), max(end for _, end in spans)

@@ -17,17 +17,16 @@ import re
 from dataclasses import dataclass
 
 from health.whatif import optypes
-from health.whatif.converters.rank_layout import Family
 from health.whatif.optypes import BACKWARD, BACKWARD_RECV, BACKWARD_SEND, FORWARD, FORWARD_RECV, FORWARD_SEND
+from health.whatif.trace import Family
 
-STEP = re.compile(r"ProfilerStep#(\d{1,15})\Z")
-"""``torch.profiler.profile.step`` records one such range an iteration."""
-
+STEP = re.compile(r"ProfilerStep#(\d{1,15})\Z")  # ``torch.profiler.profile.step`` records one such range an iteration
 _ATTRIBUTE = re.compile(r"\b(mb_id|mc)=(\d{1,6})\b")
 _PIPELINING = re.compile(r"(Forward|Backward) (\d{1,6})\Z")
 _P2P = re.compile(r"nccl:(?:send (\d{1,9})->(\d{1,9})|recv (\d{1,9})<-(\d{1,9}))\Z")
 _FRAME = re.compile(r"(?:^|/)megatron/\S*?([a-z_0-9]+)\.py\(\d+\): (\w+)\Z")
 
+# Module and function of Megatron-LM -> what it does; a combined call is several operations at once
 _FRAMES: dict[tuple[str, str], tuple[str, ...]] = {
     ("schedules", "forward_step"): (FORWARD,),
     ("schedules", "backward_step"): (BACKWARD,),
@@ -45,8 +44,8 @@ _FRAMES: dict[tuple[str, str], tuple[str, ...]] = {
     ("finalize_model_grads", "_allreduce_word_embedding_grads"): (optypes.EMBEDDING,),
     ("clip_grads", "get_grad_norm_fp32"): (optypes.CLIP,),
 }
-"""Module and function of Megatron-LM -> what it does; a combined call is several operations at once."""
 
+# Descriptions that Megatron-LM (``group_desc``) and device meshes give their process groups, first match wins
 FAMILIES: tuple[tuple[re.Pattern[str], Family | str], ...] = (
     (re.compile(r"EMBEDDING_GROUP\Z"), "embedding"),
     (re.compile(r"POSITION_EMBEDDING_GROUP"), "other"),
@@ -56,7 +55,6 @@ FAMILIES: tuple[tuple[re.Pattern[str], Family | str], ...] = (
     (re.compile(r"CONTEXT_PARALLEL_GROUP|mesh_cp"), "cp"),
     (re.compile(r"MODEL_PARALLEL_GROUP|INTRA_DISTRIBUTED_OPTIMIZER|default_pg"), "tail"),
 )
-"""Descriptions that Megatron-LM (``group_desc``) and device meshes give their process groups, first match wins."""
 
 _KERNELS = (("allgather", "all-gather"), ("reducescatter", "reduce-scatter"), ("allreduce", "all-reduce"))
 
@@ -93,12 +91,8 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
 
 
 def _neighbours(found: re.Match[str], stages: int) -> Meaning | None:
-    if found[1] is not None:
-        here, there = int(found[1]), int(found[2])
-        names = {1: FORWARD_SEND, -1: BACKWARD_SEND}
-    else:
-        here, there = int(found[3]), int(found[4])
-        names = {-1: FORWARD_RECV, 1: BACKWARD_RECV}
+    here, there = (int(rank) for rank in found.groups() if rank is not None)
+    names = {1: FORWARD_SEND, -1: BACKWARD_SEND} if found[1] is not None else {-1: FORWARD_RECV, 1: BACKWARD_RECV}
     step = there - here
     return Meaning(2, (names[step],)) if step in names and max(here, there) < stages else None
 

@@ -1,4 +1,4 @@
-"""The op trace on disk: Parquet, metadata in YAML, and what the conversion could not recover.
+"""A conversion and its files: op trace in Parquet, metadata in YAML, and what the source does not hold.
 
 The last travels inside the Parquet file, so that the analysis heeds it.
 """
@@ -6,24 +6,99 @@ The last travels inside the Parquet file, so that the analysis heeds it.
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from dataclasses import asdict, replace
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from health.whatif.analysis_result import Analysis
-from health.whatif.converters.rank_layout import RankLayout, layout_of
-from health.whatif.converters.rows import Conversion, Op
-from health.whatif.metadata import JobSizes
-from health.whatif.optypes import BACKWARD, FORWARD, GC
-from health.whatif.writer import metadata_file
+from health.whatif import optypes
+from health.whatif.analysis_result import Analysis, Cause
+from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTYPES, PIPELINE
+from health.whatif.trace import JobSizes, RankLayout, layout_of, metadata_file
 from topology.errors import InvalidInput
 from topology.files import write_file
+from topology.json_record import JsonRecord
 
+# What the analysis loses without each type of operation
+DISABLES: dict[str, str] = {
+    optypes.FORWARD: "everything: there is nothing to replay",
+    optypes.BACKWARD: "everything: there is nothing to replay",
+    optypes.GC: "the cause 'garbage collection': pauses stay inside other operations",
+    optypes.OPTIMIZER: "the end of a step, so all step times",
+    **dict.fromkeys(
+        PIPELINE, "the replay across stages, so S, S_t, S_w, M_W and M_S: nothing ties a stage to its neighbours"
+    ),
+    optypes.ALL_GATHER: "its own S_t; data-parallel ranks start a step untied",
+    optypes.REDUCE_SCATTER: "its own S_t; data-parallel ranks of a stage meet only at the end of the step",
+    optypes.LAYERNORM: "its own S_t",
+    optypes.EMBEDDING: "its own S_t; first and last stage do not wait for each other's embedding gradients",
+    optypes.SEPARATE: "its own S_t, and the recognition of overlapped data-parallel communication",
+    optypes.CLIP: (
+        "its own S_t and the barrier at the end of a step: a slow worker delays the others only through transfers"
+    ),
+}
 KEY = b"arnold.conversion"  # Key of the statement in the metadata of the Parquet schema
+# Names and order of the columns, as in the public traces
 COLUMNS = ("dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id", "mc", "mb_id", "gmc")
-"""Names and order of the columns, as in the public traces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One operation of one worker in one step: a row of the op trace before it is numbered."""
+
+    rank: int
+    step: int
+    optype: str
+    start: float  # seconds on a clock that all ranks share; of a transfer, when its rank was ready for it
+    end: float  # seconds on the same clock
+    microbatch: int = -1  # -1 = has none
+    chunk: int = -1  # model chunk of the stage, -1 = has none
+
+
+@dataclass(frozen=True, slots=True)
+class Missing(JsonRecord):
+    """A type of operation, or a property of one, that the source does not hold."""
+
+    optype: str
+    """Type of operation, or property of one; several may share one entry, comma between them."""
+    reason: str
+    """Why it could not be recovered."""
+    disables: str
+    """Which part of the analysis cannot be done, or means nothing, without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """An op trace made from something else."""
+
+    source: str  # kineto or megatron-timers
+    ops: Sequence[Op]  # rows, in any order
+    missing: tuple[Missing, ...]  # what could not be recovered and what that disables
+    notes: tuple[str, ...]  # what was decided on the way, and what was dropped and why
+    untold: tuple[Cause, ...] = ()  # causes of the analysis that rows from this source would only seem to show
+
+    def counts(self) -> dict[str, int]:
+        """Return rows of each type that was recovered, in the order of :data:`OPTYPES`."""
+        found = Counter(op.optype for op in self.ops)
+        return {optype: found[optype] for optype in OPTYPES if found[optype]}
+
+
+def missing_types(
+    ops: Iterable[Op], layout: RankLayout, reason: str, *, besides: Collection[str] = ()
+) -> list[Missing]:
+    """Return the types of operation that a job of this shape has and its rows lack, in the order of :data:`OPTYPES`.
+
+    :param besides: types that are left out.
+    """
+    # only jobs that overlap data-parallel communication reduce gradients separately
+    left_out = {optypes.SEPARATE, *besides, *(op.optype for op in ops)}
+    if layout.pp == 1:
+        left_out |= {*PIPELINE, optypes.EMBEDDING}
+    if layout.tp == 1:
+        left_out.add(optypes.LAYERNORM)
+    return [Missing(optype, reason, DISABLES[optype]) for optype in OPTYPES if optype not in left_out]
 
 
 def read_statement(path: str | Path) -> dict[str, Any] | None:
@@ -60,10 +135,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path) -> list[Path]:
-    """Write the trace, its metadata and the statement of the conversion, and say where they are.
-
-    :raises InvalidInput: the folder cannot be made or written to.
-    """
+    """Write the trace, its metadata and the statement of the conversion, and say where they are."""
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)

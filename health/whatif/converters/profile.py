@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from health.whatif.converters.chrome_json import ChromeTrace
 from health.whatif.converters.names import STEP, Meaning, collective_of, described_family, meaning_of
-from health.whatif.converters.rank_layout import RankLayout
+from health.whatif.trace import RankLayout
 from topology.errors import TraceFormatError
 
 _RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
@@ -49,7 +49,7 @@ class Profile:
     world_size: int | None
     epoch_ns: int  # what the file's clock counts from, nanoseconds since 1970; 0 = its times are absolute already
     steps: tuple[tuple[int, float, float], ...]  # number, start and end of each profiled step on the host
-    ranges: tuple[Range, ...]
+    ranges: tuple[Range, ...]  # by their start, of the plainest dialect that each type of operation occurs in
     launch: NDArray[np.float64]  # float [kernels], when each kernel was launched, ascending
     start: NDArray[np.float64]  # float [kernels], when it began on the device
     end: NDArray[np.float64]  # float [kernels]
@@ -59,10 +59,7 @@ class Profile:
 
 
 def read_profile(path: str, layout: RankLayout) -> Profile:
-    """Read a rank's file.
-
-    :raises TraceFormatError: not a Chrome trace, no rank, a rank beyond the job, no ``ProfilerStep#`` range.
-    """
+    """Read a rank's file."""
     trace = ChromeTrace(path)
     collected = _Collector(trace.name, layout)
     for event in trace:
@@ -162,7 +159,7 @@ class _Collector:
             world_size=info.get("world_size") if isinstance(info.get("world_size"), int) else None,
             epoch_ns=self._epoch(trace.beside.get("baseTimeNanoseconds", 0)),
             steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
-            ranges=tuple(sorted(self._ranges, key=lambda each: each.start)),
+            ranges=self._believed(),
             launch=launch[order],
             start=np.array(self._start)[order],
             end=np.array(self._end)[order],
@@ -170,6 +167,16 @@ class _Collector:
             kinds=tuple(self._kinds),
             repaired=trace.repaired,
         )
+
+    def _believed(self) -> tuple[Range, ...]:
+        best: dict[str, int] = {}
+        for each in self._ranges:
+            for optype in each.meaning.optypes:
+                best[optype] = min(best.get(optype, each.meaning.dialect), each.meaning.dialect)
+        plain = (
+            each for each in self._ranges if all(best[kind] == each.meaning.dialect for kind in each.meaning.optypes)
+        )
+        return tuple(sorted(plain, key=lambda each: each.start))
 
     def _epoch(self, value: Any) -> int:
         if not isinstance(value, int) or not 0 <= value < MOST:

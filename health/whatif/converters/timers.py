@@ -1,4 +1,8 @@
-"""Megatron-LM's timers as an op trace: totals of a rank, laid out along the schedule that is known.
+"""Megatron-LM's timers, as logged, as an op trace: totals of a rank, laid out along the schedule that is known.
+
+With ``--timing-log-option all`` a block is ``times across ranks (ms):`` after the line of its iteration, then a line
+with the name of a timer and one line a rank for each timer (megatron/core/timers.py), means over ``--log-interval``
+iterations.  The default, ``minmax``, does not say which rank the maximum is of: of no use here, and refused.
 
 A timer says how long a rank computed in a step, not when and not on which microbatch.  The order is that of 1F1B, each
 microbatch takes the mean, and a transfer takes no time once both sides are there.  What depends on compute time per
@@ -7,37 +11,107 @@ worker survives this (S_w, M_W, M_S); what depends on single microbatches or on 
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
 
+from health.whatif import optypes
 from health.whatif.analysis_result import Cause
-from health.whatif.converters.megatron import Block, TimerLog, read_timers
-from health.whatif.converters.rank_layout import RankLayout
-from health.whatif.converters.rows import DISABLES, Conversion, Missing, Op, missing_types
-from health.whatif.optypes import (
-    ALL_GATHER,
-    BACKWARD,
-    CLIP,
-    EMBEDDING,
-    FORWARD,
-    GC,
-    LAYERNORM,
-    OPTIMIZER,
-    PIPELINE,
-    REDUCE_SCATTER,
-)
-from health.whatif.schedules import one_forward_one_backward
+from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
+from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER, one_forward_one_backward
+from health.whatif.trace import RankLayout
 from topology.errors import InvalidInput, TooLarge, TraceFormatError
 
+HEADING = re.compile(r"(?<!, max\) )(?<!max )\btimes across ranks \(ms\):\s*\Z")
+OTHER_HEADING = re.compile(r"(\(min, max\)|max) time across ranks \(ms\):")
+ITERATION = re.compile(r"\biteration\s+(\d{1,15})\s*/\s*\d+\s*\|")
+MICROBATCHES = re.compile(r"number of micro-?batches to constant (\d{1,9})\b")
+NAME = re.compile(r"(?:\A|\s)([a-z][a-z0-9/-]*):\s*\Z")
+RANK = re.compile(r"(?:\A|\s)rank\s+(\d{1,15}):\s+(\S+)\s*\Z")
 MOST_PASSES = 4_000_000  # Forward passes that are laid out at most
+# Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses
 _UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
-"""Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses."""
-
+# Names that the timer of the gradient reduction has had
 _GRADIENTS = ("grads-reduce-scatter", "all-grads-sync", "grads-all-reduce")
-"""Names that the timer of the gradient reduction has had."""
+# Names that the timer of gradients outside tensor parallelism, those of the layer norms mostly, has had
+_LAYERNORMS = (optypes.LAYERNORM, "non-tensor-parallel-grads-all-reduce")
 
-_LAYERNORMS = (LAYERNORM, "non-tensor-parallel-grads-all-reduce")
-"""Names that the timer of gradients outside tensor parallelism, those of the layer norms mostly, has had."""
+
+@dataclass(slots=True)
+class Block:
+    """What was logged at one iteration."""
+
+    iteration: int  # number of the iteration that ended it
+    line: int  # of the heading, from 1
+    # name -> rank -> milliseconds of one iteration, a mean over the interval
+    timers: dict[str, dict[int, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TimerLog:
+    """A whole log."""
+
+    # by iteration, only those with compute timers; of one that was run twice after a restart, the last
+    blocks: tuple[Block, ...]
+    microbatches: int | None  # of a step, None = the log does not say
+    interval: int  # iterations a block is the mean of
+
+
+def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog:
+    """Read a log, which errors call by this name."""
+    blocks: list[Block] = []
+    open_block: Block | None = None
+    timer = ""
+    iteration, microbatches, summaries = -1, None, 0
+    for number, line in enumerate(lines, 1):
+        if found := MICROBATCHES.search(line):
+            microbatches = int(found[1])
+        if found := ITERATION.search(line):
+            iteration = int(found[1])
+        if OTHER_HEADING.search(line):
+            summaries += 1
+            open_block = None
+        elif HEADING.search(line):
+            open_block, timer = Block(iteration if iteration >= 0 else len(blocks) + 1, number), ""
+            blocks.append(open_block)
+        elif open_block is not None and (found := RANK.search(line)) and timer:
+            rank = int(found[1])
+            open_block.timers[timer][rank] = _milliseconds(found[2], rank, layout, f"{name}:{number}")
+        elif open_block is not None and (found := NAME.search(line)):
+            timer = found[1]
+            open_block.timers.setdefault(timer, {})
+        else:
+            open_block = None
+    latest = {block.iteration: block for block in blocks if "forward-compute" in block.timers}
+    compute = tuple(latest[step] for step in sorted(latest))
+    if not compute:
+        why = "has no timers of Megatron-LM"
+        if blocks:
+            why = "has timers of all ranks, but not forward-compute: the level of timing is too low"
+        elif summaries:
+            why = "has timers only as minimum and maximum over ranks, which do not say whose they are"
+        fix = "log with --timing-log-level 2 --timing-log-option all --log-interval 1"
+        raise TraceFormatError(why, where=name, fix=fix)
+    gaps = [after - before for before, after in pairwise(sorted(latest))]
+    return TimerLog(compute, microbatches, min(gaps, default=1))
+
+
+def _milliseconds(text: str, rank: int, layout: RankLayout, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < float("inf"):
+        raise TraceFormatError(f"{text[:40]!r} is not a time", where=where, fix="correct the line, or log again")
+    if rank >= layout.world_size:
+        raise TraceFormatError(
+            f"rank {rank} does not exist: the metadata describes {layout.world_size} ranks",
+            where=where,
+            fix="give the metadata of this job",
+        )
+    return value
 
 
 def convert_timers(
@@ -47,8 +121,6 @@ def convert_timers(
 
     :param microbatches: of a step and pipeline; None = as the log says.
     :raises TraceFormatError: no timers of all ranks, a worker without times, virtual stages.
-    :raises InvalidInput: the number of microbatches is not known.
-    :raises TooLarge: more than :data:`MOST_PASSES`.
     """
     if layout.vpp > 1:
         raise TraceFormatError(
@@ -93,20 +165,25 @@ class _Step:
             for op in self._pipeline(dp, begin):
                 last = max(last, op.end)
                 yield op
-        reductions = {LAYERNORM: _LAYERNORMS, EMBEDDING: (EMBEDDING,), REDUCE_SCATTER: _GRADIENTS, CLIP: (CLIP,)}
+        reductions = {
+            optypes.LAYERNORM: _LAYERNORMS,
+            optypes.EMBEDDING: (optypes.EMBEDDING,),
+            REDUCE_SCATTER: _GRADIENTS,
+            CLIP: (CLIP,),
+        }
         for optype, names in reductions.items():
             last = yield from self._together(optype, last, names)
         for dp, stage in self._workers:
             # the optimizer's timer runs on through those of the clip and of the gather inside it
             nested = (self._seconds((timer,), dp, stage) or 0.0 for timer in (CLIP, ALL_GATHER))
-            if (whole := self._seconds((OPTIMIZER,), dp, stage)) is not None:
-                yield self._op(OPTIMIZER, (dp, stage), (last, last + max(whole - sum(nested), 0.0)))
+            if (whole := self._seconds((optypes.OPTIMIZER,), dp, stage)) is not None:
+                yield self._op(optypes.OPTIMIZER, (dp, stage), (last, last + max(whole - sum(nested), 0.0)))
 
     def _together(self, optype: str, start: float, names: tuple[str, ...]) -> Generator[Op, None, float]:
         """Yield a collective that starts at once everywhere; returns when the last rank is through."""
         last = start
         for dp, stage in self._workers:
-            if optype == EMBEDDING and 0 < stage < self._layout.pp - 1:
+            if optype == optypes.EMBEDDING and 0 < stage < self._layout.pp - 1:
                 continue
             if (seconds := self._seconds(names, dp, stage)) is not None:
                 chunk = 0 if optype in (ALL_GATHER, REDUCE_SCATTER) else -1
@@ -145,7 +222,7 @@ class _Step:
         for (forward, i, stage), launched in ready.items():
             before = stage - 1 if forward else stage + 1
             if 0 <= before < stages:
-                send, receive = PIPELINE[:2] if forward else PIPELINE[2:]
+                send, receive = optypes.PIPELINE[:2] if forward else optypes.PIPELINE[2:]
                 met = max(done[forward, i, before], launched)
                 yield self._op(send, (dp, before), (done[forward, i, before], met))
                 yield self._op(receive, (dp, stage), (launched, met))
@@ -174,7 +251,7 @@ def _missing(ops: list[Op], log: TimerLog, layout: RankLayout) -> tuple[Missing,
     entries = missing_types(ops, layout, "no timer of it was logged", besides=(GC,))
     if layout.pp > 1:
         reason = "their timers hold the wait for the neighbour; the rows have a transfer time of zero"
-        entries.append(Missing(", ".join(PIPELINE), reason, "their S_t, and what transfers add to S"))
+        entries.append(Missing(", ".join(optypes.PIPELINE), reason, "their S_t, and what transfers add to S"))
     entries += [
         Missing(
             "single microbatches",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from arnold.documents.straggler_answers import StragglersDocument
-from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import metadata_file, trace_file
+from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.trace import metadata_file
 from topology.files import write_file
 from topology.json_record import json_data, read_json
 

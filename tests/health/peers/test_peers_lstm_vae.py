@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from health.peers import load_denoiser
-from health.peers.lstm_vae import LstmVae
+from health.peers.denoise import LstmVae
 from topology.errors import InvalidInput
 
 

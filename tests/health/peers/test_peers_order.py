@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from health.peers.metric_order import Labelled, largest_z, learn_order
+from health.peers.metrics import Labelled, largest_z, learn_order
 from tests.health.peers.made import recording, values
 from topology.errors import InvalidInput
 

@@ -16,8 +16,8 @@ import pytest
 
 from health.whatif import Analysis, Replayed, analyse, prepare, read_metadata, read_trace
 from health.whatif.optypes import OPTYPES
-from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import metadata_file, table_columns
+from health.whatif.synthetic import Recipe, make_trace, table_columns
+from health.whatif.trace import metadata_file
 from topology.files import read_source, write_file
 
 SMALL = Recipe(dp=2, pp=2, tp=2, microbatches=4, steps=3, seed=7)

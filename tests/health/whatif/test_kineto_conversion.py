@@ -15,8 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from health.whatif.converters import Conversion, Op, RankLayout, convert
+from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
+from health.whatif.converters.op_trace_output import Conversion, Op
+from health.whatif.trace import RankLayout
 from topology.errors import ArnoldError, InvalidInput
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=2, vpp=1)

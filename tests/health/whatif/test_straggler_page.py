@@ -20,8 +20,8 @@ from arnold.pages.stragglers.heat_map import heat_map, shade
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
 from health.whatif.blame import SlowWorker
 from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
-from health.whatif.synthetic import Recipe, make_trace
-from health.whatif.writer import metadata_file, trace_file
+from health.whatif.synthetic import Recipe, make_trace, trace_file
+from health.whatif.trace import metadata_file
 from tests.markup import tags
 from topology.files import write_file
 from topology.flags import NodeFlag

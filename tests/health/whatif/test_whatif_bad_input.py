@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from health.whatif import Replayed, analyse, flags_of, prepare, read_metadata, read_trace, slow_workers
-from health.whatif.converters import layout_of
 from health.whatif.op_columns import COLUMNS
+from health.whatif.trace import layout_of
 from topology.errors import ArnoldError, InvalidInput, TooLarge, TraceFormatError
 from topology.files import Source, read_source
 
