@@ -1,11 +1,8 @@
 """Failures in a replay: nodes go out and come back, jobs lose work and restart, slow nodes are flagged when noticed.
 
-Behind the engine's protocols ``Incidents`` and ``Recovery``; the engine draws nothing and this decides nothing about
-jobs' places.  Failures are drawn window by window, so that a run of any length needs no horizon, and what is drawn does
-not depend on what the jobs do.
-
-Spares are nodes that no job may use until a node fails: then one of them comes in at once, and the next node that is
-back from repair is a spare again.
+Failures are drawn window by window, whatever the jobs do, so that a run of any length needs no horizon.  Spares are
+nodes that no job may use until a node fails: then one of them comes in at once, and the next node that is back from
+repair is a spare again.
 """
 
 from __future__ import annotations
@@ -19,10 +16,9 @@ from typing import Any, Literal
 from simulator.engine.hooks import Incident, Setback, Why
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.failures.expected_ettr import best_interval
-from simulator.failures.failure_process import Breakdown, FailureModel, draw_breakdowns
+from simulator.failures.failure_process import Breakdown, FailureModel, SlowSpell, draw_breakdowns, draw_spells
 from simulator.failures.rates import DAY
 from simulator.failures.restart_delay import Restart
-from simulator.failures.slow_spells import SlowSpell, draw_spells
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
 
@@ -58,9 +54,8 @@ class FailureSettings:
             )
 
     def spares_of(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """Return which nodes wait at the beginning: the last.
+        """Return which of the nodes that may fail wait at the beginning: the last.
 
-        :param nodes: indices of the nodes that may fail.
         :raises InvalidInput: as many spares as nodes.
         """
         if self.spares >= len(nodes):
@@ -82,12 +77,7 @@ class FailureSettings:
 
 
 class ClusterFailures:
-    """The incidents of a cluster, and what they cost its jobs; same seed, same incidents.
-
-    :param nodes: indices of the nodes that may fail.
-    :param start: time of the replay's beginning.
-    :raises InvalidInput: as many spares as nodes.
-    """
+    """The incidents of nodes that may fail, from a start on, and what they cost jobs; same seed, same incidents."""
 
     def __init__(self, settings: FailureSettings, nodes: Sequence[int], *, start: float, seed: int) -> None:
         self.settings = settings

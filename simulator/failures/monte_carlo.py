@@ -13,11 +13,11 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.confidence import half_width
-from simulator.failures.checkpointing import Checkpoints
 from simulator.failures.expected_ettr import Losses
 
 if TYPE_CHECKING:
     import numpy as np
+
 
 RepairTimes: TypeAlias = "Callable[[np.random.Generator], float]"  # Draws the seconds of one repair
 
@@ -57,12 +57,9 @@ def simulate_ettr(
     spares: int | None = None,
     repair: RepairTimes | None = None,
 ) -> EttrEstimate:
-    """Return ETTR of a job over independent runs.
+    """Return ETTR of a job over independent runs of so many seconds each.
 
-    :param span: seconds that each run observes.
-    :param seed: same seed, same estimate.
-    :param spares: ``None`` = a replacement is always at hand.
-    :param repair: times of repair; needed with ``spares``.
+    :param spares: ``None`` = a replacement is always at hand; else ``repair`` draws how long nodes are away.
     """
     import numpy as np
 
@@ -88,7 +85,6 @@ def _run(
 ) -> OneRun:
     """Return one run: from failure to failure; between two of them everything is counted, not stepped through."""
     now = productive = waiting = 0.0
-    checkpoints = Checkpoints(losses.interval, losses.write)
     trains_from = 0.0
     failures = 0
     away: list[float] = []
@@ -96,7 +92,7 @@ def _run(
         up = float(rng.exponential(1.0 / losses.failures)) if losses.failures > 0.0 else span
         failed = min(now + up, span)
         trained = max(0.0, failed - trains_from)
-        productive += checkpoints.trained(trained) if failed == span else checkpoints.saved(trained)
+        productive += losses.trained(trained) if failed == span else losses.saved(trained)
         if failed == span:
             return OneRun(productive, waiting, span, failures)
         now, failures = failed, failures + 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from health.recovery.restart_cost import RestartKind, restart_seconds
-from simulator.failures.failure_kinds import MIXES, FailureKind, Mix
+from simulator.failures.rates import MIXES, FailureKind, Mix
 from topology.errors import InvalidInput
 
 ERROR_SEEN = 15.0

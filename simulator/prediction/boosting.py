@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from simulator.job_record import JobRecord
+from simulator.prediction.predictor import Prediction
 from simulator.prediction.similar_jobs import SimilarJobs
-from simulator.prediction.types import Prediction
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
 
@@ -63,12 +63,10 @@ class Encoder:
 
 
 class Boosting:
-    """Bags of boosted trees over requests.
+    """Bags of boosted trees over requests, each fitted to as many jobs as there are, drawn with replacement.
 
-    :param bags: models, each fitted to as many jobs as there are, drawn with replacement.
     :param horizon: run times above so many seconds count as so many: a queue that asks whether a job ends before an
         announced one arrives needs no more; ``None`` = all as they are.
-    :param seed: of the drawing.
     """
 
     name = "boosting"

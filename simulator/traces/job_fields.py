@@ -48,10 +48,7 @@ def number(cell: Any, column: str) -> float:
 
 
 def optional(cell: Any, column: str) -> float | None:
-    """Return a finite number, or ``None`` for an empty cell.
-
-    :raises BadRow: as :func:`number`.
-    """
+    """Return a finite number as :func:`number` does, or ``None`` for an empty cell."""
     return None if cell in ("", None) else number(cell, column)
 
 
@@ -72,10 +69,7 @@ def status(cell: Any) -> Status:
 
 
 class Clock:
-    """Times of one file: numbers are the trace's own seconds, dates become seconds since 1970 UTC.
-
-    The first time of the file says which; another kind later is wrong.
-    """
+    """Times of one file: numbers are the trace's own seconds, dates become seconds since 1970 UTC; never both."""
 
     def __init__(self, bad_rows: BadRows) -> None:
         self._bad_rows = bad_rows
@@ -147,7 +141,6 @@ def record(
 
     Nodes that do not hold equally many GPUs are no shape of a gang: their number is left open then.
 
-    :param others: the other fields of :class:`~simulator.job_record.JobRecord`, as they are.
     :raises BadRow: no id, no GPUs, no duration, or a number that no job has.
     """
     if not job_id:
@@ -183,17 +176,10 @@ def record(
 
 
 def _check_duration(job_id: str, duration: float) -> None:
-    if 0 < duration <= MAX_DURATION:
-        return
-    if duration == 0:
-        raise BadRow("zero duration", f"job {job_id} ran for 0 seconds", fix="give the seconds that it ran")
-    if duration < 0:
-        raise BadRow(
-            "negative duration", f"job {job_id} ran for {duration:g} seconds", fix="give the seconds that it ran"
-        )
-    raise BadRow(
-        "duration too long", f"job {job_id} ran for {duration:g} seconds", fix="give seconds, not milliseconds"
-    )
+    if not 0 < duration <= MAX_DURATION:
+        reason = "zero duration" if duration == 0 else "negative duration" if duration < 0 else "duration too long"
+        fix = "give seconds, not milliseconds" if duration > 0 else "give the seconds that it ran"
+        raise BadRow(reason, f"job {job_id} ran for {duration:g} seconds", fix=fix)
 
 
 def checked_gpus(job_id: str, gpus: float) -> float:
