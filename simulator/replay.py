@@ -10,13 +10,13 @@ import numpy as np
 
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.policies import POLICIES
+from simulator.comm_pace import CommPace
 from simulator.cost.types import COMM_MODELS
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Pace
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import Disagreement, GpuPool, Pool
-from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
-from simulator.job_pace import CheckpointPace, CommPace
+from simulator.failures.cluster_failures import CheckpointPace, ClusterFailures, FailureSettings
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, NO_COST, ReplaySettings
 from simulator.traces import JobTrace, check_against
@@ -50,7 +50,8 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     """
     policy = POLICIES.load(settings.policy)
     room = make_room(cluster, settings)
-    spares = _spares(cluster, settings)
+    # nodes that wait for others to fail, so that no job may count on them
+    spares = () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
     if settings.algorithm == COUNT_ONLY:
         usable_gpus(cluster)
     else:
@@ -119,11 +120,6 @@ def _sound(cluster: Cluster) -> list[int]:
     """Return nodes that may fail: those that have not."""
     nodes: list[int] = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
     return nodes
-
-
-def _spares(cluster: Cluster, settings: ReplaySettings) -> tuple[int, ...]:
-    """Return nodes that wait for others to fail, so that no job may count on them."""
-    return () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
 
 
 def make_pace(settings: ReplaySettings, room: Pool) -> Pace | None:

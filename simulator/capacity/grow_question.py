@@ -1,8 +1,4 @@
-"""What does one more minipod buy?
-
-The cluster as it is and with more, empty domains: how long jobs of the same workload wait, which job is the largest
-that fits, and what a job of a given size is worth.
-"""
+"""What does one more minipod buy: in waiting, in the largest job that fits, in the worth of a job of a given size?"""
 
 from __future__ import annotations
 

@@ -199,9 +199,7 @@ def _reduction(crossing: Crossing, domains: IntArray, size: int) -> FloatArray:
 
 
 def _hops(tier: IntArray, domains: IntArray, size: int, *, around: bool) -> FloatArray:
-    """Return lanes of PP groups at each domain: hops across the tier that leave it, or that enter it, whichever are
-    more.
-    """
+    """Return lanes of PP groups at each domain: hops across the tier that leave or enter it, whichever are more."""
     one, other = hops_of(tier, around=around)
     source, target = hops_of(domains, around=around)
     row = np.broadcast_to(np.arange(len(tier))[:, None], one.shape)

@@ -67,12 +67,10 @@ def sliding_ettr(history: RunHistory, at: FloatArray, *, window: float = HOUR) -
 
 
 def worst_ettr(history: RunHistory, *, window: float = HOUR) -> float | None:
-    """Return the least that :func:`sliding_ettr` is of any whole window inside the run; of a shorter run, of all of it.
+    """Return the least :func:`sliding_ettr` of any whole window inside the run, or of a shorter run.
 
     Between two instants at which either end of the window meets a begin or an end, the ratio of two linear functions
-    only rises or only falls: the least is at one of these instants.
-
-    :returns: ``None`` = no job ever started.
+    only rises or only falls: the least is at one of these instants.  ``None`` = no job ever started.
     """
     attempts = history.attempts
     turns = np.unique(np.concatenate([attempts.works, attempts.counts, history.present.begin, history.present.end]))

@@ -31,10 +31,9 @@ def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -
     reasons = {record.job_id: reason for record in trace.records if (reason := misfit(record, size, free))}
     if not reasons:
         return trace
-    kept = tuple(record for record in trace.records if record.job_id not in reasons)
-    if not (lenient and kept):
+    if not lenient or len(reasons) == len(trace):
         raise TraceFormatError(_complaint(list(reasons.values())), where=trace.source, fix=_FIX)
-    return trace.replace(records=kept, dropped=trace.dropping(TOO_LARGE, len(reasons)))
+    return trace.without(dict.fromkeys(reasons, TOO_LARGE))
 
 
 def usable_gpus(cluster: Cluster) -> IntArray:

@@ -14,19 +14,12 @@ from topology.tables.bad_rows import BadRow, BadRows
 MAX_SECONDS = 1e11  # Latest time, about the year 5000: what lies beyond is milliseconds
 MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years
 MAX_GPUS = 10_000_000  # GPUs of the largest job: a hundred times the largest cluster
-STATUS: dict[str, Status] = {
-    "completed": "completed",
-    "terminated": "completed",
-    "succeeded": "completed",
-    "pass": "completed",
-    "failed": "failed",
-    "timeout": "failed",
-    "node_fail": "failed",
-    "out_of_memory": "failed",
-    "cancelled": "cancelled",
-    "canceled": "cancelled",
-    "killed": "cancelled",
+_WORDS: dict[Status, str] = {
+    "completed": "completed terminated succeeded pass",
+    "failed": "failed timeout node_fail out_of_memory",
+    "cancelled": "cancelled canceled killed",
 }
+STATUS: dict[str, Status] = {word: ended for ended, words in _WORDS.items() for word in words.split()}
 """Words of the public traces.  Time-outs and lost nodes count as failed, as the Acme and Helios papers count them."""
 
 
@@ -53,10 +46,7 @@ def optional(cell: Any, column: str) -> float | None:
 
 
 def whole(cell: Any, column: str) -> int:
-    """Return a whole number; ``8.0`` is one.
-
-    :raises BadRow: as :func:`number`, or a fraction.
-    """
+    """Return a whole number, as :func:`number` does; ``8.0`` is one."""
     value = number(cell, column)
     if value != int(value):
         raise BadRow("not a whole number", f"{column} is {value:g}", fix=f"give {column} as a whole number")

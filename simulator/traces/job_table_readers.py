@@ -1,8 +1,8 @@
 """Our own columns as CSV, JSON lines and Parquet: their readers, and jobs written as CSV.
 
-They are called as the fields of :class:`~simulator.job_record.JobRecord`, except that the time of submission is
-``submit_time`` (``submit`` is understood) and that parallelism has a column for each degree.  Instead of ``duration`` a
-file may have ``start_time`` and ``end_time``: so what a simulation wrote as its jobs is a trace again.
+They are called as the fields of :class:`~simulator.job_record.JobRecord`, but for ``submit_time`` (``submit`` is
+understood) and a column for each degree of parallelism.  Instead of ``duration`` a file may have ``start_time`` and
+``end_time``: so what a simulation wrote as its jobs is a trace again.
 """
 
 from __future__ import annotations

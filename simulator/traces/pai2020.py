@@ -1,6 +1,5 @@
 """Alibaba's GPU trace of 2020, machine learning as a service: the table ``pai_task_table``.
 
-``job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type``
 Source: Weng et al., "MLaaS in the Wild", NSDI 2022; github.com/alibaba/clusterdata, cluster-trace-gpu-v2020.  The
 published CSV has no header line.  A job is the gang of its tasks that ask for GPUs: ``inst_num`` instances of
 ``plan_gpu`` hundredths of a GPU each.  Parameter servers and other tasks without GPUs do not count.

@@ -1,11 +1,4 @@
-"""Workloads that are made when they are read: a small YAML file, the key ``workload`` first.
-
-.. code-block:: yaml
-
-    workload: kalos
-    days: 30
-    seed: 1
-"""
+"""Workloads that are made when they are read: a small YAML file, the key ``workload`` first."""
 
 from __future__ import annotations
 

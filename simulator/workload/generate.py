@@ -19,8 +19,7 @@ from typing import Literal
 import numpy as np
 
 from simulator.job_record import JobRecord
-from simulator.workload.job_kinds import KALOS, STATUSES, JobKind, kinds_of
-from simulator.workload.models import grids
+from simulator.workload.job_kinds import KALOS, STATUSES, JobKind, grids, kinds_of
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput, TooLarge
 
