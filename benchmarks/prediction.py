@@ -15,8 +15,8 @@ from benchmarks.report import section, table
 from simulator.job_record import JobRecord
 from simulator.prediction.boosting import Boosting
 from simulator.prediction.oracle import UserEstimate
+from simulator.prediction.predictor import Predictor
 from simulator.prediction.similar_jobs import SimilarJobs
-from simulator.prediction.types import Predictor
 from simulator.traces import read_trace
 from simulator.workload import WorkloadSpec, generate
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from simulator.job_record import JobRecord
 from simulator.prediction.boosting import BIN
-from simulator.prediction.predicted_trace import Ends
-from simulator.prediction.types import Predictor
+from simulator.prediction.predictor import Ends, Predictor
 
 SPLIT = 0.9
 

@@ -22,7 +22,7 @@ import json, sys
 from pathlib import Path
 from time import process_time
 from simulator.traces import read_trace
-from simulator.traces.types import TRACE_READERS
+from simulator.traces.trace_loading import TRACE_READERS
 
 def peak():
     status = Path("/proc/self/status").read_text()

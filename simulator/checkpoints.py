@@ -32,10 +32,7 @@ class Checkpoint(BaseModel):
 
 
 class CheckpointFile:
-    """The checkpoint of one run.
-
-    :param path: where it is, or will be.
-    """
+    """The checkpoint of one run, at a path where it is or will be."""
 
     def __init__(self, path: str, replay: Replay) -> None:
         self._path = path
@@ -50,9 +47,8 @@ class CheckpointFile:
         return self._wall + perf_counter() - self._since
 
     def begin(self) -> bool:
-        """Begin the run, or go on where the file says.
+        """Begin the run, or go on where the file says; return whether it goes on.
 
-        :returns: whether it goes on.
         :raises InvalidInput: the file is no checkpoint, or one of another run.
         """
         found = Path(self._path).is_file()

@@ -10,17 +10,15 @@ import numpy as np
 from simulator.cost.types import CommModel, PlacedJob
 from simulator.engine.node_pool import NodePool
 from simulator.engine.sim_job import SimJob
-from simulator.workload.models import MODELS
+from simulator.workload.job_kinds import MODELS
 from topology.flags import NodeFlag
 
 
 class CommPace:
-    """Relative step times of the jobs that run.
+    """Relative step times of the jobs that run in a room.
 
     Slow nodes are those that are slow, whether the scheduler knows it or not: at the start those that the cluster
     flags.  A job on one node sends nothing to others: only its node's slowdown counts.
-
-    :param room: where the jobs are.
     """
 
     def __init__(self, model: CommModel, room: NodePool) -> None:

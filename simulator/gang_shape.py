@@ -31,7 +31,6 @@ def shape(
 
     The product is what the job holds: ``record.gpus``, or more where it was rounded up to whole nodes.
 
-    :param gpus_per_node: GPUs of the usual node of the cluster.
     :param nodes_with: how many nodes have so many GPUs for jobs; ``None`` = as many of the usual size as may be needed.
     :raises InvalidJob: the nodes it asks for would need more GPUs each, or its parallelism does not cut into nodes.
     """

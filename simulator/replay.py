@@ -16,8 +16,7 @@ from simulator.engine.engine import Engine
 from simulator.engine.hooks import Pace
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import Disagreement, GpuPool, Pool
-from simulator.failures.checkpoint_pace import CheckpointPace
-from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
+from simulator.failures.cluster_failures import CheckpointPace, ClusterFailures, FailureSettings
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, NO_COST, ReplaySettings
 from simulator.traces import JobTrace, check_against
@@ -46,14 +45,13 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     """Put a run together.
 
     :param lenient: leave out jobs that the cluster could never hold, and count them.
-    :raises UnknownName: no such policy, algorithm, predictor or model of communication.
-    :raises InvalidTopology: the cluster has no node that a job could use.
-    :raises TraceFormatError: a job could never run, and leaving it out was not allowed.
-    :raises InvalidInput: jobs were announced to a policy that reserves nodes, and GPUs are only counted.
+    :raises ArnoldError: no policy, algorithm, predictor or model of communication is called that; the cluster has no
+        node that a job could use; a job could never run; or nodes are asked for where GPUs are only counted.
     """
     policy = POLICIES.load(settings.policy)
     room = make_room(cluster, settings)
-    spares = _spares(cluster, settings)
+    # nodes that wait for others to fail, so that no job may count on them
+    spares = () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
     if settings.algorithm == COUNT_ONLY:
         usable_gpus(cluster)
     else:
@@ -61,8 +59,13 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     for node in spares:
         room.take_out(node)
     trace = _fitting(trace, room, lenient=lenient)
-    if policy.reserving and settings.algorithm == COUNT_ONLY:
-        _check_without_zones(trace, settings)
+    announced = next((record for record in trace.records if record.announced is not None), None)
+    if policy.reserving and settings.algorithm == COUNT_ONLY and announced is not None:
+        raise InvalidInput(
+            f"job {announced.job_id} was announced, a zone is of nodes, and this run only counts GPUs",
+            where=f"--policy {settings.policy}",
+            fix="choose an --algorithm that places, or --policy arnold-no-reserve",
+        )
     failures = make_failures(cluster, settings, start=trace.records[0].submit)
     engine = Engine(
         trace.records,
@@ -91,16 +94,6 @@ def fingerprint(settings: object, trace: JobTrace, clusters: Mapping[str, Cluste
     return digest.hexdigest()
 
 
-def _check_without_zones(trace: JobTrace, settings: ReplaySettings) -> None:
-    announced = next((record for record in trace.records if record.announced is not None), None)
-    if announced is not None:
-        raise InvalidInput(
-            f"job {announced.job_id} was announced, a zone is of nodes, and this run only counts GPUs",
-            where=f"--policy {settings.policy}",
-            fix="choose an --algorithm that places, or --policy arnold-no-reserve",
-        )
-
-
 def make_room(cluster: Cluster, settings: ReplaySettings) -> Pool:
     """Return the cluster as the engine uses it."""
     if settings.algorithm == COUNT_ONLY:
@@ -110,9 +103,8 @@ def make_room(cluster: Cluster, settings: ReplaySettings) -> Pool:
 
 
 def make_failures(cluster: Cluster, settings: ReplaySettings, *, start: float) -> ClusterFailures | None:
-    """Return what goes wrong with the cluster's nodes; ``None`` = nothing.
+    """Return what goes wrong with the cluster's nodes from the replay's start on; ``None`` = nothing.
 
-    :param start: when the replay begins.
     :raises InvalidInput: GPUs are only counted, or there are too many spares.
     """
     if settings.failures is None:
@@ -128,11 +120,6 @@ def _sound(cluster: Cluster) -> list[int]:
     """Return nodes that may fail: those that have not."""
     nodes: list[int] = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
     return nodes
-
-
-def _spares(cluster: Cluster, settings: ReplaySettings) -> tuple[int, ...]:
-    """Return nodes that wait for others to fail, so that no job may count on them."""
-    return () if settings.failures is None else settings.failures.spares_of(_sound(cluster))
 
 
 def make_pace(settings: ReplaySettings, room: Pool) -> Pace | None:
@@ -174,16 +161,10 @@ def _fitting(trace: JobTrace, room: Pool, *, lenient: bool) -> JobTrace:
                     fix=f"{error.fix}, or leave such jobs out with --lenient",
                 ) from error
             misfits[record.job_id] = error.reason
-    if not misfits:
-        return trace
-    kept = tuple(record for record in trace.records if record.job_id not in misfits)
-    if not kept:
+    if len(misfits) == len(trace):
         raise TraceFormatError(
             "none of its jobs could ever run on this cluster",
             where=trace.source,
             fix="give a cluster that can hold them, or another trace",
         )
-    dropped = dict(trace.dropped)
-    for reason in misfits.values():
-        dropped[reason] = dropped.get(reason, 0) + 1
-    return trace.replace(records=kept, dropped=dropped)
+    return trace.without(misfits) if misfits else trace

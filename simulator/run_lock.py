@@ -15,8 +15,7 @@ from topology.errors import InvalidInput
 def held_alone(path: str) -> Iterator[None]:
     """Hold a file for this run, by a lock on a neighbour of it that the kernel lifts when the process ends.
 
-    The file itself cannot be locked: whoever saves puts another one in its place.  Where the file system knows no locks
-    nothing is held.
+    The file itself cannot be locked: whoever saves replaces it.  Where the file system knows no locks nothing is held.
 
     :raises InvalidInput: another run holds it, or there is no folder to write to.
     """

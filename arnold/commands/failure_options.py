@@ -53,11 +53,9 @@ class FailureOptions:
                 raise InvalidInput("means nothing without --failures", where=where, fix=fix)
             return None
         from simulator.failures.cluster_failures import FailureSettings
-        from simulator.failures.failure_kinds import failure_mix
-        from simulator.failures.failure_process import FailureModel
-        from simulator.failures.rates import failure_rate
+        from simulator.failures.failure_process import FailureModel, Slowness
+        from simulator.failures.rates import failure_mix, failure_rate
         from simulator.failures.restart_delay import parse_restart
-        from simulator.failures.slow_spells import Slowness
 
         model = FailureModel(
             rate=failure_rate(self.failures or "0"),

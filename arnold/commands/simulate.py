@@ -79,8 +79,7 @@ def command(*, as_json: bool, **options: Any) -> int:
     from arnold.commands.interrupts import asked_to_stop
     from arnold.commands.simulate_text import run_progress
     from simulator.engine.engine import Overload, Watch
-    from simulator.results.attempt_log import log_attempts
-    from simulator.results.run_history import run_history
+    from simulator.results.run_history import log_attempts, run_history
     from simulator.run_lock import held_alone
 
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)

@@ -10,7 +10,7 @@ from arnold.commands.output import console, plain, table
 from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.engine import Engine
 from simulator.replay import Replay
-from simulator.results.distribution import Distribution
+from simulator.results.run_summary import Distribution
 from topology.quantities import duration, percent
 
 

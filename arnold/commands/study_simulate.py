@@ -62,7 +62,7 @@ def command(
     from scheduler.study.executors import local_executor
     from simulator.study.compared import StudyDocument, compare
     from simulator.study.on_dask import OnDask
-    from simulator.study.replay_sweep import sweep
+    from simulator.study.study_file import sweep
     from simulator.study.study_run import StudyGrid, check_names
 
     executor: Executor = local_executor(jobs) if dask is None else OnDask(dask)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from simulator.results.distribution import Distribution
-from simulator.results.run_summary import MeanSpread, RunSummary
+from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
 from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord
 

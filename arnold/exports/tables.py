@@ -72,25 +72,10 @@ def _finite(time: float) -> float | None:
 
 
 SERIES_COLUMNS: Mapping[str, type] = {
-    "time": float,
-    "seconds": float,
-    "gpus_held": float,
-    "gpus_away": float,
-    "allocation": float,
-    "utilization": float,
-    "jobs_running": float,
-    "jobs_waiting": float,
-    "gpus_waiting": float,
-    "fragmentation": float,
-    "dp_spread": float,
-    "throughput_lost": float,
-    "ettr": float,
-    "ettr_hour": float,
-    "ettr_so_far": float,
-    "jobs_submitted": int,
-    "jobs_ended": int,
-    "failures": int,
-    "preemptions": int,
+    **dict.fromkeys(("time", "seconds", "gpus_held", "gpus_away", "allocation", "utilization"), float),
+    **dict.fromkeys(("jobs_running", "jobs_waiting", "gpus_waiting", "fragmentation", "dp_spread"), float),
+    **dict.fromkeys(("throughput_lost", "ettr", "ettr_hour", "ettr_so_far"), float),
+    **dict.fromkeys(("jobs_submitted", "jobs_ended", "failures", "preemptions"), int),
 }
 """Of ``--series-out``: one row per bucket; ``time`` is its begin on the trace's clock, the rest are means or counts."""
 
@@ -123,9 +108,6 @@ def _number(value: float, kind: type) -> float | int | None:
     if isnan(value):
         return None
     return int(value) if kind is int else value
-
-
-_PLAIN = {int: "int64", float: "float64", str: "string", bool: "bool"}
 
 
 def check_suffix(path: str, option: str) -> None:
@@ -166,14 +148,9 @@ def _json_lines(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:
 
 
 def _parquet(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from topology.tables.arrow_columns import parquet_bytes
 
-    schema = pa.schema([(name, pa.type_for_alias(_PLAIN[kind])) for name, kind in columns.items()])
-    arrays = [pa.array([row[field.name] for row in rows], type=field.type) for field in schema]
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), buffer, compression="zstd")
-    return buffer.getvalue()
+    return parquet_bytes(rows, columns)
 
 
 WRITERS: Mapping[str, Callable[[Sequence[Row], Mapping[str, type]], bytes]] = {

@@ -44,9 +44,8 @@ class CapacityQuestion(ABC, Generic[A]):
         check_bounds(self)
 
     def answer(self, *, step: Callable[[str], None] = lambda _: None) -> A:
-        """Answer the question.
+        """Answer the question; ``step`` is called before each of :attr:`steps`.
 
-        :param step: called before each of :attr:`steps`.
         :raises ArnoldError: the question makes no sense; with the option and what to do.
         """
         found = self.compute(step)

@@ -1,4 +1,4 @@
-"""Questions about one cluster, as it is or made up, about jobs of certain shapes on it, and the other jobs there."""
+"""Questions about one cluster, as it is or made up, and the other jobs there."""
 
 from __future__ import annotations
 
@@ -127,14 +127,12 @@ class BackgroundJobs:
 def background_jobs(
     cluster: Cluster, *, load: float, seconds: float, seed: int, longest: float = inf
 ) -> BackgroundJobs:
-    """Draw jobs of debugging, fine-tuning and small training, 8 to 256 GPUs.
+    """Draw jobs of debugging, fine-tuning and small training, 8 to 256 GPUs, submitted for so many seconds.
 
-    More jobs are made than are wanted, and a random part of them is kept: so the share comes out as asked for, however
-    few the jobs and however much run times are cut.  On nodes of another size than the generator's they are data
-    parallel.
+    More are made than wanted, and a random part is kept: so the share comes out as asked for, however few the jobs.
+    On nodes of another size than the generator's they are data parallel.
 
     :param load: GPU time wanted, as a share of what the cluster has.
-    :param seconds: for how long they are submitted.
     :param longest: run times are cut to it, seconds.
     """
     import numpy as np

@@ -1,9 +1,4 @@
-"""What does fragmentation cost, by job shape?
-
-Free nodes count for a gang only where enough of them are together.  For each shape: the largest job that still fits
-with DP and PP groups in few domains, the free nodes in domains too small for a single PP group, and what jobs of a
-given size are worth now compared with an empty cluster.
-"""
+"""What does fragmentation cost, by job shape?  Free nodes count for a gang only where enough of them are together."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What does one more minipod buy?
-
-The cluster as it is and with more, empty domains: how long jobs of the same workload wait, which job is the largest
-that fits, and what a job of a given size is worth.
-"""
+"""What does one more minipod buy: in waiting, in the largest job that fits, in the worth of a job of a given size?"""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ from topology.json_record import JsonRecord
 from topology.quantities import plural
 
 if TYPE_CHECKING:
-    from simulator.results.distribution import Distribution
+    from simulator.results.run_summary import Distribution
     from topology.cluster import Cluster
 
 SHARE = 0.9  # Size of the job whose objective is compared, as a share of the nodes that are free today
@@ -197,7 +193,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
         from scheduler.queue.policies import POLICIES
         from simulator.engine.engine import Engine
         from simulator.engine.node_pool import NodePool
-        from simulator.results.distribution import wait_times
+        from simulator.results.run_summary import wait_times
 
         limits, packing = Limits(seed=self.seed, workers=1), ALGORITHMS.load("gpu-packing")
         room = NodePool(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)

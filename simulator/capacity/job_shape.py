@@ -1,7 +1,6 @@
-"""Shapes of jobs, what a training job looks like when its size is left open; and the largest job of a shape that fits.
+"""Shapes of jobs whose size is left open, and the largest job of a shape that fits.
 
-The production algorithm is asked for larger and larger jobs.  One with fewer rows never needs a larger spread than one
-with more, so halving the distance finds the largest.
+A job with fewer rows never needs a larger spread than one with more: halving the distance finds the largest.
 """
 
 from __future__ import annotations
@@ -137,8 +136,7 @@ class Prober:
     def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
         """Return what the algorithm makes of a job.
 
-        :raises InvalidJob: the shape does not cut into nodes.
-        :raises UnknownName: the cluster has no such level.
+        :raises ArnoldError: the shape does not cut into nodes, or the cluster has no such level.
         """
         from scheduler.outcome import run
 

@@ -1,8 +1,7 @@
 """How large should minipods be, and what does oversubscription between them cost?
 
-For each size of minipod a cluster of the same number of nodes is made and partly used by other jobs; a set of jobs is
-placed on it, each alone, by production algorithms; and a model of communication predicts how much of the throughput of
-a flat network each keeps under each oversubscription.
+Jobs are placed, each alone, on clusters with minipods of each size that are partly in use; a model of communication
+predicts how much of the throughput of a flat network each keeps under each oversubscription.
 """
 
 from __future__ import annotations

@@ -22,10 +22,9 @@ Placed: TypeAlias = "tuple[Cluster, Job, Outcome]"  # A job on one state of a cl
 
 
 def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
-    """Return the share of a flat network's throughput that jobs keep, weighted by their nodes.
+    """Return the share of a flat network's throughput that jobs keep, by nodes; ``None`` = no job has a place.
 
     :param ratio: oversubscription between minipods, at least 1; ``None`` = the loss that was measured between them.
-    :returns: ``None`` where no job has a place.
     """
     from simulator.cost.alpha_beta import alpha_beta
     from simulator.cost.hierarchical import hierarchical

@@ -1,8 +1,7 @@
 """When would a large job fit, and what does reserving for it cost the others?
 
-A busy cluster is replayed around the announcement of a large pre-training job: with Algorithm 1 of the Arnold paper
-(arXiv 2509.15940), without its reservation, and without its predictions of run times.  The same zone is watched in all
-of them: the nodes that production placement would give the large job on the empty cluster.
+A busy cluster is replayed around the announcement of a large job, with and without Algorithm 1 of the Arnold paper
+(arXiv 2509.15940); watched is the zone that production placement would give the large job on the empty cluster.
 """
 
 from __future__ import annotations

@@ -83,11 +83,7 @@ class LargeAndSmall:
     summary: str = "large jobs exactly, small ones packed into as few minipods as possible"
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Place the job as one of the two does.
-
-        :raises InvalidJob: the job cannot be cut into nodes.
-        :raises UnknownName: the job names a level that the cluster does not have.
-        """
+        """Place the job as one of the two does."""
         chosen = self.large if job.grid.cells >= self.least else self.small
         return chosen.place(cluster, job, limits)
 
@@ -138,7 +134,6 @@ def replay_policy(
 ) -> ReservePolicy:
     """Run a replay, and return what became of the large job, its zone and the others.
 
-    :param engine: not begun yet.
     :param zone: nodes to watch, by their indices.
     :param horizon: time at which the others stop submitting, seconds.
     """

@@ -1,8 +1,4 @@
-"""How many spares does a job need for a target ETTR?
-
-Formula and Monte Carlo side by side for every number of spares, the fewest that reach the target, and what the standby
-pool of ByteRobust would be.
-"""
+"""How many spares does a job need for a target ETTR, by formula and by Monte Carlo?"""
 
 from __future__ import annotations
 
@@ -17,11 +13,18 @@ from annotated_types import Interval
 from health.recovery.standby import standby_pool
 from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
-from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr, first_order_ettr
+from simulator.failures.expected_ettr import (
+    Losses,
+    best_interval,
+    ettr_with_spares,
+    exact_ettr,
+    first_order_ettr,
+    spares_for,
+    waiting_share,
+)
 from simulator.failures.monte_carlo import EttrEstimate, exponential, simulate_ettr
 from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, FailureRate, failure_rate, mttf
 from simulator.failures.restart_delay import parse_restart
-from simulator.failures.spare_nodes import ettr_with_spares, exact_ettr_with_spares, spares_for, waiting_share
 from topology.errors import Infeasible
 from topology.field_types import AtLeastOne, Count, NotNegative, Seed, Share
 from topology.json_record import FloatOrInfinity, JsonRecord
@@ -200,7 +203,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
             spares=spares,
             waiting=waiting_share(spares, self.losses.failures * self.repair),
             formula=formula,
-            exact=exact_ettr_with_spares(self.losses, spares=spares, repair=self.repair),
+            exact=ettr_with_spares(self.losses, spares=spares, repair=self.repair, unlimited=exact_ettr),
             simulated=simulated.mean,
             half_width=simulated.half_width,
             apart=abs(formula - simulated.mean) / simulated.mean if simulated.mean > 0.0 else 0.0,

@@ -32,10 +32,7 @@ class BusBandwidth:
     share: FloatArray  # shape [sizes, spreads], bus bandwidth as a share of the node's bandwidth
 
     def at(self, size: float, spread: npt.ArrayLike) -> FloatArray:
-        """Return the share of the node's bandwidth: linear in log size and in spread, beyond the entries as at the end.
-
-        :param spread: any shape.
-        """
+        """Return the share of the node's bandwidth: linear in log size and in spread, beyond entries as at the end."""
         log_size = np.log(size) if size > 0 else -np.inf
         of_size = [np.interp(log_size, np.log(self.sizes), column) for column in self.share.T]
         return np.asarray(np.interp(np.asarray(spread, dtype=np.float64), self.spreads, np.array(of_size)))
@@ -58,10 +55,7 @@ def alpha_beta(
     all_reduce: BusBandwidth | None = None,
     send_recv: BusBandwidth | None = None,
 ) -> Independent:
-    """Return the model.
-
-    :param all_reduce: a table of one's own measurements; ``None`` = drawn from the calibration, as the next.
-    """
+    """Return the model; a table that is ``None`` is drawn from the calibration."""
     reductions = all_reduce or drawn("all-reduce", calibration)
     transfers = send_recv or drawn("send-recv", calibration)
 

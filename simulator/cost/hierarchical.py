@@ -98,11 +98,9 @@ def tiers_of(cluster: Cluster, oversubscription: Oversubscription) -> tuple[Tier
 
 
 def hops_of(cells: IntArray, *, around: bool) -> tuple[IntArray, IntArray]:
-    """Return the two ends of each hop of each PP group.
+    """Return the two ends of each hop of each PP group, twice shape [rows, hops], of cells of shape [rows, columns].
 
-    :param cells: shape [rows, columns], anything of each cell.
     :param around: with the hop from the last column back to the first (interleaved schedule).
-    :returns: twice shape [rows, hops].
     """
     if around and cells.shape[1] > 1:
         return cells, np.roll(cells, -1, axis=1)
@@ -116,11 +114,10 @@ def crossing_step(
     pp: Sequence[FloatArray | float],
     calibration: Calibration,
 ) -> StepTime:
-    """Return the step of a job with groups that are slowed where they cross tiers.
+    """Return the step of a job with groups that are slowed where they cross tiers, from the broadest to the closest.
 
-    :param crossings: for each tier, from the broadest to the closest, as the next two.
-    :param dp: by what DP groups are slowed there: shape [columns] or one number.  A broader tier is taken as at least
-        as slow as a closer one.
+    :param dp: by what DP groups are slowed at each tier: shape [columns] or one number.  A broader tier is taken as
+        at least as slow as a closer one.
     :param pp: the same of PP groups, shape [rows].
     """
     traffic, ideal = placed.traffic, ideal_communication(placed)
@@ -146,10 +143,7 @@ def crossing_step(
 def hierarchical(
     calibration: Calibration = PUBLISHED, *, oversubscription: Oversubscription | None = None
 ) -> Independent:
-    """Return the model.
-
-    :param oversubscription: ratio of each tier; ``None`` = that of the calibration, between minipods.
-    """
+    """Return the model; ratios that are ``None`` are those of the calibration, between minipods."""
 
     def price(placed: PlacedJob) -> StepTime:
         cluster = placed.cluster

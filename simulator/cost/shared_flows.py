@@ -142,9 +142,7 @@ class SharedFlows:
             known.step, known.got = crossing_step(placed, crossings, dp, pp, self._calibration), got
 
     def _network_of(self, running: Sequence[PlacedJob]) -> _Network:
-        """Return the network of the cluster on which all run; clusters that differ in what is free or flagged are the
-        same.
-        """
+        """Return the network of the cluster on which all run, whatever is free or flagged there."""
         first = running[0].cluster
         if any(placed.cluster.levels is not first.levels for placed in running):
             raise InvalidInput("jobs that share links are placed on different clusters", fix="place all on one cluster")
@@ -201,9 +199,7 @@ def _reduction(crossing: Crossing, domains: IntArray, size: int) -> FloatArray:
 
 
 def _hops(tier: IntArray, domains: IntArray, size: int, *, around: bool) -> FloatArray:
-    """Return lanes of PP groups at each domain: hops across the tier that leave it, or that enter it, whichever are
-    more.
-    """
+    """Return lanes of PP groups at each domain: hops across the tier that leave or enter it, whichever are more."""
     one, other = hops_of(tier, around=around)
     source, target = hops_of(domains, around=around)
     row = np.broadcast_to(np.arange(len(tier))[:, None], one.shape)
@@ -214,10 +210,7 @@ def _hops(tier: IntArray, domains: IntArray, size: int, *, around: bool) -> Floa
 
 
 def _flows(lanes: FloatArray) -> Flows:
-    """Return groups with the same lanes made one flow.
-
-    :param lanes: shape [groups, links].
-    """
+    """Return groups with the same lanes, shape [groups, links], made one flow."""
     crossing = np.flatnonzero(lanes.any(axis=1))
     flow_of = np.full(len(lanes), -1, dtype=np.int32)
     kinds, which, members = np.unique(lanes[crossing], axis=0, return_inverse=True, return_counts=True)
@@ -233,12 +226,10 @@ def _flows(lanes: FloatArray) -> Flows:
 
 
 def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArray) -> list[FloatArray]:
-    """Return by what each group of each job is slowed across one tier.
+    """Return by what each group of each job is slowed across one tier: for each job shape [groups], 1 = not at all.
 
-    :param asked: for each job.
     :param capacity: GB/s of each link.
     :param bandwidth: shape [jobs], GB/s of a node.
-    :returns: for each job, shape [groups]; 1 = not at all.
     """
     counts = np.array([flows.count for flows in asked])
     first = np.concatenate([[0], np.cumsum(counts)])
@@ -262,13 +253,10 @@ def max_min_rates(
 ) -> FloatArray:
     """Return max-min fair rates of flows that share links; a flow of rate r takes ``lanes * r`` of a link.
 
-    By progressive filling: all flows grow at the same pace until a link is full or a flow has all it can use; those
-    stop, the others go on (Bertsekas and Gallager, "Data Networks", 2nd edition, section 6.5.2).  In the end no flow
-    can have more without taking it from one that has no more.
+    Progressive filling: all flows grow at the same pace until a link is full or a flow has all it can use; those stop,
+    the others go on (Bertsekas and Gallager, "Data Networks", 2nd edition, section 6.5.2).
 
-    :param links: shape [uses], the link of each use.
-    :param flows: shape [uses], the flow of each use.
-    :param lanes: shape [uses], above 0.
+    :param links: shape [uses], the link of each use; ``flows`` its flow, ``lanes`` above 0.
     :param capacity: shape [links], above 0.
     :param most: shape [flows], the largest rate that each flow can use, above 0 and finite.
     :returns: shape [flows], in the unit of ``capacity`` and ``most``.

@@ -54,21 +54,16 @@ class Communication:
 
 
 def reduction_seconds(placed: PlacedJob, bandwidth: float) -> float:
-    """Return all-reduce of a DP group of n nodes: ``2 (n - 1) / n * V / B``, which no algorithm undercuts.
-
-    :param bandwidth: B, bytes a second of each node.
-    """
+    """Return all-reduce of a DP group of n nodes of B bytes a second: ``2 (n - 1) / n * V / B``, the least possible."""
     rows = len(placed.nodes)
     return 2.0 * (rows - 1) / rows * placed.traffic.dp / bandwidth
 
 
 def pipeline_seconds(hops: FloatArray, *, microbatches: int, chunks: int = 1) -> float:
-    """Return what the slowest PP group waits for transfers in a step.
+    """Return what the slowest PP group waits for transfers in a step of m microbatches.
 
     :param hops: shape [groups, hops], seconds of one transfer between neighbours of a group, one way.
-    :param microbatches: m.
-    :param chunks: v, chunks of layers in each stage (interleaved schedule); above 1, ``hops`` includes the way from the
-        last stage back to the first.
+    :param chunks: v; above 1, ``hops`` includes the way from the last stage back to the first.
     """
     if not hops.size:
         return 0.0
@@ -101,13 +96,10 @@ def flat_step(placed: PlacedJob, calibration: Calibration) -> StepTime:
 
 
 def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:
-    """Return the step of a job on more than one node.
+    """Return the step of a job on more than one node, from its communication as placed and without spread.
 
     Compute is what makes all communication, hidden or not, its share s of the ideal step: with overlap o and C of
     compute, dp + pp is s of C + (1 - o) * dp + pp.  There is always more compute than is hidden behind it.
-
-    :param found: communication as placed.
-    :param ideal: communication of the same job without spread.
     """
     share, overlap = calibration.communication_share, calibration.overlap
     compute = (1.0 - share) / share * (ideal.dp + ideal.pp) + overlap * ideal.dp

@@ -39,9 +39,8 @@ class Traffic:
 
 
 def traffic_of(job: Job, model: Model | None) -> Traffic:
-    """Return the traffic of a job.
+    """Return the traffic of a job; without a model, that of :data:`DEFAULT_MODEL`.
 
-    :param model: ``None`` = :data:`DEFAULT_MODEL`.
     :raises InvalidJob: the groups do not cut into nodes, or the global batch not into microbatches.
     """
     return _traffic(job.parallelism, job.gpus_per_node, job.microbatches, model or DEFAULT_MODEL)
@@ -135,10 +134,7 @@ class CommModel(Protocol):
         """Whether jobs slow each other: then all are asked again when one starts or ends."""
 
     def step_time(self, placed: PlacedJob, others: Sequence[PlacedJob] = ()) -> StepTime:
-        """Return a step of a job while others run.
-
-        :param others: without the job itself; of no consequence unless ``shares_links``.
-        """
+        """Return a step of a job while others run, which matter only where the model ``shares_links``."""
 
     def step_times(self, running: Sequence[PlacedJob]) -> list[StepTime]:
         """Return a step of each of the jobs that run together, in their order: links are shared out once."""

@@ -27,8 +27,7 @@ from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.engine.simulated_cluster import Observer, SimulatedCluster
 from simulator.job_record import JobRecord
 from simulator.prediction.oracle import Oracle
-from simulator.prediction.predicted_trace import predict_all
-from simulator.prediction.types import Prediction
+from simulator.prediction.predictor import Prediction, predict_all
 from topology.errors import ArnoldError
 
 INSTANTS = 256  # Instants between two looks at the clock: some milliseconds

@@ -12,7 +12,7 @@ import numpy as np
 from scheduler.queue.types import BoolArray, Keep, Waiting
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.job_record import JobRecord
-from simulator.prediction.types import Prediction
+from simulator.prediction.predictor import Prediction
 from topology.cluster import Cluster, IntArray
 
 

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from simulator.job_record import JobRecord
-from simulator.prediction.types import Prediction
+from simulator.prediction.predictor import Prediction
 
 UNITS = 100  # Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly
 

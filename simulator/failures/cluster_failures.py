@@ -1,28 +1,24 @@
 """Failures in a replay: nodes go out and come back, jobs lose work and restart, slow nodes are flagged when noticed.
 
-Behind the engine's protocols ``Incidents`` and ``Recovery``; the engine draws nothing and this decides nothing about
-jobs' places.  Failures are drawn window by window, so that a run of any length needs no horizon, and what is drawn does
-not depend on what the jobs do.
-
-Spares are nodes that no job may use until a node fails: then one of them comes in at once, and the next node that is
-back from repair is a spare again.
+Failures are drawn window by window, whatever the jobs do, so that a run of any length needs no horizon.  Spares are
+nodes that no job may use until a node fails: then one of them comes in at once, and the next node that is back from
+repair is a spare again.  Checkpoints, which insure jobs, slow them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import floor, inf
 from typing import Any, Literal
 
-from simulator.engine.hooks import Incident, Setback, Why
+from simulator.engine.hooks import Incident, Pace, Setback, Why
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.failures.expected_ettr import best_interval
-from simulator.failures.failure_process import Breakdown, FailureModel, draw_breakdowns
+from simulator.failures.failure_process import Breakdown, FailureModel, SlowSpell, draw_breakdowns, draw_spells
 from simulator.failures.rates import DAY
 from simulator.failures.restart_delay import Restart
-from simulator.failures.slow_spells import SlowSpell, draw_spells
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
 
@@ -58,9 +54,8 @@ class FailureSettings:
             )
 
     def spares_of(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """Return which nodes wait at the beginning: the last.
+        """Return which of the nodes that may fail wait at the beginning: the last.
 
-        :param nodes: indices of the nodes that may fail.
         :raises InvalidInput: as many spares as nodes.
         """
         if self.spares >= len(nodes):
@@ -81,13 +76,48 @@ class FailureSettings:
         return 1.0 if job.record.duration <= interval else 1.0 + self.write / interval
 
 
-class ClusterFailures:
-    """The incidents of a cluster, and what they cost its jobs; same seed, same incidents.
+class CheckpointPace:
+    """The pace of jobs that write checkpoints, over an inner one that says what communication and slow nodes cost.
 
-    :param nodes: indices of the nodes that may fail.
-    :param start: time of the replay's beginning.
-    :raises InvalidInput: as many spares as nodes.
+    A second of work takes 1 + w/d seconds with checkpoints; an inner pace of ``None`` = nothing else slows jobs.
     """
+
+    def __init__(self, settings: FailureSettings, inner: Pace | None = None) -> None:
+        self._settings = settings
+        self._inner = inner
+        self._overhead: dict[int, float] = {}
+
+    def started(self, job: SimJob) -> Mapping[int, float]:
+        """Return the job's own overhead, and whatever its start changes for others."""
+        self._overhead[job.key] = self._settings.overhead(job)
+        return self._with({job.key: 1.0, **(self._inner.started(job) if self._inner else {})})
+
+    def stopped(self, job: SimJob) -> Mapping[int, float]:
+        """Return whatever its end changes for others."""
+        self._overhead.pop(job.key, None)
+        return self._with(self._inner.stopped(job) if self._inner else {})
+
+    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
+        """As the inner pace says."""
+        return self._with(self._inner.slowed(node, slowdown) if self._inner else {})
+
+    def state(self) -> Any:
+        """That of the inner pace; overheads follow from the jobs that run."""
+        return self._inner.state() if self._inner else None
+
+    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
+        """Go on."""
+        jobs = list(running)
+        self._overhead = {job.key: self._settings.overhead(job) for job in jobs}
+        if self._inner:
+            self._inner.restore(state, jobs)
+
+    def _with(self, paces: Mapping[int, float]) -> dict[int, float]:
+        return {key: pace * self._overhead.get(key, 1.0) for key, pace in paces.items()}
+
+
+class ClusterFailures:
+    """The incidents of nodes that may fail, from a start on, and what they cost jobs; same seed, same incidents."""
 
     def __init__(self, settings: FailureSettings, nodes: Sequence[int], *, start: float, seed: int) -> None:
         self.settings = settings

@@ -9,14 +9,20 @@ that takes w seconds to write, and a replacement always at hand:
   order estimate of the optimum checkpoint interval", 2006: ``L d exp(-L u0) / (exp(L (d + w)) - 1)`` with L = N r.
 
 The first order is right while failures are rare beside restart and interval, and drops below 0 where they are not.
+
+With S spares the nodes that are away for repair are calls in a telephone exchange of S + 1 lines: with all lines busy
+the job stands still and nothing fails.  The share of time it stands is Erlang's loss formula B(S + 1, a), a = N r T
+with T the mean repair time, whatever the distribution of repair times (the M/G/c/c queue is insensitive to it).
+Spares in waiting are taken not to fail.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, expm1, inf, sqrt
 
-from topology.errors import InvalidInput
+from topology.errors import Infeasible, InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +44,22 @@ class Losses:
         if not self.interval > 0.0:
             raise InvalidInput(f"the interval is {self.interval}", where="interval", fix="an interval is above 0")
 
+    def trained(self, wall: float) -> float:
+        """Return productive seconds in so many of training and writing: what counts where nothing is lost."""
+        if self.interval == inf:
+            return wall
+        whole, rest = divmod(wall, self.interval + self.write)
+        return whole * self.interval + min(rest, self.interval)
+
+    def saved(self, wall: float) -> float:
+        """Return productive seconds that the last finished checkpoint holds: what a failure leaves."""
+        return 0.0 if self.interval == inf else wall // (self.interval + self.write) * self.interval
+
 
 def best_interval(failures: float, write: float) -> float:
     """Return d* = sqrt(2 w / (N r)), seconds: Young's interval, the best of the first-order formula.
 
-    :param failures: per second, of all nodes of the job.
-    :param write: seconds a checkpoint takes; 0 has no best interval, for shorter is always better.
-    :raises InvalidInput: ``write`` is not above 0.
+    :raises InvalidInput: ``write`` is not above 0: then shorter is always better.
     """
     if not write > 0.0:
         raise InvalidInput(f"a checkpoint takes {write} seconds", where="write", fix="give more than 0 seconds")
@@ -67,3 +82,50 @@ def exact_ettr(losses: Losses) -> float:
     if rate * (interval + losses.write) > 700.0:
         return 0.0
     return rate * interval * exp(-rate * losses.restart) / expm1(rate * (interval + losses.write))
+
+
+MOST = 100_000  # Spares beyond which nobody looks
+
+
+def waiting_share(spares: int, load: float) -> float:
+    """Return B(S + 1, a): share of time in which a job with S spares waits for a node to be repaired.
+
+    :param load: a, nodes that would be away on average if the job never waited: failures per second times repair.
+    """
+    blocked = 1.0
+    for line in range(1, spares + 2):
+        blocked = load * blocked / (line + load * blocked)
+    return blocked
+
+
+def ettr_with_spares(
+    losses: Losses, *, spares: int, repair: float, unlimited: Callable[[Losses], float] = first_order_ettr
+) -> float:
+    """Return ETTR with a spare always at hand times the share of time in which the job is not waiting for a repair.
+
+    :param repair: mean seconds until a failed node is back.
+    """
+    return unlimited(losses) * (1.0 - waiting_share(spares, losses.failures * repair))
+
+
+def spares_for(target: float, losses: Losses, *, repair: float) -> int:
+    """Return the fewest spares with which the (first-order) ETTR is at least the target.
+
+    :raises Infeasible: not even a replacement always at hand reaches it.
+    """
+    ceiling = first_order_ettr(losses)
+    if ceiling < target:
+        raise Infeasible(
+            f"no number of spares gives an ETTR of {target:.3f}: restarts and checkpoints alone leave {ceiling:.3f}",
+            where="--target",
+            fix="lower the target, shorten the restart or the checkpoint write, or find a checkpoint interval nearer "
+            "to sqrt(2 w / (N r))",
+        )
+    load, blocked = losses.failures * repair, 1.0
+    for spares in range(MOST):
+        blocked = load * blocked / (spares + 1 + load * blocked)
+        if ceiling * (1.0 - blocked) >= target:
+            return spares
+    raise Infeasible(
+        f"more than {MOST:,} spares would be needed", where="--target", fix="lower the target or shorten the repair"
+    )

@@ -13,7 +13,6 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
 
 from simulator.confidence import half_width
-from simulator.failures.checkpointing import Checkpoints
 from simulator.failures.expected_ettr import Losses
 
 if TYPE_CHECKING:
@@ -33,21 +32,6 @@ class EttrEstimate:
     waiting: float  # mean share of time in which the job waited for a repair
 
 
-@dataclass(frozen=True, slots=True)
-class OneRun:
-    """What one run came to."""
-
-    productive: float  # seconds of training that were not lost
-    waiting: float  # seconds without enough nodes
-    span: float  # seconds in all
-    failures: int
-
-    @property
-    def ettr(self) -> float:
-        """Productive share."""
-        return self.productive / self.span
-
-
 def simulate_ettr(
     losses: Losses,
     *,
@@ -57,24 +41,22 @@ def simulate_ettr(
     spares: int | None = None,
     repair: RepairTimes | None = None,
 ) -> EttrEstimate:
-    """Return ETTR of a job over independent runs.
+    """Return ETTR of a job over independent runs of so many seconds each.
 
-    :param span: seconds that each run observes.
-    :param seed: same seed, same estimate.
-    :param spares: ``None`` = a replacement is always at hand.
-    :param repair: times of repair; needed with ``spares``.
+    :param spares: ``None`` = a replacement is always at hand; else ``repair`` draws how long nodes are away.
     """
     import numpy as np
 
     streams = np.random.SeedSequence(seed).spawn(runs)
     made = [_run(losses, span, np.random.default_rng(stream), spares, repair) for stream in streams]
-    ettr = [run.ettr for run in made]
+    productive, waiting, failures = np.array(made, dtype=np.float64).T
+    ettr = productive / span
     return EttrEstimate(
         mean=float(np.mean(ettr)),
-        half_width=half_width(ettr),
+        half_width=half_width(ettr.tolist()),
         runs=runs,
-        failures=float(np.mean([run.failures for run in made])),
-        waiting=float(np.mean([run.waiting / run.span for run in made])),
+        failures=float(np.mean(failures)),
+        waiting=float(np.mean(waiting / span)),
     )
 
 
@@ -85,10 +67,12 @@ def exponential(mean: float) -> RepairTimes:
 
 def _run(
     losses: Losses, span: float, rng: np.random.Generator, spares: int | None, repair: RepairTimes | None
-) -> OneRun:
-    """Return one run: from failure to failure; between two of them everything is counted, not stepped through."""
+) -> tuple[float, float, int]:
+    """Return productive seconds that were not lost, seconds without enough nodes, and failures of one run.
+
+    It goes from failure to failure; between two of them everything is counted, not stepped through.
+    """
     now = productive = waiting = 0.0
-    checkpoints = Checkpoints(losses.interval, losses.write)
     trains_from = 0.0
     failures = 0
     away: list[float] = []
@@ -96,9 +80,9 @@ def _run(
         up = float(rng.exponential(1.0 / losses.failures)) if losses.failures > 0.0 else span
         failed = min(now + up, span)
         trained = max(0.0, failed - trains_from)
-        productive += checkpoints.trained(trained) if failed == span else checkpoints.saved(trained)
+        productive += losses.trained(trained) if failed == span else losses.saved(trained)
         if failed == span:
-            return OneRun(productive, waiting, span, failures)
+            return productive, waiting, failures
         now, failures = failed, failures + 1
         if spares is not None and repair is not None:
             while away and away[0] <= now:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from health.recovery.restart_cost import RestartKind, restart_seconds
-from simulator.failures.failure_kinds import MIXES, FailureKind, Mix
+from simulator.failures.rates import MIXES, FailureKind, Mix
 from topology.errors import InvalidInput
 
 ERROR_SEEN = 15.0
@@ -30,15 +30,11 @@ class Restart:
     error_seen: float = ERROR_SEEN
     hang_seen: float = HANG_SEEN
 
-    def detection(self, failure: FailureKind) -> float:
-        """Return seconds until somebody knows."""
-        return self.hang_seen if failure.symptom == "hang" else self.error_seen
-
     def seconds(self, *, gpus: float, failure: FailureKind) -> float:
         """Return u0 of one failure of a job of so many GPUs."""
         if self.kind is None:
             return self.fixed
-        return self.detection(failure) + self.back(gpus)
+        return (self.hang_seen if failure.symptom == "hang" else self.error_seen) + self.back(gpus)
 
     def back(self, gpus: float) -> float:
         """Return seconds from knowing to training again."""

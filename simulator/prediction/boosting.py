@@ -1,13 +1,9 @@
 """Gradient boosting into 10-minute bins, with a band by bagging: the predictor of the Arnold paper.
 
-The paper (arXiv 2509.15940, section on the queue policy) predicts into which bin of 10 minutes a run time falls, from
-what the job requests and who owns it, and takes a band from bagging.  It does not say which losses or trees; here each
-of the bags is scikit-learn's histogram gradient boosting on the number of the bin, by squared error, the measure that
-the paper reports.
-
-Of a request the paper takes CPUs, GPUs and drives, and the department of the owner.  Here: GPUs, nodes, CPUs, memory
-and the user's estimate as numbers (missing where a trace has none), and group (the department) and queue as categories.
-No trace has drives.
+The paper (arXiv 2509.15940, section on the queue policy) does not say which losses or trees; here each of the bags is
+scikit-learn's histogram gradient boosting on the number of the bin, by squared error, the measure that it reports.  Of
+a request it takes CPUs, GPUs and drives, and the department of the owner.  Here: GPUs, nodes, CPUs, memory and the
+user's estimate as numbers (missing where a trace has none), and group (the department) and queue as categories.
 
 It learns from jobs that have ended, and from nothing else: the model is fitted anew when their number has grown by
 half.  Long jobs end late, so early models think that jobs are shorter than they are.
@@ -23,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from simulator.job_record import JobRecord
+from simulator.prediction.predictor import Prediction
 from simulator.prediction.similar_jobs import SimilarJobs
-from simulator.prediction.types import Prediction
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
 
@@ -63,12 +59,10 @@ class Encoder:
 
 
 class Boosting:
-    """Bags of boosted trees over requests.
+    """Bags of boosted trees over requests, each fitted to as many jobs as there are, drawn with replacement.
 
-    :param bags: models, each fitted to as many jobs as there are, drawn with replacement.
     :param horizon: run times above so many seconds count as so many: a queue that asks whether a job ends before an
         announced one arrives needs no more; ``None`` = all as they are.
-    :param seed: of the drawing.
     """
 
     name = "boosting"

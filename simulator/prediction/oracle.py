@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from simulator.job_record import JobRecord
+from simulator.prediction.predictor import Prediction
 from simulator.prediction.similar_jobs import SimilarJobs
-from simulator.prediction.types import Prediction
 
 
 class Oracle:

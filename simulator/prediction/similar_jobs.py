@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from simulator.job_record import JobRecord
-from simulator.prediction.types import Prediction
+from simulator.prediction.predictor import Prediction
 
 FEWEST = 5  # Jobs that a mean is taken of; with fewer, jobs that are less similar are asked
 UNKNOWN = Prediction(600.0, 0.0, 86_400.0)  # When no job has ended yet: ten minutes, or anything up to a day

@@ -25,15 +25,12 @@ STEPS = (
 
 
 def integrals(edges: FloatArray, begin: FloatArray, end: FloatArray, weight: npt.ArrayLike = 1.0) -> FloatArray:
-    """Return the integral of the sum of weights over each bucket.
+    """Return the integral of the sum of weights over each bucket, shape [buckets], in units of weight times seconds.
 
     Of a single bucket it is rounded once, so that what fills the bucket is neither more nor less than the bucket.
 
     :param edges: shape [buckets + 1], ascending.
-    :param begin: shape [intervals].
-    :param end: shape [intervals], not before ``begin``.
-    :param weight: shape [intervals], or one for all.
-    :returns: shape [buckets], in the unit of the weight times seconds.
+    :param begin: shape [intervals], as ``weight``, which may be one for all, and ``end``, which is not before it.
     """
     weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), begin.shape)
     if len(edges) == 2:
@@ -60,10 +57,7 @@ def _ramps(x: FloatArray, at: FloatArray, weight: FloatArray) -> FloatArray:
 
 
 def round_step(length: float, most: int) -> float:
-    """Return the least length of bucket that people like and that needs at most so many of them.
-
-    :param length: seconds in all.
-    """
+    """Return the least length of bucket that people like and of which a time in seconds has at most so many."""
     least = length / most
     for step in STEPS:
         if step >= least:

@@ -34,10 +34,7 @@ def gpu_seconds_worked(jobs: Iterable[SimJob]) -> tuple[float, float]:
 
 
 def work(history: RunHistory, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return GPU-seconds of work that counted, and of jobs from their first start to their end; shape [buckets] each.
-
-    :param edges: of the buckets, seconds since the first submission.
-    """
+    """Return GPU-seconds of work that counted, and of jobs from first start to end; shape [buckets] each."""
     attempts = history.attempts
     worked = np.isfinite(attempts.pace)
     rate = attempts.gpus[worked] / np.maximum(attempts.pace[worked], 1e-12)
@@ -56,10 +53,9 @@ def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
 
 
 def sliding_ettr(history: RunHistory, at: FloatArray, *, window: float = HOUR) -> FloatArray:
-    """Return ETTR of the window before each instant; until the first window is over, of the time so far.
+    """Return ETTR of the window in seconds before each instant; until the first window is over, of the time so far.
 
     :param at: shape [instants], seconds since the first submission, above 0.
-    :param window: its length in seconds.
     :returns: shape [instants]; NaN = no job was between its first start and its end.
     """
     since = np.maximum(at - window, 0.0)
@@ -71,12 +67,10 @@ def sliding_ettr(history: RunHistory, at: FloatArray, *, window: float = HOUR) -
 
 
 def worst_ettr(history: RunHistory, *, window: float = HOUR) -> float | None:
-    """Return the least that :func:`sliding_ettr` is of any whole window inside the run; of a shorter run, of all of it.
+    """Return the least :func:`sliding_ettr` of any whole window inside the run, or of a shorter run.
 
     Between two instants at which either end of the window meets a begin or an end, the ratio of two linear functions
-    only rises or only falls: the least is at one of these instants.
-
-    :returns: ``None`` = no job ever started.
+    only rises or only falls: the least is at one of these instants.  ``None`` = no job ever started.
     """
     attempts = history.attempts
     turns = np.unique(np.concatenate([attempts.works, attempts.counts, history.present.begin, history.present.end]))

@@ -181,10 +181,7 @@ def compare(rows: Sequence[Row], *, title: str) -> Comparison:
 
 
 def _group(key: tuple[str, str, str, float], name: str, rows: Sequence[Row], first: Sequence[Row]) -> RunGroup:
-    """Return a group.
-
-    :param first: rows of the first group of the same load.
-    """
+    """Return a group, compared with the rows of the first group of the same load."""
     ended = [row for row in rows if row["outcome"] == "ended"]
     metrics, against = {}, {}
     for column in (metric.column for metric in METRICS):

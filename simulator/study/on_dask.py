@@ -19,9 +19,8 @@ SECONDS = 10  # How long a scheduler may take to answer
 
 
 class OnDask:
-    """Workers of a Dask scheduler.
+    """Workers of a Dask scheduler at an address such as ``tcp://host:8786``.
 
-    :param address: ``tcp://host:8786``.
     :raises InvalidInput: the extra is not installed.
     """
 

@@ -1,16 +1,18 @@
-"""The rows of a study: a Parquet file of all of them, and a journal while the study goes on."""
+"""A study from beginning to end: its Parquet file of rows, and a journal, so that no run is made twice or lost."""
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scheduler.study.executors import Executor
+from simulator.run_lock import held_alone
 from simulator.study.compared import Comparison, compare
-from simulator.study.study_run import COLUMNS, Row, StudyPoint
+from simulator.study.study_run import COLUMNS, Inputs, Row, StudyPoint, run_point, study_fingerprint
 from topology.errors import InvalidInput
 from topology.files import write_file
 
@@ -66,17 +68,9 @@ def write_rows(path: str, rows: Iterable[Row], *, inputs: str, title: str) -> No
 
     :raises InvalidInput: the place cannot be written to.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    from topology.tables.arrow_columns import parquet_bytes
 
-    types = {str: pa.string(), float: pa.float64(), int: pa.int64(), list: pa.list_(pa.float64())}
-    ordered = sorted(rows, key=point_of)
-    fields = [(name, types[kind]) for name, kind in COLUMNS.items()]
-    schema = pa.schema(fields, metadata={INPUTS: inputs, TITLE: title})
-    arrays = [pa.array([row[field.name] for row in ordered], type=field.type) for field in schema]
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_arrays(arrays, schema=schema), buffer, compression="zstd")
-    write_file(path, buffer.getvalue())
+    write_file(path, parquet_bytes(sorted(rows, key=point_of), COLUMNS, {INPUTS: inputs, TITLE: title}))
 
 
 def read_comparison(path: str) -> Comparison:
@@ -131,3 +125,58 @@ class Journal:
                 where=str(self.path),
                 fix="choose a folder that may be written to",
             ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """A study that is over."""
+
+    rows: Sequence[Row]  # of the runs that were asked for, in their order
+    made: int  # runs that were made now; the others were there
+
+
+def sweep(
+    inputs: Inputs,
+    points: Sequence[StudyPoint],
+    executor: Executor,
+    *,
+    title: str,
+    version: str,
+    out: str | None = None,
+    step: Callable[[str], None] = lambda _: None,
+) -> Swept:
+    """Make all runs that are not there yet, and call ``step`` with a short sentence after each.
+
+    :param out: Parquet file of rows; with it a broken study goes on where it was.  Rows of other runs on the same
+        inputs stay in it.
+    :raises ArnoldError: the file has other inputs or another writer, a run cannot begin, or a worker died; rows that
+        are done are kept in the journal.
+    """
+    mark = study_fingerprint(inputs, version=version)
+    with nullcontext() if out is None else held_alone(out):
+        journal = None if out is None else Journal(out, mark)
+        done = {} if journal is None else _rows_there(journal) | journal.read()
+        todo = [point for point in points if point not in done]
+        for row in executor.run(run_point, inputs, todo) if todo else ():
+            done[point_of(row)] = row
+            if journal is not None:
+                journal.add(row)
+            step("{policy}, {algorithm}, {cluster}, load {load:g}, seed {seed}".format_map(row))
+        if journal is not None:
+            write_rows(journal.out, done.values(), inputs=mark, title=title)
+            journal.path.unlink(missing_ok=True)
+    return Swept([done[point] for point in points], len(todo))
+
+
+def _rows_there(journal: Journal) -> dict[StudyPoint, Row]:
+    """Return rows of earlier studies on the same inputs."""
+    if not Path(journal.out).exists():
+        return {}
+    rows, metadata = read_rows(journal.out)
+    if metadata.get(INPUTS) != journal.inputs:
+        raise InvalidInput(
+            "has rows of another trace, cluster or setting, or of another version of this program",
+            where=journal.out,
+            fix="name another file, or remove this one",
+        )
+    return rows

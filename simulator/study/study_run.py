@@ -15,10 +15,8 @@ import numpy as np
 from simulator.engine.engine import Diverged
 from simulator.replay import fingerprint, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.results.attempt_log import log_attempts
-from simulator.results.distribution import NAMES, Distribution, waits_by_size
-from simulator.results.run_history import run_history
-from simulator.results.run_summary import RunSummary, run_summary
+from simulator.results.run_history import log_attempts, run_history
+from simulator.results.run_summary import NAMES, Distribution, RunSummary, run_summary, waits_by_size
 from simulator.results.time_series import time_series
 from simulator.traces import JobTrace, resampled, scale_load
 from topology.cluster import Cluster, FloatArray
@@ -40,29 +38,18 @@ class StudyPoint(NamedTuple):
 COLUMNS: dict[str, type] = {
     **dict(zip(StudyPoint._fields, (str, str, str, float, int), strict=True)),
     "outcome": str,
-    "jobs": int,
-    "completed": int,
-    "dropped": int,
+    **dict.fromkeys(("jobs", "completed", "dropped"), int),
     "makespan_seconds": float,
     **{f"wait_{name}": float for name in _TIMES},
     **{f"jct_{name}": float for name in _TIMES},
     **{f"wait_mean_size_{i}": float for i in range(len(NAMES))},
-    "utilization": float,
-    "fragmentation": float,
-    "dp_spread": float,
-    "pp_spread": float,
-    "throughput_lost": float,
-    "goodput": float,
-    "ettr": float,
-    "ettr_worst_hour": float,
-    "failures": int,
-    "preemptions": int,
-    "events": int,
+    **dict.fromkeys(("utilization", "fragmentation", "dp_spread", "pp_spread", "throughput_lost"), float),
+    **dict.fromkeys(("goodput", "ettr", "ettr_worst_hour"), float),
+    **dict.fromkeys(("failures", "preemptions", "events"), int),
     "window_seconds": float,
-    "waiting": list,
-    "allocation": list,
+    **dict.fromkeys(("waiting", "allocation"), list),
 }
-"""Columns of a row; ``wait_mean_size_0`` to ``_4`` are the classes of ``simulator.results.distribution``, the last two
+"""Columns of a row; ``wait_mean_size_0`` to ``_4`` are the classes of ``simulator.results.run_summary``, the last two
 the curves: jobs that wait, and the share of GPUs held, in :data:`CURVE` buckets of ``window_seconds``."""
 
 Row = dict[str, Any]
@@ -113,10 +100,7 @@ def check_names(grid: StudyGrid) -> None:
 
 
 def study_fingerprint(inputs: Inputs, *, version: str) -> str:
-    """Return SHA-256 of what all runs of a study follow from, besides their points.
-
-    :param version: of the program: another one may decide otherwise.
-    """
+    """Return SHA-256 of what all runs of a study follow from, besides their points; with the program's version."""
     settings = replace(inputs.settings, policy="", algorithm="", seed=0)
     return fingerprint((version, settings, inputs.lenient, inputs.resample), inputs.trace, inputs.clusters)
 

@@ -22,8 +22,6 @@ NAMED = 3  # Jobs that the message names
 def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -> JobTrace:
     """Return the trace, once it is sure that every job of it fits into the cluster when no other is there.
 
-    Nodes that are faulty count for nothing, of the others the GPUs that are free now.
-
     :param lenient: drop jobs that do not fit and count them as :data:`TOO_LARGE`.
     :raises TraceFormatError: some do not fit and reading is strict, or none is left; names the first.
     :raises InvalidTopology: the cluster has no node that a job could ever use.
@@ -33,10 +31,9 @@ def check_against(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -
     reasons = {record.job_id: reason for record in trace.records if (reason := misfit(record, size, free))}
     if not reasons:
         return trace
-    kept = tuple(record for record in trace.records if record.job_id not in reasons)
-    if not (lenient and kept):
+    if not lenient or len(reasons) == len(trace):
         raise TraceFormatError(_complaint(list(reasons.values())), where=trace.source, fix=_FIX)
-    return trace.replace(records=kept, dropped=trace.dropping(TOO_LARGE, len(reasons)))
+    return trace.without(dict.fromkeys(reasons, TOO_LARGE))
 
 
 def usable_gpus(cluster: Cluster) -> IntArray:
@@ -59,7 +56,6 @@ _FIX = "give a larger cluster, leave large jobs out with --max-gpus, or drop tho
 def misfit(record: JobRecord, gpus_per_node: int, free: IntArray) -> str:
     """Return why a job can never run; empty when it can.
 
-    :param gpus_per_node: GPUs of the usual node.
     :param free: shape [nodes], GPUs that a job can use on each node, ascending.
     """
 

@@ -14,19 +14,12 @@ from topology.tables.bad_rows import BadRow, BadRows
 MAX_SECONDS = 1e11  # Latest time, about the year 5000: what lies beyond is milliseconds
 MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years
 MAX_GPUS = 10_000_000  # GPUs of the largest job: a hundred times the largest cluster
-STATUS: dict[str, Status] = {
-    "completed": "completed",
-    "terminated": "completed",
-    "succeeded": "completed",
-    "pass": "completed",
-    "failed": "failed",
-    "timeout": "failed",
-    "node_fail": "failed",
-    "out_of_memory": "failed",
-    "cancelled": "cancelled",
-    "canceled": "cancelled",
-    "killed": "cancelled",
+_WORDS: dict[Status, str] = {
+    "completed": "completed terminated succeeded pass",
+    "failed": "failed timeout node_fail out_of_memory",
+    "cancelled": "cancelled canceled killed",
 }
+STATUS: dict[str, Status] = {word: ended for ended, words in _WORDS.items() for word in words.split()}
 """Words of the public traces.  Time-outs and lost nodes count as failed, as the Acme and Helios papers count them."""
 
 
@@ -48,18 +41,12 @@ def number(cell: Any, column: str) -> float:
 
 
 def optional(cell: Any, column: str) -> float | None:
-    """Return a finite number, or ``None`` for an empty cell.
-
-    :raises BadRow: as :func:`number`.
-    """
+    """Return a finite number as :func:`number` does, or ``None`` for an empty cell."""
     return None if cell in ("", None) else number(cell, column)
 
 
 def whole(cell: Any, column: str) -> int:
-    """Return a whole number; ``8.0`` is one.
-
-    :raises BadRow: as :func:`number`, or a fraction.
-    """
+    """Return a whole number, as :func:`number` does; ``8.0`` is one."""
     value = number(cell, column)
     if value != int(value):
         raise BadRow("not a whole number", f"{column} is {value:g}", fix=f"give {column} as a whole number")
@@ -72,10 +59,7 @@ def status(cell: Any) -> Status:
 
 
 class Clock:
-    """Times of one file: numbers are the trace's own seconds, dates become seconds since 1970 UTC.
-
-    The first time of the file says which; another kind later is wrong.
-    """
+    """Times of one file: numbers are the trace's own seconds, dates become seconds since 1970 UTC; never both."""
 
     def __init__(self, bad_rows: BadRows) -> None:
         self._bad_rows = bad_rows
@@ -147,7 +131,6 @@ def record(
 
     Nodes that do not hold equally many GPUs are no shape of a gang: their number is left open then.
 
-    :param others: the other fields of :class:`~simulator.job_record.JobRecord`, as they are.
     :raises BadRow: no id, no GPUs, no duration, or a number that no job has.
     """
     if not job_id:
@@ -183,17 +166,10 @@ def record(
 
 
 def _check_duration(job_id: str, duration: float) -> None:
-    if 0 < duration <= MAX_DURATION:
-        return
-    if duration == 0:
-        raise BadRow("zero duration", f"job {job_id} ran for 0 seconds", fix="give the seconds that it ran")
-    if duration < 0:
-        raise BadRow(
-            "negative duration", f"job {job_id} ran for {duration:g} seconds", fix="give the seconds that it ran"
-        )
-    raise BadRow(
-        "duration too long", f"job {job_id} ran for {duration:g} seconds", fix="give seconds, not milliseconds"
-    )
+    if not 0 < duration <= MAX_DURATION:
+        reason = "zero duration" if duration == 0 else "negative duration" if duration < 0 else "duration too long"
+        fix = "give seconds, not milliseconds" if duration > 0 else "give the seconds that it ran"
+        raise BadRow(reason, f"job {job_id} ran for {duration:g} seconds", fix=fix)
 
 
 def checked_gpus(job_id: str, gpus: float) -> float:

@@ -1,8 +1,8 @@
 """Our own columns as CSV, JSON lines and Parquet: their readers, and jobs written as CSV.
 
-They are called as the fields of :class:`~simulator.job_record.JobRecord`, except that the time of submission is
-``submit_time`` (``submit`` is understood) and that parallelism has a column for each degree.  Instead of ``duration`` a
-file may have ``start_time`` and ``end_time``: so what a simulation wrote as its jobs is a trace again.
+They are called as the fields of :class:`~simulator.job_record.JobRecord`, but for ``submit_time`` (``submit`` is
+understood) and a column for each degree of parallelism.  Instead of ``duration`` a file may have ``start_time`` and
+``end_time``: so what a simulation wrote as its jobs is a trace again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from scheduler.job import FAMILIES, Parallelism
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import Clock, number, optional, record, status, whole
-from simulator.traces.types import Numbered
+from simulator.traces.trace_loading import Numbered
 from topology.errors import InvalidJob, TraceFormatError, did_you_mean
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream
@@ -26,22 +26,8 @@ from topology.tables.text_rows import CsvRows, header_of, json_objects
 
 REQUIRED = ("job_id", "submit_time", "duration", "gpus")
 TIMES = ("start_time", "end_time")
-OPTIONAL = (
-    "nodes",
-    "user",
-    "queue",
-    "group",
-    "cpus",
-    "memory",
-    "status",
-    "priority",
-    "preemptible",
-    "announced",
-    "estimate",
-    "model",
-    *FAMILIES,
-    *TIMES,
-)
+_REST = "nodes,user,queue,group,cpus,memory,status,priority,preemptible,announced,estimate,model"
+OPTIONAL = (*_REST.split(","), *FAMILIES, *TIMES)
 SAME = {"submit": "submit_time", "duration_seconds": "duration"}
 """Other names of columns; the second is what a simulation writes."""
 
@@ -99,10 +85,7 @@ class JobRows:
         self._clock = Clock(bad_rows)
 
     def job(self, cells: Mapping[str, Any]) -> JobRecord:
-        """Return the job of one row.
-
-        :raises BadRow: it says what no job can be.
-        """
+        """Return the job of one row; BadRow says what no job can be."""
         job_id = _text(cells, "job_id")
         submit = self._clock.seconds(cells.get("submit_time"), "submit_time")
         nodes = cells.get("nodes")
@@ -253,10 +236,7 @@ class JobParquet:
         return float(head.startswith(PARQUET))
 
     def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
-        """Yield the jobs with their rows, in the order of the file.
-
-        :raises TraceFormatError: damaged, or without the columns.
-        """
+        """Yield the jobs with their rows, in the order of the file."""
         from topology.tables.arrow_columns import parquet_rows
 
         rows = parquet_rows(source, lambda names: canonical(names, where=source.name, bad_rows=bad_rows))

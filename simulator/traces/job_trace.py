@@ -44,6 +44,11 @@ class JobTrace:
         """Return a copy with some fields changed."""
         return replace(self, **changes)
 
+    def without(self, reasons: Mapping[str, str]) -> JobTrace:
+        """Return the trace without some jobs: their ids, with the reasons by which they are counted."""
+        kept = tuple(record for record in self.records if record.job_id not in reasons)
+        return self.replace(records=kept, dropped=dict(Counter(self.dropped) + Counter(reasons.values())))
+
     def dropping(self, reason: str, count: int) -> Mapping[str, int]:
         """Return what was dropped, and ``count`` more for that reason."""
         return {**self.dropped, reason: self.dropped.get(reason, 0) + count} if count else self.dropped
@@ -58,8 +63,6 @@ def scale_load(trace: JobTrace, factor: float) -> JobTrace:
     """Return the same jobs, ``factor`` times as dense: the time since the first submission is divided by the factor.
 
     How long jobs run, and how long before its submission a job is announced, stays as it is.
-
-    :raises InvalidInput: the factor is not above 0.
     """
     if not (math.isfinite(factor) and factor > 0):
         raise InvalidInput(f"the load is scaled by {factor:g}", where="--scale-load", fix="give a factor above 0")
@@ -112,8 +115,7 @@ def parse_window(text: str, trace: JobTrace) -> tuple[float, float]:
 
 
 def moment(text: str, trace: JobTrace) -> float:
-    """Return a moment on the clock of the trace: a number, a date (UTC where it has no zone), or ``+`` after the first
-    job.
+    """Return a moment on the clock of the trace: a number, a date (UTC without a zone), or ``+`` after the first job.
 
     :raises InvalidInput: none of these.
     """
@@ -188,13 +190,11 @@ def _free_name(name: str, taken: set[str]) -> str:
 def resampled(trace: JobTrace, seconds: float, seed: int) -> JobTrace:
     """Return another trace of the same kind: pieces of a trace in another order; seed 0 is the trace itself.
 
-    A replay of one trace says nothing about another month of the same users.  Here it is cut into pieces of equal
-    length, and each seed draws as many of them with replacement: within a piece jobs stay as they came together, from
-    piece to piece they are independent (a block bootstrap, Kuensch, "The jackknife and the bootstrap for general
-    stationary observations", 1989, with blocks that do not overlap).  Ids of pieces that are drawn more
-    than once get the number of their piece's place: ``id@3``.
+    It is cut into pieces of equal length, whole days or weeks so that nights stay nights, and each seed draws as many
+    with replacement: within a piece jobs stay as they came together, from piece to piece they are independent (a block
+    bootstrap, Kuensch, "The jackknife and the bootstrap for general stationary observations", 1989, with blocks that do
+    not overlap).  Ids of pieces that are drawn more than once get the number of their piece's place: ``id@3``.
 
-    :param seconds: length of a piece: whole days or weeks, so that nights stay nights.
     :raises InvalidInput: the trace is shorter than two pieces, or a length not above 0.
     """
     records = trace.records

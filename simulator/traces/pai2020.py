@@ -1,6 +1,5 @@
 """Alibaba's GPU trace of 2020, machine learning as a service: the table ``pai_task_table``.
 
-``job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type``
 Source: Weng et al., "MLaaS in the Wild", NSDI 2022; github.com/alibaba/clusterdata, cluster-trace-gpu-v2020.  The
 published CSV has no header line.  A job is the gang of its tasks that ask for GPUs: ``inst_num`` instances of
 ``plan_gpu`` hundredths of a GPU each.  Parameter servers and other tasks without GPUs do not count.
@@ -18,24 +17,14 @@ from dataclasses import dataclass
 
 from simulator.job_record import JobRecord, Status
 from simulator.traces.job_fields import Clock, number, optional, record, status
-from simulator.traces.types import Numbered
+from simulator.traces.trace_loading import Numbered
 from topology.errors import TraceFormatError
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream
 from topology.tables.text_rows import CsvRows, header_of, share
 
-COLUMNS = (
-    "job_name",
-    "task_name",
-    "inst_num",
-    "status",
-    "start_time",
-    "end_time",
-    "plan_cpu",
-    "plan_mem",
-    "plan_gpu",
-    "gpu_type",
-)
+HEADER = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type"
+COLUMNS = tuple(HEADER.split(","))
 JOB_COLUMNS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
 STATES = frozenset({"Running", "Terminated", "Failed", "Waiting"})
 PERCENT = 100
@@ -61,7 +50,7 @@ class Pai2020:
     """Reader of the task table."""
 
     name = "pai2020"
-    summary = f"pai_task_table.csv: {','.join(COLUMNS)}, with or without header"
+    summary = f"pai_task_table.csv: {HEADER}, with or without header"
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first line is the header, or a row as there is none."""

@@ -12,23 +12,13 @@ from collections.abc import Iterator, Sequence
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import Clock, optional, record, status, whole
-from simulator.traces.types import Numbered
+from simulator.traces.trace_loading import Numbered
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream
 from topology.tables.text_rows import CsvRows, header_of, share
 
-COLUMNS = (
-    "name",
-    "cpu_milli",
-    "memory_mib",
-    "num_gpu",
-    "gpu_milli",
-    "qos",
-    "pod_phase",
-    "creation_time",
-    "deletion_time",
-    "scheduled_time",
-)
+HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+COLUMNS = tuple(HEADER.split(","))
 MILLI = 1000
 MEBIBYTE = 2.0**20
 

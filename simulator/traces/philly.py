@@ -12,7 +12,7 @@ from itertools import count
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import Clock, number, record
-from simulator.traces.types import Numbered
+from simulator.traces.trace_loading import Numbered
 from topology.tables.bad_rows import BadRows
 from topology.tables.byte_stream import ByteStream
 from topology.tables.text_rows import CsvRows, header_of, share

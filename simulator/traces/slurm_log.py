@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import Clock, number, optional, record, status, whole
-from simulator.traces.types import Numbered
+from simulator.traces.trace_loading import Numbered
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream
 from topology.tables.text_rows import CsvRows, header_of, share
@@ -69,10 +69,7 @@ class Acme:
 
 
 class _SlurmLog:
-    """Makes jobs of the rows of one file.
-
-    :param group: the column that becomes ``group``: the kind of job.
-    """
+    """Makes jobs of the rows of one file; ``group`` is the column that becomes the kind of job."""
 
     def __init__(self, table: CsvRows, bad_rows: BadRows, *, format: str, group: str) -> None:
         self._table = table

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from simulator.job_record import JobRecord, Status
 from simulator.traces.job_fields import MAX_SECONDS, is_number, number, record
-from simulator.traces.types import Numbered
+from simulator.traces.trace_loading import Numbered
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream
 

@@ -1,18 +1,11 @@
-"""Workloads that are made when they are read: a small YAML file, the key ``workload`` first.
-
-.. code-block:: yaml
-
-    workload: kalos
-    days: 30
-    seed: 1
-"""
+"""Workloads that are made when they are read: a small YAML file, the key ``workload`` first."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from simulator.traces.types import Numbered
+from simulator.traces.trace_loading import Numbered
 from simulator.workload.generate import generate
 from topology.documents import load_document
 from topology.errors import InvalidInput, TraceFormatError
@@ -34,10 +27,7 @@ class SyntheticJobs:
         return float(_BEGIN.match(head) is not None)
 
     def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
-        """Yield the jobs that the file asks for; what stands for the line is the number of the job.
-
-        :raises TraceFormatError: unknown keys or values that cannot be; says the line.
-        """
+        """Yield the jobs that the file asks for; what stands for the line is the number of the job."""
         from simulator.traces.workload_file import WorkloadDocument
 
         document = load_document(Source(source.name, "".join(source.lines())))

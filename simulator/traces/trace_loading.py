@@ -1,29 +1,67 @@
-"""From a path to a trace: open, recognise, read, put in order."""
+"""Readers of trace formats, and from a path to a trace: open, recognise, read, put in order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_trace import JobTrace, in_order
-from simulator.traces.types import TRACE_READERS, Numbered, TraceReader
 from topology.errors import TraceFormatError
+from topology.plugins import PluginGroup
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream, CutOff, open_stream
+
+Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
+
+
+class TraceReader(Protocol):
+    """Reads one format.  Registered as an entry point in the group ``arnold.trace_readers``: a class (or any callable
+    without arguments) that makes an object with this face.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the format, as in ``--format``."""
+
+    @property
+    def summary(self) -> str:
+        """One line about the format, for people who wonder what they may give."""
+
+    def likeness(self, head: bytes) -> float:
+        """Return how much the beginning of a file looks like this format: 1 = it is, 0 = not at all.
+
+        What lies between is for a table of which some columns are missing: when no reader says 1, the one with most
+        is asked to read, to say what is wrong.
+
+        :param head: the first bytes of the file, unpacked, about 64 thousand.
+        """
+
+    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+        """Return the jobs with their lines, in the order of the file.
+
+        :param bad_rows: takes rows that are wrong (``bad_rows.refuse``) and notes to the user.
+        :raises TraceFormatError: the file is not of this format, or damaged; or a row is wrong and reading is strict.
+        """
+
+
+TRACE_READERS: PluginGroup[TraceReader] = PluginGroup(
+    "arnold.trace_readers", unknown="no trace format is called", where="--format"
+)
+"""All formats of traces that can be read."""
+
 
 NEARLY = 0.5  # Likeness from which a reader is asked what is wrong with a file that no reader recognises
 
 
 def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = False) -> JobTrace:
-    """Read a trace in any known format.
+    """Read a trace in any known format, plain or gzip; the path ``-`` is standard input.
 
-    :param path: the file, plain or gzip, or ``-`` for standard input.
     :param format: name of the format; ``None`` = recognise it by content.
     :param lenient: drop rows that are wrong and count them by reason, instead of stopping at the first.
     :raises TraceFormatError: the file cannot be read, is of no known format or damaged, or a row is wrong.
-    :raises UnknownName: no such format.
     """
     bad_rows = BadRows(lenient=lenient, error=TraceFormatError)
     with open_stream(path, error=TraceFormatError) as source:

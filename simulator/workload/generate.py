@@ -19,9 +19,7 @@ from typing import Literal
 import numpy as np
 
 from simulator.job_record import JobRecord
-from simulator.workload.job_kinds import JobKind, kinds_of
-from simulator.workload.models import grids
-from simulator.workload.published import KALOS, STATUSES
+from simulator.workload.job_kinds import KALOS, STATUSES, JobKind, grids, kinds_of
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput, TooLarge
 
@@ -89,10 +87,7 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
 
 
 def check(spec: WorkloadSpec) -> None:
-    """Make sure that a workload can be made.
-
-    :raises InvalidInput: says which number is out of range.
-    """
+    """Make sure that a workload can be made; InvalidInput says which number is out of range."""
     known = [kind.name for kind in kinds_of(KALOS)]
     wrong = [name for name in (*spec.kinds, *spec.preemptible) if name not in known]
     if wrong or not spec.kinds:
@@ -118,10 +113,8 @@ def check(spec: WorkloadSpec) -> None:
 def arrivals(generator: np.random.Generator, *, per_day: float, days: float, rhythm: float = 0.0) -> FloatArray:
     """Return times of submission in seconds from 0, ascending.
 
-    The rate is ``per_day * (1 + rhythm * cos(2 pi (t - peak) / day))``; times of a process with the largest rate are
-    thinned to it (Lewis and Shedler, 1979).
-
-    :param rhythm: 0 = the same all day, below 1.
+    The rate is ``per_day * (1 + rhythm * cos(2 pi (t - peak) / day))``, rhythm below 1; times of a process with the
+    largest rate are thinned to it (Lewis and Shedler, 1979).
     """
     most = per_day * (1 + rhythm)
     times = np.sort(generator.random(generator.poisson(most * days)) * days * DAY)

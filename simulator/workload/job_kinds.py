@@ -1,23 +1,105 @@
-"""Kinds of jobs of an LLM cluster, and the numbers of each, solved from the published figures.
+"""Kinds of jobs of an LLM cluster with their numbers, solved from the published figures, and the models they train.
 
-Published are figures of the whole and two shares for evaluation and pretraining.  The rest is chosen here, and said:
+What is published of kinds are two shares for evaluation and pretraining.  The rest is chosen here, and said:
 
 - *sizes* of each kind are powers of two; their mean over all kinds is the published one;
 - *run times* are log-normal.  Those of pretraining and of the other jobs (debugging, fine-tuning) depend on how the job
-  ends, such that both the shares of jobs and the shares of GPU time come out by status; those of evaluation do not, and
-  have the median that gives the published one of the whole;
-- how wide run times of pretraining and others are is assumed (``SIGMA``): no figure says it.
+  ends, such that shares of jobs and of GPU time come out by status; those of evaluation do not, and have the median
+  that gives the published one of the whole;
+- how wide run times of pretraining and others are is assumed (``SIGMA``): no figure says it;
+- *sizes of models* are those of the Acme paper (7B and 123B, tp 8 and pp 4 for the large one; NSDI 2024, section 4) and
+  of InternLM (20B); width and depth of the 123B model are inferred from its parameters (12 * layers * hidden^2 +
+  vocabulary).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from simulator.job_record import Status
-from simulator.workload.published import STATUSES, Published
+import numpy as np
+
+from scheduler.affinity import Model
+from scheduler.job import Parallelism
+from simulator.job_record import JobRecord, Status
+
+STATUSES: tuple[Status, ...] = ("completed", "cancelled", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """Figures of one cluster, of its jobs with GPUs."""
+
+    name: str
+    jobs: int
+    days: float  # length of the trace
+    gpus_mean: float
+    gpus_median: float
+    gpus_max: int
+    seconds_mean: float  # of run times, as the two below
+    seconds_median: float
+    seconds_max: float
+    job_share: Mapping[Status, float]  # of jobs, by how they ended; sums to 1
+    gpu_time_share: Mapping[Status, float]  # of GPU time, by how its job ended; sums to 1
+    gpu_time_mean: float  # GPU seconds of a job
+    evaluation_share: tuple[float, float]  # evaluation jobs among all, and their share of GPU time
+    pretraining_share: tuple[float, float]  # the same of pretraining
+
+
+KALOS = Published(
+    name="kalos",
+    jobs=19_907,
+    days=184.0,
+    gpus_mean=26.77,
+    gpus_median=1.0,
+    gpus_max=1_024,
+    seconds_mean=1_259.689,
+    seconds_median=124.0,
+    seconds_max=625_740.0,
+    job_share={"completed": 0.541, "cancelled": 0.062, "failed": 0.397},
+    gpu_time_share={"completed": 0.313, "cancelled": 0.607, "failed": 0.080},
+    gpu_time_mean=(1_667_685_146 + 3_239_202_064 + 426_292_851) / 19_907,
+    evaluation_share=(0.929, 0.008),
+    pretraining_share=(0.032, 0.940),
+)
+"""Kalos, a cluster of 2,416 A100 GPUs, March to August 2023.
+
+Source: cluster_summary.csv of github.com/InternLM/AcmeTrace (CC-BY-4.0), the columns of jobs with GPUs; the last two
+from section 3.2 of Hu et al., "Characterization of Large Language Model Development in the Datacenter", NSDI 2024.
+"""
+
+
+def summary(records: Sequence[JobRecord], *, name: str = "generated") -> Published:
+    """Return figures of jobs with GPUs; shares by kind are those of the queues ``evaluation`` and ``pretraining``."""
+    gpus = np.array([record.gpus for record in records])
+    seconds = np.array([record.duration for record in records])
+    submit = np.array([record.submit for record in records])
+    gpu_time = gpus * seconds
+    status, queue = (np.array([getattr(record, name) for record in records]) for name in ("status", "queue"))
+
+    def shares(mask: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> tuple[float, float]:
+        return float(mask.mean()), float(gpu_time[mask].sum() / gpu_time.sum())
+
+    by_status = {each: shares(status == each) for each in STATUSES}
+    return Published(
+        name=name,
+        jobs=len(records),
+        days=float(np.ptp(submit)) / 86_400,
+        gpus_mean=float(gpus.mean()),
+        gpus_median=float(np.median(gpus)),
+        gpus_max=int(gpus.max()),
+        seconds_mean=float(seconds.mean()),
+        seconds_median=float(np.median(seconds)),
+        seconds_max=float(seconds.max()),
+        job_share={each: jobs for each, (jobs, _) in by_status.items()},
+        gpu_time_share={each: time for each, (_, time) in by_status.items()},
+        gpu_time_mean=float(gpu_time.mean()),
+        evaluation_share=shares(queue == "evaluation"),
+        pretraining_share=shares(queue == "pretraining"),
+    )
+
 
 SIGMA = 1.3
 """Standard deviation of the logarithm of run times of pretraining and other jobs: 90 % lie within a factor of 8.5."""
@@ -138,3 +220,33 @@ def _evaluation_seconds(published: Published, pretraining: JobKind, other: JobKi
     z = NormalDist().inv_cdf(below / share)
     sigma = z + math.sqrt(z**2 + 2 * math.log(mean / median))
     return LogNormal(median * math.exp(-sigma * z), sigma)
+
+
+VOCAB = 103_168
+TP = 8  # Tensor parallelism fills a node
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """A model, and its stages."""
+
+    model: Model
+    pp: tuple[int, ...]  # pipeline stages, tried in this order
+    least_gpus: int  # fewest GPUs that a job trains it on
+
+
+MODELS: dict[str, Trained] = {
+    "llm-7b": Trained(Model(hidden=4096, layers=32, vocab=VOCAB, sequence_length=2048), (1,), 8),
+    "llm-20b": Trained(Model(hidden=5120, layers=60, vocab=VOCAB, sequence_length=4096), (2, 4), 128),
+    "llm-123b": Trained(Model(hidden=10240, layers=96, vocab=VOCAB, sequence_length=4096), (4, 8), 256),
+}
+
+
+def grids(gpus: int) -> list[tuple[str, Parallelism]]:
+    """Return every model and grid that a job of so many GPUs may have; none below a node of 8."""
+    return [
+        (name, Parallelism(tp=TP, pp=pp, dp=gpus // TP // pp))
+        for name, trained in MODELS.items()
+        for pp in trained.pp
+        if gpus >= trained.least_gpus and gpus % (TP * pp) == 0
+    ]

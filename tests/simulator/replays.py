@@ -12,8 +12,7 @@ from simulator.engine.sim_job import SimJob
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.results.attempt_log import log_attempts
-from simulator.results.run_history import RunHistory, run_history
+from simulator.results.run_history import RunHistory, log_attempts, run_history
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from topology.cluster import Cluster

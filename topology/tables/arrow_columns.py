@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,24 @@ def open_parquet(
     except (ArrowException, OSError, UnicodeDecodeError, OverflowError) as problem:
         fix = "give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end"
         raise error(f"is not a whole Parquet file: {first_line(problem)}", where=name, fix=fix) from None
+
+
+def parquet_bytes(
+    rows: Sequence[Mapping[str, Any]], columns: Mapping[str, type], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """Return rows as a Parquet file: same rows, same bytes.
+
+    :param columns: names and types of values in order; ``list`` is of floats.
+    """
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
+
+    types = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64(), list: pa.list_(pa.float64())}
+    schema = pa.schema([(name, types[kind]) for name, kind in columns.items()], metadata=metadata)
+    arrays = [pa.array([row[field.name] for row in rows], type=field.type) for field in schema]
+    buffer = BytesIO()
+    write_table(pa.Table.from_arrays(arrays, schema=schema), buffer, compression="zstd")
+    return buffer.getvalue()
 
 
 class ParquetColumns:

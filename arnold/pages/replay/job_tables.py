@@ -10,8 +10,8 @@ import numpy as np
 
 from arnold.pages.row_chart import ChartRow, row_chart
 from simulator.engine.sim_job import SimJob
-from simulator.results.distribution import NAMES, Distribution, distribution, waits_by_size
 from simulator.results.run_history import ENDED, RunHistory
+from simulator.results.run_summary import NAMES, Distribution, distribution, waits_by_size
 from topology.quantities import duration, percent, plural
 
 MOST_JOBS = 4_000  # Jobs in the table; of longer traces those that waited longest, then those with most GPU time

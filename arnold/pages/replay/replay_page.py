@@ -17,9 +17,8 @@ from arnold.pages.replay.comparison import comparison_cards
 from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, wait_chart, wait_rows
 from arnold.pages.replay.panels import panels
 from simulator.results.bucket_integrals import round_step
-from simulator.results.distribution import NAMES, size_class
 from simulator.results.run_history import RunHistory
-from simulator.results.run_summary import RunSummary
+from simulator.results.run_summary import NAMES, RunSummary, size_class
 from simulator.results.time_series import time_series
 from simulator.study.compared import Comparison
 from topology.cluster import Cluster

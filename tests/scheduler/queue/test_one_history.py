@@ -32,7 +32,7 @@ from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import Found
 from simulator.engine.sim_job import SimJob
 from simulator.job_record import JobRecord
-from simulator.prediction.types import Prediction
+from simulator.prediction.predictor import Prediction
 from tests.extender.things import Json, key, member_json, node, reservation_json, state_of
 from tests.simulator.engine.incidents import Scripted
 from topology.build import build_cluster

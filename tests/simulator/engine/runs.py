@@ -12,8 +12,7 @@ from simulator.engine.engine import Engine
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
-from simulator.results.attempt_log import AttemptLog, log_attempts
-from simulator.results.run_history import run_history
+from simulator.results.run_history import AttemptLog, log_attempts, run_history
 from simulator.results.run_summary import RunSummary, run_summary
 from topology.cluster import Cluster
 

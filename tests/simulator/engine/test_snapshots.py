@@ -21,7 +21,7 @@ from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident
 from simulator.engine.snapshot import EngineSnapshot, restore, snapshot
 from simulator.job_record import JobRecord
-from simulator.results.attempt_log import log_attempts
+from simulator.results.run_history import log_attempts
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
 from tests.simulator.engine.runs import go_on, placed

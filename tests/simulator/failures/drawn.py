@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.failures.failure_process import Breakdown, FailureModel, draw_breakdowns
-from simulator.failures.slow_spells import SlowSpell, draw_spells
+from simulator.failures.failure_process import Breakdown, FailureModel, SlowSpell, draw_breakdowns, draw_spells
 
 
 def draw_failures(

@@ -10,11 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.failures.checkpointing import Checkpoints
-from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr, first_order_ettr
+from simulator.failures.expected_ettr import (
+    Losses,
+    best_interval,
+    ettr_with_spares,
+    exact_ettr,
+    first_order_ettr,
+    spares_for,
+    waiting_share,
+)
 from simulator.failures.monte_carlo import exponential, simulate_ettr
 from simulator.failures.rates import DAY, RATES
-from simulator.failures.spare_nodes import ettr_with_spares, exact_ettr_with_spares, spares_for, waiting_share
 from topology.errors import Infeasible, InvalidInput
 
 TABLE = {128: 0.983, 512: 0.961, 1024: 0.939, 2048: 0.901}
@@ -104,7 +110,9 @@ def test_spares_by_formula_and_monte_carlo(spares: int) -> None:
     """512 nodes with repairs of a day: within 5 % of each other, with no spare as with enough."""
     found = simulate_ettr(job(512), span=360 * DAY, runs=20, seed=1, spares=spares, repair=exponential(DAY))
     assert found.mean == pytest.approx(ettr_with_spares(job(512), spares=spares, repair=DAY), rel=0.05)
-    assert found.mean == pytest.approx(exact_ettr_with_spares(job(512), spares=spares, repair=DAY), rel=0.05)
+    assert found.mean == pytest.approx(
+        ettr_with_spares(job(512), spares=spares, repair=DAY, unlimited=exact_ettr), rel=0.05
+    )
     assert found.waiting == pytest.approx(waiting_share(spares, job(512).failures * DAY), abs=0.02)
 
 
@@ -142,7 +150,7 @@ def test_impossible_losses(wrong: tuple[float, float, float, float]) -> None:
 @given(st.floats(0.0, 1e6), st.floats(1.0, 1e4), st.floats(0.0, 100.0))
 def test_checkpoints_lose_no_time(productive: float, interval: float, write: float) -> None:
     """What a run takes holds exactly its productive seconds, and no checkpoint holds more than was trained."""
-    checkpoints = Checkpoints(interval, write)
+    checkpoints = Losses(0.0, 0.0, write, interval)
     written = max(0, ceil(productive / interval - 1e-9) - 1)  # none after the last part
     wall = productive + written * write
     assert checkpoints.trained(wall) == pytest.approx(productive, abs=1e-6 * (1.0 + productive))
@@ -151,11 +159,11 @@ def test_checkpoints_lose_no_time(productive: float, interval: float, write: flo
 
 def test_checkpoints_by_hand() -> None:
     """Every 100 s, 10 s long: 250 s of work take 270; a failure after 219 leaves 100, after 220 leaves 200."""
-    checkpoints = Checkpoints(100.0, 10.0)
+    checkpoints = Losses(0.0, 0.0, 10.0, 100.0)
     assert checkpoints.trained(270.0) == 250.0
     assert checkpoints.trained(210.0) == 200.0
     assert [checkpoints.saved(wall) for wall in (109.0, 110.0, 219.0, 220.0)] == [0.0, 100.0, 100.0, 200.0]
     assert [checkpoints.trained(wall) for wall in (105.0, 120.0)] == [100.0, 110.0]
-    assert Checkpoints().saved(1e9) == 0.0
+    assert Losses(0.0, 0.0, 0.0, inf).saved(1e9) == 0.0
     walls = np.linspace(0.0, 1000.0, 101)
     assert all(a <= b for a, b in pairwise(checkpoints.trained(float(wall)) for wall in walls))

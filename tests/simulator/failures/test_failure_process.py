@@ -8,11 +8,9 @@ from math import inf
 
 import pytest
 
-from simulator.failures.failure_kinds import MIXES
-from simulator.failures.failure_process import FailureModel
-from simulator.failures.rates import DAY, HOUR, RATES, failure_rate
+from simulator.failures.failure_process import FailureModel, Slowness
+from simulator.failures.rates import DAY, HOUR, MIXES, RATES, failure_rate
 from simulator.failures.restart_delay import Restart, parse_restart
-from simulator.failures.slow_spells import Slowness
 from tests.simulator.failures.drawn import draw_failures
 from topology.errors import InvalidInput
 

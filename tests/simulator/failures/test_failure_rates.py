@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.failures.failure_kinds import MIXES, failure_mix
-from simulator.failures.rates import HOUR, MEASURED_MTTF_HOURS, RATES, failure_rate, mttf
+from simulator.failures.rates import HOUR, MEASURED_MTTF_HOURS, MIXES, RATES, failure_mix, failure_rate, mttf
 from topology.errors import InvalidInput, UnknownName
 
 

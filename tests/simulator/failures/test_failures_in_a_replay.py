@@ -12,9 +12,8 @@ from simulator.engine.hooks import Incident
 from simulator.engine.snapshot import restore, snapshot
 from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.failures.expected_ettr import Losses, best_interval, first_order_ettr
-from simulator.failures.failure_process import FailureModel
+from simulator.failures.failure_process import FailureModel, Slowness
 from simulator.failures.rates import DAY, RATES, failure_rate
-from simulator.failures.slow_spells import Slowness
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings

@@ -14,7 +14,7 @@ from simulator.job_record import JobRecord
 from simulator.prediction import PREDICTORS, Prediction
 from simulator.prediction.boosting import BIN, FEWEST, MOST_WORDS, Boosting, Encoder, request_of
 from simulator.prediction.oracle import Oracle, UserEstimate
-from simulator.prediction.predicted_trace import Ends, predict_all
+from simulator.prediction.predictor import Ends, predict_all
 from simulator.prediction.similar_jobs import UNKNOWN, SimilarJobs
 from topology.errors import InvalidInput, UnknownName
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
 from simulator.results.bucket_integrals import counts, edges_of, round_step
-from simulator.results.distribution import LIMITS, NAMES, distribution, size_class, wait_times
+from simulator.results.run_summary import LIMITS, NAMES, distribution, size_class, wait_times
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 

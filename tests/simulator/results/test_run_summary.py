@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
 from simulator.results.bucket_integrals import integrals
-from simulator.results.distribution import distribution
-from simulator.results.run_summary import run_summary
+from simulator.results.run_summary import distribution, run_summary
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from arnold.exports.frames import AWAY, frames
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord
-from simulator.results.attempt_log import log_attempts
 from simulator.results.bucket_integrals import edges_of, integrals, round_step
 from simulator.results.run_ettr import sliding_ettr, worst_ettr
-from simulator.results.run_history import FAILURE, PREEMPTION
+from simulator.results.run_history import FAILURE, PREEMPTION, log_attempts
 from simulator.results.run_summary import run_summary
 from simulator.results.time_series import time_series
 from tests.simulator.clusters import racks

@@ -15,8 +15,7 @@ from arnold.pages.replay import study_page
 from scheduler.study.executors import Here, Processes
 from simulator.study.compared import METRICS, Band, Bands, compare
 from simulator.study.on_dask import OnDask
-from simulator.study.replay_sweep import sweep
-from simulator.study.study_file import Journal, read_comparison, read_rows, write_rows
+from simulator.study.study_file import Journal, read_comparison, read_rows, sweep, write_rows
 from simulator.study.study_run import Inputs, StudyGrid, StudyPoint, check_names, run_point
 from simulator.traces import JobTrace, resampled
 from tests.simulator.clusters import racks

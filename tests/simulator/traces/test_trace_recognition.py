@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simulator.traces import read_trace
-from simulator.traces.types import TRACE_READERS
+from simulator.traces.trace_loading import TRACE_READERS
 from topology.errors import TraceFormatError, UnknownName
 
 OURS = b"job_id,submit_time,duration,gpus\na,0,1,1\n"

@@ -13,8 +13,7 @@ from simulator.gang_shape import shape
 from simulator.traces import read_trace
 from simulator.workload import KALOS, WorkloadSpec, generate, summary
 from simulator.workload.generate import DAY, arrivals
-from simulator.workload.job_kinds import kinds_of
-from simulator.workload.models import grids
+from simulator.workload.job_kinds import grids, kinds_of
 from topology.errors import InvalidInput, TooLarge, TraceFormatError
 
 
