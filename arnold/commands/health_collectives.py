@@ -9,8 +9,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.flag_file import write_flags
-from arnold.commands.output import answer, print_rows, progress
+from arnold.commands.output import answer, print_rows, progress, save_flags
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
@@ -98,8 +97,7 @@ def command(
     node_of = nodes_of(diagnosis.members, read_source(nodes) if nodes is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
     document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
-    if flags_out is not None:
-        write_flags(flags_out, document.flags)
+    save_flags(document.flags, flags_out)
     answer(document, _print, as_json=as_json)
 
 

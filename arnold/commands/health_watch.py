@@ -9,8 +9,8 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.flag_file import write_flags
-from arnold.commands.health_options import detector_options, machines_of, positive_option, settings_of
+from arnold.commands.health_peers import detector_options, machines_of, positive_option, settings_of
+from arnold.commands.output import save_flags
 from health.peers.watch import WatchPlan
 from topology.errors import InvalidInput
 
@@ -95,7 +95,7 @@ def watch(
                 recorded = _record(store, made.verdict.flags, now=made.at)
             document = watch_document(made, recorded)
             if flags_out is not None and made.verdict is not None:
-                write_flags(flags_out, document.flags)
+                save_flags(document.flags, flags_out)
             _say(document, as_json=as_json)
             if once:
                 return

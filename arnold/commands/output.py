@@ -12,7 +12,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.commands.fitted_table import FittedTable
+    from topology.flags import NodeFlag
 
 T = TypeVar("T")
 
@@ -119,8 +120,14 @@ def save_json(document: object, file: str | None) -> None:
     from topology.files import write_file
 
     if file is not None:
-        text = to_json(document) + "\n"
-        write_file(file, text)
+        write_file(file, to_json(document) + "\n")
+
+
+def save_flags(flags: Iterable[NodeFlag], file: str | None) -> None:
+    """Write the file of ``--flags-out``, if one is named, as ``--flags`` of `arnold place` reads it."""
+    from topology.overlay import FlagFile
+
+    save_json(FlagFile(tuple(flags)), file)
 
 
 def emit_json(document: object) -> None:

@@ -13,12 +13,11 @@ from annotated_types import Ge
 
 from arnold.commands.cluster_options import overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.failure_options import FailureOptions
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import emit_json
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
-from arnold.commands.trace_options import TraceOptions
+from arnold.commands.simulate_options import FailureOptions, TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidTopology
 

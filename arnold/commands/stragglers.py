@@ -10,8 +10,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flag_file import write_flags
-from arnold.commands.output import console, emit_json, progress
+from arnold.commands.output import console, emit_json, progress, save_flags
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ def command(*, as_json: bool, trace: str, nodes: str | None, flags_out: str | No
             fix="add --nodes FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
     document = _analyse(trace, nodes, **options)
-    if flags_out is not None:
-        write_flags(flags_out, document.flags)
+    save_flags(document.flags, flags_out)
     if as_json:
         emit_json(document)
     else:

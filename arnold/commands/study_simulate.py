@@ -11,7 +11,7 @@ from arnold.commands.cluster_options import ClusterFiles
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import console, emit_json, plain, progress, table
-from arnold.commands.trace_options import TraceOptions
+from arnold.commands.simulate_options import TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput
 

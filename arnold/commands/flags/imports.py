@@ -8,9 +8,17 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flags.options import at_option, present, stamp_of, store_option
-from arnold.commands.flags.writing import changed, factor, minute, print_recorded
-from arnold.commands.output import answer, emit_json, plain, table, to_json
+from arnold.commands.flags.writing import (
+    at_option,
+    changed,
+    factor,
+    minute,
+    present,
+    print_recorded,
+    stamp_of,
+    store_option,
+)
+from arnold.commands.output import answer, emit_json, plain, save_json, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -58,12 +66,11 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
     With --from flag-store FILE is what `arnold flags export` wrote, or a store of an earlier version (JSON lines), and
     --store a new store, which takes over all of its events.
     """
-    from topology.files import read_source, write_file
+    from topology.files import read_source
 
     now, source = present(at), read_source(file)
     document = _of_store(source, store, now) if by == STORE else _of_monitor(source, by, store, now, stamp_of(file))
-    if output is not None:
-        write_file(output, to_json(document) + "\n")
+    save_json(document, output)
     answer(document, _print, as_json=as_json)
 
 

@@ -10,7 +10,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flags.options import store_option
+from arnold.commands.flags.writing import store_option
 from arnold.commands.output import answer, console, emit_json, table
 from topology.errors import InvalidInput
 

@@ -8,8 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flags.options import at_option, present, stamp_of, store_option
-from arnold.commands.flags.writing import changed, print_recorded
+from arnold.commands.flags.writing import at_option, changed, present, print_recorded, stamp_of, store_option
 from arnold.commands.output import console, emit_json
 from topology.errors import InvalidInput
 

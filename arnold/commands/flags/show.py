@@ -10,9 +10,8 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flags.options import at_option, parse_time, store_option
-from arnold.commands.flags.writing import factor, minute, print_events
-from arnold.commands.output import answer, plain, table, to_json
+from arnold.commands.flags.writing import at_option, factor, minute, parse_time, print_events, store_option
+from arnold.commands.output import answer, plain, save_json, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
     from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding
     from health.flags.rules import rules_of
     from health.flags.tracks import track_of
-    from topology.files import write_file
     from topology.flag_log import open_log
     from topology.flags import merge_by_node
 
@@ -77,8 +75,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
         forgotten=forgotten,
         torn=0,
     )
-    if output is not None:
-        write_file(output, to_json(document) + "\n")
+    save_json(document, output)
     answer(document, _print_show, as_json=as_json)
 
 
