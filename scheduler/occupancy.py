@@ -26,8 +26,7 @@ class Occupancy:
 
     def __init__(self, size: IntArray, free: IntArray, levels: Iterable[Level]) -> None:
         self.size = size
-        self.free: IntArray = free.copy()
-        """Shape [nodes], units that no job holds."""
+        self.free: IntArray = free.copy()  # Shape [nodes], units that no job holds
         self._most_free: int | None = None
         self.promised: BoolArray = np.zeros(len(size), dtype=np.bool_)
         """Shape [nodes], whether the node is promised to a job that is not there yet."""

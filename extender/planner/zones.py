@@ -20,7 +20,7 @@ from extender.plans.reservation import Reservation
 from scheduler.job import Job
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.queue.zone import place_zone
+from scheduler.queue.arnold import place_zone
 from scheduler.repair import repair
 from topology.cluster import Cluster
 from topology.errors import ArnoldError

@@ -134,7 +134,7 @@ def live_policy(name: str) -> QueuePolicy:
 
     :raises InvalidInput: it is for simulation alone; an :class:`UnknownName` where no installed package offers it.
     """
-    from scheduler.queue.policies import POLICIES
+    from scheduler.queue.types import POLICIES
 
     policy = POLICIES.load(name, where="--queue")
     if policy.stops_any_time:

@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.admission import BoolArray, admissible
-from scheduler.placement.blocks import blocks_at, capacity_by_level
+from scheduler.placement.admission import BoolArray, admissible, blocks_at, capacity_by_level
 from scheduler.placement.moves.move_choices import MoveChoices, closest_depth
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.errors import Infeasible, UnknownName

@@ -20,11 +20,10 @@ from time import monotonic, perf_counter
 
 from scheduler.queue.candidate import Candidate
 from scheduler.queue.types import CapacityReservation, QueuePolicy
-from simulator.engine.event_queue import EventPhase
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
 from simulator.engine.pools import Pool, make_job
 from simulator.engine.sim_job import UNITS, JobState, SimJob
-from simulator.engine.simulated_cluster import Observer, SimulatedCluster
+from simulator.engine.simulated_cluster import EventPhase, Observer, SimulatedCluster
 from simulator.job_record import JobRecord
 from simulator.prediction.oracle import Oracle
 from simulator.prediction.predicted_trace import predict_all

@@ -17,8 +17,8 @@ from scheduler.occupancy import Occupancy
 from scheduler.outcome import run
 from scheduler.placement.node_sharing import Rows, fewest_domains, tightest
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.queue.arnold import find_zone
 from scheduler.queue.types import BoolArray, Keep, Waiting
-from scheduler.queue.zone import find_zone
 from simulator.engine.pools import Disagreement, Found, Need
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.gang_shape import node_size, shape

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import evaluate, job_level
+from scheduler.objective import evaluate, job_level, step_time
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
@@ -27,7 +27,6 @@ from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.search import fill_front, search_pairs
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, PriceOption, Proposal
-from scheduler.step_time import step_time
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement

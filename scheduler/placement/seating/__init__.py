@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.admission import BoolArray
-from scheduler.placement.blocks import blocks_at, capacity_by_level
+from scheduler.placement.admission import BoolArray, blocks_at, capacity_by_level
 from scheduler.placement.node_order import natural
 from scheduler.placement.seating.refine import GridSolver, refine
 from topology.cluster import Cluster, IntArray, Level
@@ -38,7 +37,7 @@ def seat(
     :param level: of the domains.
     :param domain_of_cell: shape [rows, columns], index of a domain of ``level``; cells that holds tie together at this
         level or a closer one lie in one domain, and no domain is given more than it can take in whole blocks
-        (:func:`scheduler.placement.blocks.capacity_by_level`).
+        (:func:`scheduler.placement.admission.capacity_by_level`).
     :param admitted: shape [nodes], the nodes that may be used.
     :param solve_grid: exact search for one rectangle of cells; ``None`` = shelves alone.
     :param seconds: wall-clock limit of all exact searches together.

@@ -11,10 +11,18 @@ import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Family, Job
 from scheduler.objective import spread
-from scheduler.placement.admission import BoolArray
-from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
-from scheduler.placement.seating.choose import Filling, Weights, choose_fillings, local_score, measure, without_twins
-from scheduler.placement.seating.parcel import Parcel, ParcelGroups, shelf_fillings
+from scheduler.placement.admission import Blocks, BoolArray, blocks_at, capacity_by_level
+from scheduler.placement.seating.parcel import (
+    Filling,
+    Parcel,
+    ParcelGroups,
+    Weights,
+    choose_fillings,
+    local_score,
+    measure,
+    shelf_fillings,
+    without_twins,
+)
 from topology.cluster import Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
