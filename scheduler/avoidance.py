@@ -64,8 +64,6 @@ def weigh(
 ) -> tuple[AvoidanceOption, ...]:
     """Weigh the ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
 
-    :param outcome: of the solver on this very instance.
-    :param limits: for each way that has yet to be solved.
     :returns: nothing where no node that the job could use is slow.
     """
     slow = np.flatnonzero(admissible(cluster, job.replace(avoid="ignore")) & (cluster.slowdown > HEALTHY))

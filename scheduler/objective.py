@@ -79,7 +79,6 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     :raises InvalidPlacement: wrong shape, a cell without a node, a node twice, a node that is not free or has the wrong
         number of GPUs, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken, nodes in several
         trunks that nothing joins.
-    :raises UnknownName: the job names a level that the cluster does not have.
     """
     grid = job.grid
     _check_nodes(cluster, job, grid, nodes)

@@ -57,10 +57,7 @@ class Instance:
 
     @cached_property
     def level(self) -> Level:
-        """The level at which spread counts.
-
-        :raises UnknownName: the job names a level that the cluster does not have.
-        """
+        """The level at which spread counts; raises as :func:`scheduler.objective.job_level`."""
         return job_level(self.cluster, self.job)
 
 
@@ -124,11 +121,7 @@ def trivial_bound(job: Job) -> float:
 
 
 def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
-    """Let an algorithm propose, and weigh its proposal.
-
-    :raises InvalidJob: the job cannot be cut into nodes.
-    :raises UnknownName: the job names a level that the cluster does not have.
-    """
+    """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`."""
     ask = propose if cluster.trunks is None else propose_in_a_trunk
     proposal = ask(algorithm, cluster, job, limits)
     outcome = judge(algorithm.name, cluster, job, proposal)

@@ -125,10 +125,7 @@ class Checkpoint(BaseModel):
 
 
 class CheckpointFile:
-    """The checkpoint of one run.
-
-    :param path: where it is, or will be.
-    """
+    """The checkpoint of one run; ``path``: where it is, or will be."""
 
     def __init__(self, path: str, replay: Replay) -> None:
         self._path = path

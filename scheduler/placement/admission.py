@@ -111,7 +111,6 @@ def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
     """Return the blocks that must stay inside one domain of the level of that depth.
 
     :param depth: index of the level, 0 the broadest; ``len(cluster.levels)`` stands for the nodes themselves.
-    :raises UnknownName: a hold names a level that the cluster does not have.
     """
     grid = job.grid
     row_of = np.arange(grid.rows, dtype=np.int32)

@@ -105,23 +105,14 @@ def _outside(cluster: ClusterState, own: CapacityReservation, others: Sequence[C
 def place_zone(
     cluster: Cluster, job: Job, *, algorithm: PlacementAlgorithm, limits: Limits, taken: Iterable[int] = ()
 ) -> Outcome:
-    """Return the placement whose nodes are the zone, and what it is worth.
-
-    :param taken: nodes of zones that were reserved before.
-    :raises InvalidJob: the job cannot be cut into nodes.
-    """
+    """Return the placement whose nodes are the zone, and what it is worth; zones reserved before are ``taken``."""
     return run(algorithm, cluster.emptied().with_busy(taken), job, limits)
 
 
 def find_zone(
     cluster: Cluster, job: Job, *, algorithm: PlacementAlgorithm, limits: Limits, taken: Iterable[int] = ()
 ) -> tuple[int, ...]:
-    """Return nodes to reserve.
-
-    :param taken: nodes of zones that were reserved before.
-    :returns: node numbers in order; empty when the job would not fit even then.
-    :raises InvalidJob: the job cannot be cut into nodes.
-    """
+    """Return the numbers of the nodes to reserve, in order; empty when the job would not fit even then."""
     outcome = place_zone(cluster, job, algorithm=algorithm, limits=limits, taken=taken)
     if outcome.evaluation is None or outcome.proposal.nodes is None:
         return ()

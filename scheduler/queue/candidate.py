@@ -48,10 +48,7 @@ class Candidate(Generic[J]):
 def live_candidate(
     policy: QueuePolicy, job: J, cluster: ClusterState, *, holds: Sequence[HeldNodes] = ()
 ) -> Candidate[J]:
-    """Return the question on which terms a job may start now on a live cluster (``scheduler.queue.dispatch``).
-
-    :param holds: for those before it.
-    """
+    """Return the question on which terms a job may start now on a live cluster; ``holds`` are for those before it."""
     seen: Waiting = job
     if job.preemptible and any(one.claimed and one.name != job.reservation for one in cluster.reservations):
         seen = QueuedJob.of(job, preemptible=False)
@@ -63,10 +60,7 @@ def live_candidate(
 
 
 def closed_to(candidate: Candidate[J], cluster: ClusterState) -> tuple[CapacityReservation, ...]:
-    """Return the reservations whose zone is closed to a job even in the last attempt.
-
-    :param candidate: of a live cluster.
-    """
+    """Return the reservations whose zone is closed to a job of a live cluster even in the last attempt."""
     offers = tuple(candidate.offers)
     last = offers[-1] if offers else cluster.total
     if last is None:

@@ -175,8 +175,6 @@ class HeldNodes:
         """Return what is kept from a job that does not end in time; as many nodes as are spare are let go.
 
         They are the last of those that the job could use and would miss.
-
-        :returns: shape [nodes], units.
         """
         if not self.spare:
             return self.keep

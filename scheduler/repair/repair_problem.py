@@ -50,7 +50,6 @@ def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str])
     """Find what is left to the job once nodes are lost, which are given by name.
 
     :param nodes: shape [rows, columns], a valid placement.
-    :raises UnknownName: a name is not a node of the cluster.
     :raises Infeasible: fewer nodes are left than the job has cells.
     """
     gone = np.unique(np.array([_index(cluster, name) for name in lost], dtype=np.int32))

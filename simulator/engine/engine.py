@@ -92,10 +92,8 @@ class Overload:
 class Engine(SimulatedCluster):
     """One run, from the first submission until all jobs have ended or nothing happens any more.
 
-    :param records: in order of submission; each fits into the pool when that is empty.
+    :param records: in order of submission; Disagreement is raised for one that does not fit into the empty pool.
     :param predictions: what the scheduler is told of run times, by id of the job; ``None`` = the truth.
-    :param drain_seconds: see :class:`SimulatedCluster`.
-    :raises Disagreement: one does not.
     """
 
     def __init__(

@@ -59,7 +59,6 @@ class EventQueue:
 class SimulatedCluster:
     """Jobs on a pool at an instant; as a ``ClusterState`` it is what the policy is told.
 
-    :param jobs: in order of submission.
     :param drain_seconds: how long a preempted job, which works no more, takes to give its nodes back: then the pass is
         that of a live cluster (``scheduler.queue.dispatch``); ``None`` = everything happens at once.
     """

@@ -1,9 +1,5 @@
 """The algorithm ``exact``: the best (S, R), proved or with a certified gap, then the nodes.
 
-In this order: what to admit (slow nodes have a price), the search over pairs (S, R), the domains (fewest flagged nodes,
-best fit for what stays free), and the same problem one level down, so that neighbours in a group are neighbours on the
-wire.
-
 Slow nodes are admitted up to a threshold of slowdown: only the slowest node sets the pace, so the options are the
 thresholds between the slowdowns of the free nodes, compared by predicted step time.
 """
@@ -160,8 +156,7 @@ def solve_grid(
 ) -> IntArray | None:
     """Return the best assignment of a bare grid: the search alone, as seating asks for it one level down.
 
-    :param capacities: in descending order, positive, at least ``rows * columns`` together.
-    :returns: shape [rows, columns], an index into the capacities for each cell.
+    :param capacities: in descending order, positive, at least ``rows * columns`` together; the answer has indices.
     """
     lattice = Lattice(GridProblem(rows, columns, capacities), alpha, 1.0 - alpha)
     search_pairs(PairSearch(lattice, Limits(seconds=seconds, workers=1), params))

@@ -73,10 +73,7 @@ class MoveModel:
                 self._model.add_hint(choice, j == target)
 
     def minimise(self, goal: Goal, deadline: float) -> GoalValue | None:
-        """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time.
-
-        :param deadline: by the monotonic clock.
-        """
+        """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time."""
         from ortools.sat.python import cp_model
 
         expression = self._goals[goal]

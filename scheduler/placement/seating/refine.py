@@ -55,11 +55,8 @@ def refine(
 ) -> IntArray:
     """Share the cells of every domain of one level out among its children.
 
-    :param depth: of the level of the domains.
-    :param domain_of_cell: shape [rows, columns].
     :param pool: shape [nodes], the nodes that may be used; they have room for all cells in whole blocks.
     :param solve_grid: exact search for one rectangle; ``None`` = none; ``seconds``: limit of all of them together.
-    :returns: shape [rows, columns], the domain of the next level.
     """
     closer = cluster.levels[depth + 1]
     blocks = blocks_at(cluster, job, depth + 1)
