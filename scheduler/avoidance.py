@@ -1,7 +1,6 @@
 """Slow nodes: what it costs to avoid them, and what to use them.  Both are solved, whatever the job says.
 
-Predicted step time: :func:`scheduler.step_time.step_time` of what the evaluator says of the placement, with
-the slowest node that is really in use; 1 = no spread and no slow node.
+Predicted step time: :func:`scheduler.objective.step_time` with the slowest node that is really in use.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Spread
+from scheduler.objective import Spread, slowest_in_use, step_time
 from scheduler.outcome import Outcome, Status, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.step_time import slowest_in_use, step_time
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 from topology.json_record import JsonRecord
@@ -66,8 +64,6 @@ def weigh(
 ) -> tuple[AvoidanceOption, ...]:
     """Weigh the ways to treat slow nodes: to avoid them, to use them, and the job's own where it is neither.
 
-    :param outcome: of the solver on this very instance.
-    :param limits: for each way that has yet to be solved.
     :returns: nothing where no node that the job could use is slow.
     """
     slow = np.flatnonzero(admissible(cluster, job.replace(avoid="ignore")) & (cluster.slowdown > HEALTHY))

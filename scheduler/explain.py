@@ -39,9 +39,6 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
 
     A pair refuted in the outcome's proposal rules out every pair that is as small in both.  Where the placement is
     proved optimal, its bound rules out the rest: what a pair would cost counts the least that soft terms can add.
-
-    :param outcome: with a placement.
-    :returns: pairs with S up to the rows, R up to the columns, both up to the number of domains.
     """
     if outcome.objective is None:
         return ()

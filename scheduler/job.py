@@ -219,10 +219,7 @@ class Job:
 
     @cached_property
     def grid(self) -> Grid:
-        """The job's cells.
-
-        :raises InvalidJob: the groups do not cut into nodes evenly.
-        """
+        """The job's cells; raises as :meth:`Parallelism.grid`."""
         return self.parallelism.grid(self.gpus_per_node)
 
     def replace(self, **changes: Any) -> Job:

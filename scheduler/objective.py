@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.job import FAMILIES, Family, Grid, Job
+from scheduler.job import FAMILIES, Family, Grid, Job, stage_slowdown
 from topology.cluster import Cluster, IntArray, Level
 from topology.errors import InvalidPlacement
 from topology.field_types import AtLeastOne
+from topology.flags import HEALTHY
 from topology.json_record import JsonRecord
 
 
@@ -44,10 +45,7 @@ class Evaluation:
 
     @property
     def spread(self) -> Spread:
-        """Return the largest number of distinct domains that a group touches.
-
-        :param groups: any shape, the group of each cell, numbered from 0; ``domains``: its domain, same shape.
-        """
+        """Both spreads as one value."""
         return Spread(self.dp, self.pp)
 
 
@@ -81,7 +79,6 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     :raises InvalidPlacement: wrong shape, a cell without a node, a node twice, a node that is not free or has the wrong
         number of GPUs, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken, nodes in several
         trunks that nothing joins.
-    :raises UnknownName: the job names a level that the cluster does not have.
     """
     grid = job.grid
     _check_nodes(cluster, job, grid, nodes)
@@ -126,3 +123,25 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
         raise InvalidPlacement(f"nothing joins {first!r} and {second!r}, and the placement lies in both")
     if job.avoid == "strict" and (bad := flat[cluster.slowdown[flat] > 1.0]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is flagged and the job avoids flagged nodes")
+
+
+def step_time(job: Job, *, objective: float, slowest: float) -> float:
+    """Return the predicted step time relative to a job without spread or slow node; under ``ignore`` no node is slow.
+
+    ``(1 + spread_cost * (objective - 1)) * (1 + (f - 1) * m / (m + p - 1))`` with f the slowest node in use, which sets
+    the pace of all.
+
+    :param objective: Eq. 2 of the placement, 1 = no spread.
+    :param slowest: slowdown of the slowest node in use, 1.0 = none is slow.
+    """
+    pace = (
+        1.0
+        if job.avoid == "ignore"
+        else float(stage_slowdown(slowest, stages=job.parallelism.pp, microbatches=job.microbatches))
+    )
+    return (1.0 + job.spread_cost * (objective - 1.0)) * pace
+
+
+def slowest_in_use(cluster: Cluster, evaluation: Evaluation) -> float:
+    """Return the slowdown of the slowest node of a placement, 1.0 = none is slow."""
+    return max((float(cluster.slowdown[i]) for i in evaluation.flagged), default=HEALTHY)

@@ -1,19 +1,19 @@
-"""What is free, promised and idle on the nodes of a cluster, and how many nodes are idle in each domain.
+"""What is free, promised and idle on the nodes of a cluster; and where jobs that share nodes do gangs least harm.
 
-Kept up to date node by node: the extender's fleet and the simulator's pool of nodes both count here.
+Kept up to date node by node: the extender's fleet and the simulator's pool of nodes both count and choose here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.placement.admission import BoolArray
 from topology.capacity import count_nodes
 from topology.cluster import IntArray, Level
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 class Occupancy:
@@ -21,13 +21,11 @@ class Occupancy:
 
     :param size: shape [nodes], units of each node, whatever the caller counts in.
     :param free: shape [nodes], units that no job holds; copied.
-    :param levels: of the tree, from broad to close.
     """
 
     def __init__(self, size: IntArray, free: IntArray, levels: Iterable[Level]) -> None:
         self.size = size
-        self.free: IntArray = free.copy()
-        """Shape [nodes], units that no job holds."""
+        self.free: IntArray = free.copy()  # Shape [nodes], units that no job holds
         self._most_free: int | None = None
         self.promised: BoolArray = np.zeros(len(size), dtype=np.bool_)
         """Shape [nodes], whether the node is promised to a job that is not there yet."""
@@ -79,3 +77,63 @@ class Occupancy:
             self.idle[node] = idle
             for domain_of, count in self.idle_in_domain:
                 count[domain_of[node]] += turned
+
+
+Rows = npt.NDArray[np.signedinteger[Any]]  # Numbers of nodes
+
+
+def tightest(
+    rows: Rows, *, free: IntArray, idle: BoolArray, idle_in_domain: Iterable[tuple[IntArray, IntArray]]
+) -> Rows:
+    """Return the nodes that fit a job inside one node best, all equally well.
+
+    Best is a node in use, the fullest with room; an idle node is broken into last, and then one in the domains with the
+    fewest idle nodes left, the broadest level first, so that large free domains stay whole.
+
+    :param rows: shape [fitting], the nodes with room.
+    :param idle_in_domain: for each level from broad to close: shape [nodes], the node's domain; and shape [domains],
+        idle nodes in each.
+    """
+    if len(rows) < 2:
+        return rows
+    used: Rows = rows[~idle[rows]]
+    left = used if len(used) else rows
+    left = _least(left, free[left])
+    for domain_of, count in idle_in_domain:
+        if len(left) < 2:
+            break
+        left = _least(left, count[domain_of[left]])
+    return left
+
+
+def _least(rows: Rows, values: IntArray) -> Rows:
+    least: Rows = rows[values == values.min()]
+    return least
+
+
+def fewest_domains(rows: Rows, count: int, *, free: IntArray, idle: BoolArray, domain_of: Sequence[IntArray]) -> Rows:
+    """Choose nodes for a gang that takes a part of each in as few domains as a greedy rule finds, level by level.
+
+    The domain with the least room that holds all of it, else the one with the most room, and the rest as if it were a
+    gang of its own.
+
+    :param rows: shape [fitting], the nodes with room; at least ``count``; ``free`` and ``idle`` as in :func:`tightest`.
+    :param domain_of: for each level from broad to close: shape [nodes], the node's domain.
+    :returns: shape [count], those in use before idle ones, the fullest first, then by number.
+    """
+    if not domain_of:
+        order = np.lexsort((rows, free[rows], idle[rows]))
+        first: Rows = rows[order[:count]]
+        return first
+    chosen: list[Rows] = []
+    domains = domain_of[0][rows]
+    while count:
+        numbers, room = np.unique(domains, return_counts=True)
+        enough = room >= count
+        best = int(numbers[enough][room[enough].argmin()]) if enough.any() else int(numbers[room.argmax()])
+        inside = rows[domains == best]
+        part = min(count, len(inside))
+        chosen.append(fewest_domains(inside, part, free=free, idle=idle, domain_of=domain_of[1:]))
+        count -= part
+        rows, domains = rows[domains != best], domains[domains != best]
+    return np.concatenate(chosen)

@@ -59,10 +59,8 @@ class NamedPlacement:
 def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
     """Read a placement on a cluster.  Whether it is valid is for the evaluator to say.
 
-    :raises InvalidInput: not YAML or JSON, or not a placement.
-    :raises InvalidJob: its job cannot be.
+    :raises InvalidInput: not YAML or JSON, or not a placement; InvalidJob: its job cannot be.
     :raises InvalidPlacement: a cell is missing or there twice, or a node is not in the cluster.
-    :raises UnknownName: the job names a level that the cluster does not have.
     """
     document, saved, file = _load(source)
     file.check_levels(cluster)

@@ -59,10 +59,7 @@ class Misfit(JsonRecord):
 
 
 def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
-    """Return why the job does not fit, and what would help, each changed instance solved within the limits.
-
-    :param outcome: of the solver on this very instance, infeasible.
-    """
+    """Return why the job does not fit, and what would help; the outcome is the solver's, infeasible."""
     too_few = shortage(cluster, job)
     binding: Constraint = "nodes" if too_few else "hold" if job.holds else "unknown"
     return Misfit(

@@ -27,7 +27,7 @@ from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
-from scheduler.queue.zone import place_zone
+from scheduler.queue.arnold import place_zone
 from scheduler.remedies import fits, nodes_to_free, shares
 from scheduler.repair import Repair, repair
 from topology.cluster import Cluster, IntArray

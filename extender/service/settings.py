@@ -131,7 +131,7 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
 
 def live_policy(name: str) -> QueuePolicy:
     """Return a policy, or raise ``InvalidInput``: for simulation alone; ``UnknownName``: no package offers it."""
-    from scheduler.queue.policies import POLICIES
+    from scheduler.queue.types import POLICIES
 
     policy = POLICIES.load(name, where="--queue")
     if policy.stops_any_time:

@@ -24,7 +24,7 @@ from extender.plans.gang_plan import HOLDING, GangPlan, PlanPhase
 from extender.queueing import FleetState, waiting_pod
 from extender.texts import clip
 from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
-from scheduler.placement import node_sharing
+from scheduler.occupancy import tightest as tightest_nodes
 from scheduler.queue.candidate import live_candidate
 from scheduler.queue.types import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
@@ -228,7 +228,7 @@ def tightest(
             break
     for i in np.flatnonzero(fits & ~opened).tolist():
         refused.setdefault(names[position[i]], RESERVED)
-    best = node_sharing.tightest(
+    best = tightest_nodes(
         rows[fits & opened], free=occupancy.free, idle=occupancy.idle, idle_in_domain=occupancy.idle_in_domain
     )
     chosen = position[np.isin(rows, best)].tolist()

@@ -1,21 +1,21 @@
-"""Which nodes a gang may use, decided in one place for every algorithm.
+"""Which nodes a gang may use, and which of its cells must stay together, decided in one place for every algorithm.
 
 A gang takes whole nodes: idle (no GPU in use), of the job's size, never faulty.  Slow nodes are admitted unless the job
 says ``avoid: strict``; weighing them under ``avoid: price`` is the business of the algorithm that can, and it narrows
-the admitted nodes with ``slowest``.  Hard constraints of a job (``holds``) concern groups, not nodes: they are no part
-of this.
+the admitted nodes with ``slowest``.  Hard constraints of a job (``holds``) concern groups, not nodes: they make blocks.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import Job
-from topology.capacity import shortage_apart
-from topology.cluster import Cluster
+from topology.capacity import count_nodes, shortage_apart
+from topology.cluster import Cluster, IntArray
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 
 BoolArray = npt.NDArray[np.bool_]
@@ -72,3 +72,86 @@ def shortage(cluster: Cluster, job: Job) -> str:
 
 def _slowest(job: Job) -> float:
     return HEALTHY if job.avoid == "strict" else inf
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The grid of blocks of one level: cell (r, c) is in block row ``row_of[r]`` and block column ``column_of[c]``.
+
+    A hold keeps every group of a family inside one domain of a level, hence of every broader one.  At a level the cells
+    of groups that share a cell stay together: a *block*, one cell without holds.  Groups run along whole rows or down
+    columns in the same way everywhere, so blocks are equal, and those of a closer level cut those of a broader one.
+    """
+
+    row_of: IntArray
+    column_of: IntArray
+
+    @property
+    def rows(self) -> int:
+        """Number of block rows."""
+        return int(self.row_of.max()) + 1
+
+    @property
+    def columns(self) -> int:
+        """Number of block columns."""
+        return int(self.column_of.max()) + 1
+
+    @property
+    def size(self) -> int:
+        """Cells in each block."""
+        return len(self.row_of) * len(self.column_of) // (self.rows * self.columns)
+
+    @property
+    def of_cell(self) -> IntArray:
+        """Shape [rows of cells, columns of cells], the number of each cell's block, row by row."""
+        return self.row_of[:, None] * np.int32(self.columns) + self.column_of[None, :]
+
+
+def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
+    """Return the blocks that must stay inside one domain of the level of that depth.
+
+    :param depth: index of the level, 0 the broadest; ``len(cluster.levels)`` stands for the nodes themselves.
+    """
+    grid = job.grid
+    row_of = np.arange(grid.rows, dtype=np.int32)
+    column_of = np.arange(grid.columns, dtype=np.int32)
+    for hold in job.holds:
+        if cluster.level_index(hold.level) < depth:
+            continue
+        groups = grid.groups[hold.family]
+        row_of = _join(row_of, groups[:, 0])
+        column_of = _join(column_of, groups[0])
+    return Blocks(row_of, column_of)
+
+
+def capacity_by_level(cluster: Cluster, job: Job, usable: npt.NDArray[np.bool_]) -> tuple[IntArray, ...]:
+    """Return the cells that each domain can take in whole blocks, for every level.
+
+    :param usable: shape [nodes].
+    :returns: for each level shape [domains]: a multiple of the size of the level's blocks, at most the usable nodes.
+    """
+    capacities: list[IntArray] = []
+    for depth in reversed(range(len(cluster.levels))):
+        level = cluster.levels[depth]
+        if capacities:
+            cells = np.zeros(len(level), dtype=np.int32)
+            np.add.at(cells, cluster.levels[depth + 1].parent_of, capacities[-1])
+        else:
+            cells = count_nodes(level, usable)
+        size = blocks_at(cluster, job, depth).size
+        # whole blocks alone: what is left over of a domain takes none
+        capacities.append(cells // size * size)
+    return tuple(reversed(capacities))
+
+
+def _join(first: IntArray, second: IntArray) -> IntArray:
+    """Return the finest partition that both partitions of the same things refine; classes numbered by first member."""
+    label = np.arange(len(first), dtype=np.int32)
+    while True:
+        before = label
+        for classes in (first, second):
+            least = np.full(int(classes.max()) + 1, len(classes), dtype=np.int32)
+            np.minimum.at(least, classes, label)
+            label = least[classes]
+        if np.array_equal(label, before):
+            return np.unique(label, return_inverse=True)[1].astype(np.int32)

@@ -3,26 +3,20 @@
 The paper names them in a sentence each and publishes no code.  Each fills PP groups row by row, the unit of the paper's
 own formulation; docs/algorithms.md says which of its published ratios follow from that.
 
-- **best-fit**, read literally: a node goes to the minipod with the fewest free nodes that still has one, so minipods
-  fill up one after another from the fullest on.  Good against fragmentation, blind to spread: on a fragmented cluster
-  it collects the crumbs first.
-- **random-fit**: the paper does not say what is drawn; here every cell draws a free node of the whole cluster, each
-  with equal probability.
-- **gpu-packing**: as few minipods as possible.  The largest minipods first, since no other choice uses fewer; the
-  remainder goes to the smallest minipod that holds it, which keeps the larger ones whole.
-- **topo-aware**: dual recursive bipartitioning as Amaral et al. use it to place learning jobs (SC'17, "Topology-aware
-  GPU scheduling for learning workloads in cloud environments"), after F. Pellegrini's static mapping.
+- **best-fit**, read literally: the minipod with the fewest free nodes that still has one.
+- **random-fit**: what is drawn is not said; here every cell draws a free node of the cluster with equal probability.
+- **gpu-packing**: the largest minipods first, since no other choice uses fewer; the remainder goes to the smallest
+  minipod that holds it, which keeps the larger ones whole.
+- **topo-aware**: dual recursive bipartitioning as Amaral et al. use it to place learning jobs (SC'17), after
+  F. Pellegrini's static mapping.
 
-  - The physical graph is the tree of switches.  Its cheapest cut severs links of the broadest switch, so siblings under
-    that switch are dealt into two parts of nearly equal free capacity; a part of one domain is opened one level closer.
-  - The job graph has a node for each cell, a ring along each DP group (weight alpha) and a chain along each PP group
-    (weight beta): which cells talk to each other, and how much it matters.
-  - Where the cells fit into one part they stay together (nothing is cut), in the smaller part that holds them.
-    Otherwise the cut is the cheapest prefix of the cells in row order or in column order that both parts can hold: in a
-    grid graph the small cuts run along rows or along columns.
+  - The tree of switches is cut at its broadest switch: its children are dealt into two parts of nearly equal free
+    capacity; a part of one domain is opened one level closer.
+  - The job graph has a ring along each DP group (weight alpha) and a chain along each PP group (weight beta).
+  - Cells that fit into one part stay together, in the smaller part that holds them.  Otherwise the cut is the cheapest
+    prefix of the cells in row or column order that both parts can hold: small cuts of a grid run along these.
 
-  Left out: their utility adds interference between tenants and fragmentation of the machine; our jobs take whole nodes,
-  and what others do on the wire is unknown.  They move single tasks by utility where we sweep.
+  Left out: utility of interference and fragmentation; single tasks are not moved by utility.
 """
 
 from __future__ import annotations

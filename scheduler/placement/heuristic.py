@@ -38,11 +38,7 @@ class Request:
 
     @classmethod
     def of(cls, cluster: Cluster, job: Job, limits: Limits) -> Request:
-        """Return what a rule may look at for a job.
-
-        :raises UnknownName: the job names a level that the cluster does not have.
-        :raises Infeasible: fewer nodes are admitted than the job has cells.
-        """
+        """Return what a rule may look at for a job; raises Infeasible when too few nodes are admitted."""
         level = job_level(cluster, job)
         if reason := shortage(cluster, job):
             raise Infeasible(reason)

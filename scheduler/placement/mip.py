@@ -206,7 +206,6 @@ def hand_out(counts: IntArray, pools: list[IntArray], ranks: IntArray) -> IntArr
     """Hand the nodes of each pool, in the order of ranks within it, to every cell; return shape [rows, columns].
 
     :param counts: shape [rows, domains], nodes of each PP group in each domain.
-    :param ranks: shape [rows, columns], rank of each cell.
     """
     alike = np.lexsort(tuple(-counts[:, k] for k in reversed(range(counts.shape[1]))))
     domains = np.arange(counts.shape[1])

@@ -1,6 +1,6 @@
 """Algorithm 1 of the Arnold paper (arXiv 2509.15940): a zone is emptied for a large job that was announced.
 
-The zone is where production placement puts the job on the cluster as if empty (``scheduler.queue.zone``).  From the
+The zone is where production placement puts the job on the cluster as if empty (:func:`place_zone`).  From the
 announcement until the job has its nodes, for each job in the queue in order of (priority, submission):
 
 1. a preemptible job may run in the zone, and elsewhere; when the large job arrives, it is stopped;
@@ -17,20 +17,23 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from scheduler.queue.base import BasePolicy
+from scheduler.job import Job
+from scheduler.outcome import Outcome, run
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.queue.fifo import PriorityFirst
 from scheduler.queue.types import (
     CapacityReservation,
     ClusterState,
     HeldNodes,
     Keep,
-    Rank,
     Running,
     Waiting,
     surely_ends_by,
 )
+from topology.cluster import Cluster
 
 
-class Arnold(BasePolicy):
+class Arnold(PriorityFirst):
     """Algorithm 1."""
 
     name = "arnold"
@@ -38,10 +41,6 @@ class Arnold(BasePolicy):
     passing = True
     reserving = True
     predicting = True
-
-    def rank(self, job: Waiting) -> Rank:
-        """Rank by priority, submission and key."""
-        return (-job.priority, job.submitted, job.key)
 
     def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:  # noqa: ARG002
         """Offer by the steps of the algorithm; the large job itself goes to its zone, or else where there is room."""
@@ -68,16 +67,12 @@ class Arnold(BasePolicy):
         return there if all(one.preemptible for one in there) else ()
 
 
-class NoReserve(BasePolicy):
+class NoReserve(PriorityFirst):
     """Algorithm 1 without a zone: each job in the queue that fits is started."""
 
     name = "arnold-no-reserve"
     summary = "Algorithm 1 without its zone: every job that fits is started, by priority and age"
     passing = True
-
-    def rank(self, job: Waiting) -> Rank:
-        """Rank by priority, submission and key."""
-        return (-job.priority, job.submitted, job.key)
 
 
 class NoJct(Arnold):
@@ -105,3 +100,20 @@ def _outside(cluster: ClusterState, own: CapacityReservation, others: Sequence[C
     for one in others:
         keep[list(one.zone)] = cluster.total[list(one.zone)]
     return keep
+
+
+def place_zone(
+    cluster: Cluster, job: Job, *, algorithm: PlacementAlgorithm, limits: Limits, taken: Iterable[int] = ()
+) -> Outcome:
+    """Return the placement whose nodes are the zone, and what it is worth; zones reserved before are ``taken``."""
+    return run(algorithm, cluster.emptied().with_busy(taken), job, limits)
+
+
+def find_zone(
+    cluster: Cluster, job: Job, *, algorithm: PlacementAlgorithm, limits: Limits, taken: Iterable[int] = ()
+) -> tuple[int, ...]:
+    """Return the numbers of the nodes to reserve, in order; empty when the job would not fit even then."""
+    outcome = place_zone(cluster, job, algorithm=algorithm, limits=limits, taken=taken)
+    if outcome.evaluation is None or outcome.proposal.nodes is None:
+        return ()
+    return tuple(sorted(outcome.proposal.nodes.ravel().tolist()))

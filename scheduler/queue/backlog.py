@@ -48,10 +48,7 @@ class Lane(Generic[J]):
         return self._predicted[0] < predicted[0] or self._high[0] < predicted[1]
 
     def next_shorter(self, place: int, predicted: float, high: float) -> int | None:
-        """Return from a place on the first job that is predicted to run shorter, by either measure; ``None`` = none is.
-
-        :param predicted: shorter than that; infinite = any job.
-        """
+        """Return from a place on the first job predicted to run shorter, by either measure; infinite = any job."""
         jobs = self.jobs
         if predicted == inf:
             return place if place < len(jobs) else None
@@ -91,10 +88,7 @@ class Backlog(Generic[J]):
         return self._jobs[self._front][1] if self._front < len(self._jobs) else None
 
     def ahead(self, job: J, *, most: int | None) -> tuple[J, ...]:
-        """Return the first jobs of lower rank than a job.
-
-        :param most: how many at the most; ``None`` = all.
-        """
+        """Return the first jobs of lower rank than a job, so many at the most; ``None`` = all."""
         end = bisect_left(self._jobs, (self.rank(job),), lo=self._front)
         if most is not None:
             end = min(end, self._front + most)

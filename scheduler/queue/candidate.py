@@ -32,16 +32,13 @@ class Candidate(Generic[J]):
     """What the job must leave free, one array for each attempt; the first attempt that finds room counts.  None at all
     = it may not start now."""
     # A default that is not set by the constructor costs nothing: replays make hundreds of thousands of candidates.
-    ahead: Sequence[J] = field(default=(), init=False)
-    """Jobs before it for which something is kept."""
-    passing: bool = field(default=True, init=False)
-    """Whether any job may pass one that waits."""
+    ahead: Sequence[J] = field(default=(), init=False)  # Jobs before it for which something is kept
+    passing: bool = field(default=True, init=False)  # Whether any job may pass one that waits
     emptying: bool = field(default=False, init=False)
     """Its own zone will be clear when those have gone that are leaving or may be stopped."""
     victims: Sequence[Running] = field(default=(), init=False)
     """Asked as if these had left; they are to be stopped if there is room then."""
-    trial: bool = field(default=False, init=False)
-    """Nothing is to be started."""
+    trial: bool = field(default=False, init=False)  # Nothing is to be started
     found: bool | None = field(default=None, init=False)
     """The answer; ``None`` = there is none, and the job is left out of this pass."""
     possible: bool = field(default=True, init=False)
@@ -51,10 +48,7 @@ class Candidate(Generic[J]):
 def live_candidate(
     policy: QueuePolicy, job: J, cluster: ClusterState, *, holds: Sequence[HeldNodes] = ()
 ) -> Candidate[J]:
-    """Return the question on which terms a job may start now on a live cluster (``scheduler.queue.dispatch``).
-
-    :param holds: for those before it.
-    """
+    """Return the question on which terms a job may start now on a live cluster; ``holds`` are for those before it."""
     seen: Waiting = job
     if job.preemptible and any(one.claimed and one.name != job.reservation for one in cluster.reservations):
         seen = QueuedJob.of(job, preemptible=False)
@@ -66,10 +60,7 @@ def live_candidate(
 
 
 def closed_to(candidate: Candidate[J], cluster: ClusterState) -> tuple[CapacityReservation, ...]:
-    """Return the reservations whose zone is closed to a job even in the last attempt.
-
-    :param candidate: of a live cluster.
-    """
+    """Return the reservations whose zone is closed to a job of a live cluster even in the last attempt."""
     offers = tuple(candidate.offers)
     last = offers[-1] if offers else cluster.total
     if last is None:

@@ -57,10 +57,8 @@ class Dispatch(Generic[J]):
         self.cluster: ClusterState
         """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
         self.backlog: Backlog[J] = Backlog(policy.rank, kind=None if live or not policy.passing else kind)
-        self.freed = False
-        """Whether room was given back since the last pass."""
-        self.stuck: J | None = None
-        """The first job that had no room in the last pass."""
+        self.freed = False  # Whether room was given back since the last pass
+        self.stuck: J | None = None  # The first job that had no room in the last pass
         self._fresh: list[J] = []
         self._hopeless: set[tuple[int, int]] = set()
         self._holds: tuple[tuple[object, ...], Sequence[HeldNodes]] = ((), ())

@@ -1,8 +1,64 @@
-"""First in, first out."""
+"""First in, first out; shortest first; EASY backfilling (Lifka 1995; Mu'alem, Feitelson 2001); and what all share."""
 
 from __future__ import annotations
 
-from scheduler.queue.base import BasePolicy
+from collections.abc import Iterable, Sequence
+from math import inf
+
+import numpy as np
+
+from scheduler.queue.types import (
+    BoolArray,
+    ClusterState,
+    HeldNodes,
+    Keep,
+    Rank,
+    Running,
+    Waiting,
+    ends_by,
+    kept,
+    usable_together,
+)
+from topology.cluster import IntArray
+
+
+class BasePolicy:
+    """First come, first asked; none passes; none is stopped."""
+
+    passing = False
+    claims: int | None = 0
+    reserving = False
+    stops_any_time = False
+
+    def rank(self, job: Waiting) -> Rank:
+        """Rank by time of submission."""
+        return (job.submitted, job.key)
+
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:  # noqa: ARG002
+        """Keep nothing."""
+        return ()
+
+    def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
+        """Offer everything but what is kept beyond the job's expected end."""
+        if not holds:
+            return _EVERYTHING
+        beyond = [hold for hold in holds if not ends_by(job, cluster.now, hold.until)]
+        return (kept(beyond, job, cluster) if beyond else None,)
+
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:  # noqa: ARG002
+        """Stop none."""
+        return ()
+
+
+_EVERYTHING: tuple[Keep] = (None,)
+
+
+class PriorityFirst(BasePolicy):
+    """Higher priority first, older first among equals."""
+
+    def rank(self, job: Waiting) -> Rank:
+        """Rank by priority, submission and key."""
+        return (-job.priority, job.submitted, job.key)
 
 
 class Fifo(BasePolicy):
@@ -10,3 +66,82 @@ class Fifo(BasePolicy):
 
     name = "fifo"
     summary = "first in, first out; nobody passes a job that waits"
+
+
+class ShortestFirst(BasePolicy):
+    """The job that is expected to run shortest is asked first; none passes it while it waits.
+
+    So one of many GPUs gets its turn as soon as it is the shortest, and is passed only by shorter ones that come later.
+    Jobs of unknown length come last.
+    """
+
+    name = "shortest-first"
+    summary = "the shortest by prediction first; nobody passes it while it waits"
+
+    def rank(self, job: Waiting) -> Rank:
+        """Rank by predicted seconds, then as first in, first out."""
+        return (inf if job.predicted is None else job.predicted, *super().rank(job))
+
+
+class FifoBackfill(BasePolicy):
+    """Only the first has a claim: it starts at its *shadow time* at the latest, if the others end as predicted.
+
+    A job behind it may start if it is expected to end by the shadow time, or if the first still has room then.  On
+    whole nodes that is the definition: with E the nodes free at the shadow time beyond what the first needs, it takes
+    at most E.  Where jobs take parts of nodes it is the same, node by node: of the nodes that will have room for a part
+    of the first, a job may use up as many as are more than that needs, and of each other one what the part leaves.
+    Where ends are unknown, so is the shadow time: then no job behind takes what the first could use.
+    """
+
+    name = "fifo-backfill"
+    summary = "first in, first out; jobs behind start early where they do not delay the first (EASY)"
+    passing = True
+    claims = 1
+
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:
+        """Return what is kept for the first."""
+        return (shadow(blocked[0], cluster),)
+
+
+def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
+    """Return when a blocked job will have room at the latest, and what has to be left for it on which nodes.
+
+    The running jobs are taken to end in the order of their predicted ends, those that are overdue now.  At the shadow
+    time at least as many nodes have room as the job needs: something is kept on all of them, and as many as there are
+    more than it needs may be used up.  Of ``gpus`` units that it needs on a node, those that return by then need not be
+    kept now; so a node that comes back by itself is not among what others miss, however many free ones there are.
+
+    Where the job must lie in one trunk, all this is so of the trunk that has room first, and nothing is kept elsewhere.
+    Of several at one time it is always the same, so that no start changes which: a job that was refused stays refused.
+    """
+    found = [_shadow_among(usable, head, cluster) for usable in usable_together(head, cluster)]
+    known = [hold for hold in found if hold is not None]
+    if not known:
+        return HeldNodes(-inf, np.where(cluster.usable(head), cluster.total, 0).astype(np.int32))
+    return min(known, key=lambda hold: hold.until)
+
+
+def _shadow_among(usable: BoolArray, head: Waiting, cluster: ClusterState) -> HeldNodes | None:
+    """Return the same among some nodes; ``None`` = by the ends that are known, the job never has room there."""
+    now, free, needed = cluster.now, cluster.free, head.gpus
+    have = int(np.count_nonzero(usable & (free >= needed)))
+    until = now
+    # few nodes change: reading numbers one by one out of a dict is faster than out of an array
+    changed: dict[int, int] = {}
+    for one in cluster.running:
+        ends = one.ends if one.ends > now else now
+        if ends == inf or (have >= head.nodes and ends > until):
+            break
+        until, units = ends, one.gpus
+        for node in one.places:
+            before = changed[node] if node in changed else int(free[node])
+            changed[node] = before + units
+            if before < needed <= before + units and usable[node]:
+                have += 1
+    if have < head.nodes:
+        return None
+    coming: IntArray = free.copy()
+    coming[list(changed)] = list(changed.values())
+    missing = np.maximum(0, head.gpus - (coming - free))
+    keep = np.where(usable & (coming >= head.gpus), missing, 0).astype(np.int32)
+    return HeldNodes(until, keep, spare=have - head.nodes)

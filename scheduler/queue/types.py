@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topology.cluster import IntArray
+from topology.plugins import PluginGroup
 
 BoolArray = npt.NDArray[np.bool_]
 
@@ -25,8 +26,8 @@ Rank = tuple[Any, ...]
 """Place in the queue: the least is asked first.  It does not change while a job waits, so a queue can stay sorted."""
 
 
-class Waiting(Protocol):
-    """A job in the queue."""
+class QueueMember(Protocol):
+    """What is known of a job, whether it waits or runs."""
 
     @property
     def key(self) -> Hashable:
@@ -37,6 +38,18 @@ class Waiting(Protocol):
         """Higher first."""
 
     @property
+    def gpus(self) -> int:
+        """Units on each of its nodes."""
+
+    @property
+    def preemptible(self) -> bool:
+        """Whether it may be stopped and queued again."""
+
+
+class Waiting(QueueMember, Protocol):
+    """A job in the queue."""
+
+    @property
     def submitted(self) -> float:
         """When it was."""
 
@@ -45,20 +58,12 @@ class Waiting(Protocol):
         """Nodes that it needs."""
 
     @property
-    def gpus(self) -> int:
-        """Units on each of them."""
-
-    @property
     def predicted(self) -> float | None:
         """Seconds that it is expected to run; ``None`` = unknown."""
 
     @property
     def predicted_high(self) -> float | None:
         """Seconds that it will hardly exceed: the upper end of the band; ``None`` = unknown."""
-
-    @property
-    def preemptible(self) -> bool:
-        """Whether it may be stopped and queued again."""
 
     @property
     def reservation(self) -> str:
@@ -85,24 +90,8 @@ class QueuedJob:
         return cls(**{one.name: getattr(job, one.name) for one in fields(cls)} | changes)
 
 
-class Running(Protocol):
+class Running(QueueMember, Protocol):
     """A job that has nodes."""
-
-    @property
-    def key(self) -> Hashable:
-        """As of a waiting job."""
-
-    @property
-    def priority(self) -> int:
-        """As of a waiting job."""
-
-    @property
-    def preemptible(self) -> bool:
-        """As of a waiting job."""
-
-    @property
-    def gpus(self) -> int:
-        """Units on each of its nodes."""
 
     @property
     def places(self) -> Sequence[int]:
@@ -130,7 +119,7 @@ class CapacityReservation:
     gpus: int  # units on each
     announced: float  # when it was
     arrives: float  # when the job will be submitted
-    # its nodes, chosen on the cluster as if empty (scheduler.queue.zone); empty = there is none that would do
+    # its nodes, on the cluster as if empty (scheduler.queue.arnold.place_zone); empty = there is none that would do
     zone: tuple[int, ...] = ()
     claimed: bool = False  # whether the job is here and waits for its nodes
 
@@ -186,8 +175,6 @@ class HeldNodes:
         """Return what is kept from a job that does not end in time; as many nodes as are spare are let go.
 
         They are the last of those that the job could use and would miss.
-
-        :returns: shape [nodes], units.
         """
         if not self.spare:
             return self.keep
@@ -205,29 +192,12 @@ class QueuePolicy(Protocol):
     an object with this face.  It remembers nothing between calls.
     """
 
-    @property
-    def name(self) -> str:
-        """Name on the command line."""
-
-    @property
-    def summary(self) -> str:
-        """One line for people."""
-
-    @property
-    def passing(self) -> bool:
-        """Whether those behind a blocked job are asked at all."""
-
-    @property
-    def claims(self) -> int | None:
-        """How many of the blocked ones, first in rank first, something is kept for; ``None`` = all."""
-
-    @property
-    def reserving(self) -> bool:
-        """Whether zones are to be found for announced jobs."""
-
-    @property
-    def stops_any_time(self) -> bool:
-        """Whether it stops jobs for any other, not only for one that was announced; then it is for simulation alone."""
+    name: str  # on the command line
+    summary: str  # one line for people
+    passing: bool  # whether those behind a blocked job are asked at all
+    claims: int | None  # how many of the blocked ones, first in rank first, something is kept for; None = all
+    reserving: bool  # whether zones are to be found for announced jobs
+    stops_any_time: bool  # whether it stops jobs for any other, not only for one announced: for simulation alone
 
     def rank(self, job: Waiting) -> Rank:
         """Return the job's place in the queue."""
@@ -280,3 +250,7 @@ def usable_together(job: Waiting, cluster: ClusterState) -> Sequence[BoolArray]:
     if trunk_of is None:
         return (usable,)
     return [usable & (trunk_of == trunk) for trunk in np.unique(trunk_of[usable])]
+
+
+POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no queue policy is called", where="--policy")
+"""All installed queue policies."""

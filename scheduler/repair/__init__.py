@@ -89,7 +89,6 @@ def repair(
 
     :param cluster: the cluster now; whether it shows the job's own nodes as in use makes no difference.
     :param nodes: shape [rows, columns], the placement before.
-    :param lost: names of nodes.
     :param algorithm: for ``objective``, finds the best placement when all may move; default ``exact``.
     :raises UnknownName: a lost node is not in the cluster.
     :raises InvalidPlacement: the placement before was not valid, lost nodes apart.

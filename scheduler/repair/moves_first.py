@@ -38,10 +38,7 @@ class RepairPlan:
 
 
 def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
-    """Take as few slow nodes as possible, then move as few cells as possible, then reach the best objective.
-
-    :raises SolverTimeout: time ran out before a repair was found.
-    """
+    """Take as few slow nodes as possible, move as few cells, then reach the best objective; raises SolverTimeout."""
     deadline = monotonic() + limits.seconds
     offered = choices(problem)
     if not (whole := offered.few):
@@ -80,10 +77,7 @@ def climb(model: MoveModel, goals: tuple[Goal, ...], deadline: float) -> dict[Go
 
 
 def plan_of(problem: RepairProblem, depth: int, domain_of_cell: IntArray, *, fewest: int) -> RepairPlan:
-    """Make a plan from the domain of each cell, nothing certified but the number of moves given.
-
-    :raises InvalidPlacement: the domains break a rule of the job.
-    """
+    """Make a plan from the domain of each cell, which the evaluator checks; only the number of moves is certified."""
     nodes = nearest_nodes(problem, depth, domain_of_cell)
     return RepairPlan(nodes, evaluate(problem.cluster, problem.job, nodes), fewest, trivial_bound(problem.job))
 
@@ -101,9 +95,7 @@ def nearest_nodes(problem: RepairProblem, depth: int, domain_of_cell: IntArray) 
     ones, the least slow first.  A cell takes one in the closest domain it shares with its old node; where there are
     several, one in closer domains that its groups already touch, then the nearest by name.
 
-    :param depth: of the level of the domains.
     :param domain_of_cell: shape [rows, columns]; no domain has more cells than nodes that may be used.
-    :returns: shape [rows, columns].
     """
     domain_of = problem.cluster.levels[depth].domain_of
     keeps = problem.stays & (domain_of[problem.old] == domain_of_cell)

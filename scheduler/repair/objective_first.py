@@ -39,8 +39,6 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
     """Reach the best objective that ``algorithm`` finds when all may move, then move as few cells as possible.
 
     What the algorithm finds is put aside where it takes more slow nodes than the repair with the fewest moves.
-
-    :raises SolverTimeout: time ran out before a repair was found.
     """
     deadline = monotonic() + limits.seconds
     near = fewest_moves(problem, replace(limits, seconds=limits.seconds / _FIRST))

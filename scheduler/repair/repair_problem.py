@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.admission import BoolArray, admissible
-from scheduler.placement.blocks import blocks_at, capacity_by_level
+from scheduler.placement.admission import BoolArray, admissible, blocks_at, capacity_by_level
 from scheduler.placement.moves.move_choices import MoveChoices, closest_depth
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.errors import Infeasible, UnknownName
@@ -51,7 +50,6 @@ def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str])
     """Find what is left to the job once nodes are lost, which are given by name.
 
     :param nodes: shape [rows, columns], a valid placement.
-    :raises UnknownName: a name is not a node of the cluster.
     :raises Infeasible: fewer nodes are left than the job has cells.
     """
     gone = np.unique(np.array([_index(cluster, name) for name in lost], dtype=np.int32))

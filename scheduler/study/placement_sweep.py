@@ -68,8 +68,6 @@ def sweep_placements(
 
     :param executor: with several processes, runs share the cores, and times and time limits feel it.
     :param step: called after each run with a short sentence.
-    :raises UnknownName: an algorithm is not installed.
-    :raises WorkerLost: a process died.
     """
     for name in algorithms:
         ALGORITHMS.load(name)

@@ -20,11 +20,10 @@ from time import monotonic, perf_counter
 
 from scheduler.queue.candidate import Candidate
 from scheduler.queue.types import CapacityReservation, QueuePolicy
-from simulator.engine.event_queue import EventPhase
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
 from simulator.engine.pools import Pool, make_job
 from simulator.engine.sim_job import UNITS, JobState, SimJob
-from simulator.engine.simulated_cluster import Observer, SimulatedCluster
+from simulator.engine.simulated_cluster import EventPhase, Observer, SimulatedCluster
 from simulator.job_record import JobRecord
 from simulator.prediction.oracle import Oracle
 from simulator.prediction.predictor import Prediction, predict_all
@@ -92,10 +91,8 @@ class Overload:
 class Engine(SimulatedCluster):
     """One run, from the first submission until all jobs have ended or nothing happens any more.
 
-    :param records: in order of submission; each fits into the pool when that is empty.
+    :param records: in order of submission; Disagreement is raised for one that does not fit into the empty pool.
     :param predictions: what the scheduler is told of run times, by id of the job; ``None`` = the truth.
-    :param drain_seconds: see :class:`SimulatedCluster`.
-    :raises Disagreement: one does not.
     """
 
     def __init__(

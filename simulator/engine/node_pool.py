@@ -1,6 +1,6 @@
 """A cluster with nodes and domains, on which production placement decides.
 
-Jobs on one node, and gangs that take a part of each node, go where ``scheduler.placement.node_sharing`` says, as single
+Jobs on one node, and gangs that take a part of each node, go where ``scheduler.occupancy`` says, as single
 pods do on Kubernetes; gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.
 """
 
@@ -13,12 +13,11 @@ import numpy as np
 
 from scheduler.job import Job, Parallelism
 from scheduler.objective import job_level, spread
-from scheduler.occupancy import Occupancy
+from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import run
-from scheduler.placement.node_sharing import Rows, fewest_domains, tightest
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.queue.arnold import find_zone
 from scheduler.queue.types import BoolArray, Keep, Waiting
-from scheduler.queue.zone import find_zone
 from simulator.engine.pools import Disagreement, Found, Need
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.gang_shape import node_size, shape
@@ -34,7 +33,6 @@ class NodePool:
 
     :param cluster: GPUs of it that are in use at the start stay so; a node that is faulty is no part of it.
     :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
-    :raises UnknownName: the cluster has no such level.
     """
 
     def __init__(

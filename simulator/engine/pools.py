@@ -19,16 +19,12 @@ from topology.cluster import Cluster, IntArray
 class Disagreement(Exception):
     """A job that could not run even if the cluster were empty; caught where its file and line are known.
 
-    :param reason: its kind, few enough to count by.
-    :param sentence: what it asks for and what there is.
-    :param fix: what would let it run.
+    ``reason`` is one of a few kinds, to count by; ``sentence`` says what it asks for and what there is.
     """
 
     def __init__(self, reason: str, sentence: str, *, fix: str = "give a cluster that can hold it") -> None:
         super().__init__(f"{reason}: {sentence}")
-        self.reason = reason
-        self.sentence = sentence
-        self.fix = fix
+        self.reason, self.sentence, self.fix = reason, sentence, fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +60,7 @@ class Pool(Protocol):
         """Shape [nodes], units that no job holds."""
 
     def need(self, record: JobRecord) -> Need:
-        """Return what a job asks for.
-
-        :raises Disagreement: it could not run even if the cluster were empty.
-        """
+        """Return what a job asks for; raises Disagreement if it could not run even if the cluster were empty."""
 
     @property
     def trunk_of(self) -> IntArray | None:
@@ -124,10 +117,7 @@ class GpuPool:
         return np.array([self._free], dtype=np.int32)
 
     def need(self, record: JobRecord) -> Need:
-        """Return its GPUs.
-
-        :raises Disagreement: the cluster has fewer.
-        """
+        """Return its GPUs; raises Disagreement where the cluster has fewer."""
         units = round(record.gpus * UNITS)
         if units > self.capacity:
             raise Disagreement(
@@ -191,12 +181,7 @@ _THE_POOL = Found((0,))
 
 
 def make_job(key: int, record: JobRecord, pool: Pool, prediction: Prediction) -> SimJob:
-    """Return the job of a record.
-
-    :param key: its number, in order of submission.
-    :param prediction: what the scheduler is told of its run time.
-    :raises Disagreement: the pool could not hold it even if it were empty.
-    """
+    """Return the job of a record; ``key`` is its number in order of submission.  Raises as :meth:`Pool.need`."""
     need = pool.need(record)
     return SimJob(
         record=record,

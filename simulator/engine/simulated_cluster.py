@@ -7,23 +7,58 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from heapq import heapify, heappush
 from math import inf
 from typing import Any, Protocol
 
 from scheduler.queue.backlog import Backlog
 from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.types import CapacityReservation, QueuePolicy
-from simulator.engine.event_queue import EventPhase, EventQueue
 from simulator.engine.hooks import FromScratch, Pace, Recovery, Why
 from simulator.engine.pools import Found, Pool
 from simulator.engine.sim_job import JobState, SimJob, kind_of
 from topology.cluster import IntArray
 
+Event = tuple[float, int, int, int, int]
+"""Time, phase, sequence, and two numbers that say what happens: the job or node, and which version of the job."""
+
+
+class EventPhase(IntEnum):
+    """What comes first at one instant: what gives room, then what takes it away.
+
+    Submissions, which come next, stand in the trace in their order already.  Scheduling, the last, follows whenever an
+    instant is over.
+    """
+
+    RELEASE = 0
+    REPAIR = 1
+    FAILURE = 2
+    ANNOUNCEMENT = 3
+
+
+class EventQueue:
+    """Events in order; those of the same time and phase as they came.
+
+    ``heap[0]`` is the next one, if there is any.
+    """
+
+    __slots__ = ("heap", "sequence")
+
+    def __init__(self, events: Iterable[Event] = (), *, sequence: int = 0) -> None:
+        self.heap = list(events)
+        heapify(self.heap)
+        self.sequence = sequence  # Events that were ever added
+
+    def add(self, time: float, phase: int, number: int, version: int = 0) -> None:
+        """Add an event."""
+        self.sequence += 1
+        heappush(self.heap, (time, phase, self.sequence, number, version))
+
 
 class SimulatedCluster:
     """Jobs on a pool at an instant; as a ``ClusterState`` it is what the policy is told.
 
-    :param jobs: in order of submission.
     :param drain_seconds: how long a preempted job, which works no more, takes to give its nodes back: then the pass is
         that of a live cluster (``scheduler.queue.dispatch``); ``None`` = everything happens at once.
     """
@@ -45,8 +80,7 @@ class SimulatedCluster:
         self.queue = EventQueue()
         self.dispatch: Dispatch[SimJob] = Dispatch(policy, kind=kind_of, live=drain_seconds is not None)
         self.dispatch.cluster = self
-        self.active: dict[int, SimJob] = {}
-        """Jobs that have nodes, by key, in the order in which they started."""
+        self.active: dict[int, SimJob] = {}  # Jobs that have nodes, by key, in the order in which they started
         self._ending: list[tuple[float, int, SimJob]] | None = None
         self.reservations: list[CapacityReservation] = []
         self.now = jobs[0].submitted if jobs else 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.job import Job, Parallelism
-from scheduler.step_time import step_time
+from scheduler.objective import step_time
 
 
 def test_step_time_in_numbers() -> None:

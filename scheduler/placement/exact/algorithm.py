@@ -1,9 +1,5 @@
 """The algorithm ``exact``: the best (S, R), proved or with a certified gap, then the nodes.
 
-In this order: what to admit (slow nodes have a price), the search over pairs (S, R), the domains (fewest flagged nodes,
-best fit for what stays free), and the same problem one level down, so that neighbours in a group are neighbours on the
-wire.
-
 Slow nodes are admitted up to a threshold of slowdown: only the slowest node sets the pace, so the options are the
 thresholds between the slowdowns of the free nodes, compared by predicted step time.
 """
@@ -19,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import evaluate, job_level
+from scheduler.objective import evaluate, job_level, step_time
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
@@ -27,7 +23,6 @@ from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.search import fill_front, search_pairs
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, PriceOption, Proposal
-from scheduler.step_time import step_time
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
@@ -161,8 +156,7 @@ def solve_grid(
 ) -> IntArray | None:
     """Return the best assignment of a bare grid: the search alone, as seating asks for it one level down.
 
-    :param capacities: in descending order, positive, at least ``rows * columns`` together.
-    :returns: shape [rows, columns], an index into the capacities for each cell.
+    :param capacities: in descending order, positive, at least ``rows * columns`` together; the answer has indices.
     """
     lattice = Lattice(GridProblem(rows, columns, capacities), alpha, 1.0 - alpha)
     search_pairs(PairSearch(lattice, Limits(seconds=seconds, workers=1), params))

@@ -104,9 +104,6 @@ def _sweep(
     """Try to build open pairs: by bisection for the cheapest that can be had, then the others from the dearest down.
 
     One that is built closes all dearer ones at once; one that fails says that cheaper ones will hardly do better.
-
-    :param whole: see :func:`column_bands`.
-    :param pairs: which pairs to try; by default the open ones.
     """
     tried: set[Pair] = set()
     failed = 0.0

@@ -128,8 +128,7 @@ class PairSearch:
         self.limits = limits
         self.params = params
         self.table: RectangleBound | None = None
-        self.stopped = False
-        """Whether time ran out with methods left to try."""
+        self.stopped = False  # Whether time ran out with methods left to try
         self._end = perf_counter() + limits.seconds
 
     @property

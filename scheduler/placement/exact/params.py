@@ -35,107 +35,96 @@ class SkeletonAttempt:
 class ExactParams:
     """All tuning numbers of the algorithm ``exact``, in the order in which the search comes to them."""
 
+    # Multipliers on each axis of the coverage bound's table besides zero, spaced geometrically
     coverage_points: int = 24
-    """Multipliers on each axis of the coverage bound's table besides zero, spaced geometrically."""
+    # Least multiplier but zero, in cells for one row touched: below it a touch is as good as free
     coverage_least: float = 0.02
-    """Least multiplier but zero, in cells for one row touched: below it a touch is as good as free."""
+    # Times that the coverage bound zooms in on its best multipliers before a pair counts as not refuted
     coverage_zooms: int = 2
-    """Times that the coverage bound zooms in on its best multipliers before a pair counts as not refuted."""
+    # Multipliers on each axis of a zoom, so that each is about four times as fine as the one before
     coverage_zoom_points: int = 9
-    """Multipliers on each axis of a zoom, so that each is about four times as fine as the one before."""
-    quick_pairs: int = 3
-    """Cheapest open pairs tried first of all: what counting leaves open can often be had at once."""
+    quick_pairs: int = 3  # Cheapest open pairs tried first of all: what counting leaves open can often be had at once
+    # Effort of each of those, on the most even partition alone: hundredths of a second, as the bounds before it
     quick_effort: float = 0.02
-    """Effort of each of those, on the most even partition alone: hundredths of a second, as the bounds before it."""
+    # Array elements up to which the rectangle table is made before any sweep: 0.4 s by ``table_speed``
     quick_table: float = 1e8
-    """Array elements up to which the rectangle table is made before any sweep: 0.4 s by ``table_speed``."""
+    # Array elements of the rectangle table per second, measured on one core of a 2.x GHz server
     table_speed: float = 2.5e8
-    """Array elements of the rectangle table per second, measured on one core of a 2.x GHz server."""
+    # Most of the time limit that the rectangle table may take; fewer pairs are asked about where it would be more
     table_share: float = 0.25
-    """Most of the time limit that the rectangle table may take; fewer pairs are asked about where it would be more."""
-    table_reserve: float = 0.5
-    """Seconds that the table leaves to what comes after it."""
+    table_reserve: float = 0.5  # Seconds that the table leaves to what comes after it
+    # Cells above which a model with the rows of a domain as integers gets slow: each domain in one band goes first
     many_cells: int = 3000
-    """Cells above which a model with the rows of a domain as integers gets slow: each domain in one band goes first."""
+    # Part of the free nodes in use from which whole rows of bands waste more nodes than there are to spare
     full: float = 0.95
-    """Part of the free nodes in use from which whole rows of bands waste more nodes than there are to spare."""
+    # First sweep: a band search that succeeds does so in hundredths of a second, mostly on one of the two most even
+    # partitions (uneven ones first cost a tenth of all proofs)
     short_bands: BandSweep = BandSweep(share=0.15, effort=0.05, partitions=2)
-    """First sweep: a band search that succeeds does so in hundredths of a second, mostly on one of the two most even
-    partitions (uneven ones first cost a tenth of all proofs)."""
+    # Ragged bands with many cells, before all others: they have few variables, whatever the number of rows
     ragged_many: BandSweep = BandSweep(share=0.2, effort=0.1)
-    """Ragged bands with many cells, before all others: they have few variables, whatever the number of rows."""
+    # Ragged bands with few cells, after the short sweep: a quick try before the width profiles
     ragged_few: BandSweep = BandSweep(share=0.05, effort=0.1)
-    """Ragged bands with few cells, after the short sweep: a quick try before the width profiles."""
+    # Each domain in one band, with many cells and nodes to spare: took 100,000 nodes from a gap of 13 % to a proof
     long_whole_bands: BandSweep = BandSweep(share=0.4, effort=2.0, partitions=2)
-    """Each domain in one band, with many cells and nodes to spare: took 100,000 nodes from a gap of 13 % to a proof."""
+    # Last sweep with few cells: a dozen partitions usually suffice
     long_bands: BandSweep = BandSweep(share=0.2, effort=0.2, partitions=12)
-    """Last sweep with few cells: a dozen partitions usually suffice."""
+    # Last searches with many cells, pair by pair: effort of each round, all pairs before the next round
     pair_efforts: tuple[float, ...] = (2.0, 8.0)
-    """Last searches with many cells, pair by pair: effort of each round, all pairs before the next round."""
-    pair_partitions: int = 4
-    """Partitions of each pair in such a round, two side by side."""
+    pair_partitions: int = 4  # Partitions of each pair in such a round, two side by side
+    # Corners of the Pareto front that the answer did not need: short, as nothing depends on them
     front_bands: BandSweep = BandSweep(share=1.0, effort=0.02, partitions=2)
-    """Corners of the Pareto front that the answer did not need: short, as nothing depends on them."""
+    # Ways to turn a ragged band against the others that are compared, evenly spread over its rows
     ragged_turns: int = 64
-    """Ways to turn a ragged band against the others that are compared, evenly spread over its rows."""
-    ragged_rows: int = 8
-    """Fullest rows by which two turns are compared: R is the first of them, the others break ties."""
+    ragged_rows: int = 8  # Fullest rows by which two turns are compared: R is the first of them, the others break ties
+    # Columns for which rows are cut in two: with fewer, profiles are quicker; with more, no model is quick
     cut_columns: range = range(5, 17)
-    """Columns for which rows are cut in two: with fewer, profiles are quicker; with more, no model is quick."""
+    # Limit of a search for cut rows in nodes of SCIP's tree, so that it is the same on every machine
     cut_nodes: int = 4000
-    """Limit of a search for cut rows in nodes of SCIP's tree, so that it is the same on every machine."""
-    cut_share: float = 0.5
-    """Part of the time limit after which no more rows are cut."""
+    cut_share: float = 0.5  # Part of the time limit after which no more rows are cut
+    # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
-    """Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints."""
+    # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it
     cover_scales: tuple[int, ...] = (1, 2, 3)
-    """Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it."""
+    # Domains that enter the lexicographic order of columns: its weights are powers of two, and small integers
     ordered_domains: int = 20
-    """Domains that enter the lexicographic order of columns: its weights are powers of two, and small integers."""
+    # Columns up to which skeleton models are quick; wider views are searched only where no view is narrow
     narrow_columns: int = 20
-    """Columns up to which skeleton models are quick; wider views are searched only where no view is narrow."""
-    widest_columns: int = 40
-    """Columns up to which skeleton models are of any use."""
-    first_effort: float = 0.25
-    """Effort of the first round over all open pairs, in the unit of ``profiles_per_effort``."""
+    widest_columns: int = 40  # Columns up to which skeleton models are of any use
+    first_effort: float = 0.25  # Effort of the first round over all open pairs, in the unit of ``profiles_per_effort``
+    # Factor on the effort from round to round: all rounds before one cost together no more than it
     effort_growth: float = 2.0
-    """Factor on the effort from round to round: all rounds before one cost together no more than it."""
+    # New profiles looked at for each unit of a round's effort: eight in the first round, with an effort of 0.25 each.
+    # Of 18 instances left open before, such looks settled eight, shorter ones five
     profiles_per_effort: int = 32
-    """New profiles looked at for each unit of a round's effort: eight in the first round, with an effort of 0.25 each.
-    Of 18 instances left open before, such looks settled eight, shorter ones five."""
+    # Effort of finding the next profile, for each unit of the round's: hardly ever needed, they take hundredths
     profile_effort: float = 4.0
-    """Effort of finding the next profile, for each unit of the round's: hardly ever needed, they take hundredths."""
-    retry_effort: float = 4.0
-    """Effort for a profile that was left undecided, for each unit of the round's."""
+    retry_effort: float = 4.0  # Effort for a profile that was left undecided, for each unit of the round's
+    # Effort of confirming one verdict, for each unit of the round's: a proof that is nearly there should not fail
     confirm_effort: float = 16.0
-    """Effort of confirming one verdict, for each unit of the round's: a proof that is nearly there should not fail."""
-    confirm_least: float = 1.0
-    """Effort added to that, so that verdicts of the first round are confirmed in it."""
+    confirm_least: float = 1.0  # Effort added to that, so that verdicts of the first round are confirmed in it
+    # How a skeleton is looked for, one way after another: by search alone, with a linear program, with presolve. They
+    # succeed on different instances. Verdicts are confirmed in the opposite order
     skeleton_attempts: tuple[SkeletonAttempt, ...] = (
         SkeletonAttempt(share=0.2, linearization=0, light=True),
         SkeletonAttempt(share=1.0, linearization=2, light=True),
         SkeletonAttempt(share=1.0, linearization=1, light=False),
     )
-    """How a skeleton is looked for, one way after another: by search alone, with a linear program, with presolve.  They
-    succeed on different instances.  Verdicts are confirmed in the opposite order."""
+    # Skeletons that may fail to be realised, each with a row asked for, before the profile is left undecided
     skeletons_per_profile: int = 12
-    """Skeletons that may fail to be realised, each with a row asked for, before the profile is left undecided."""
+    # Effort of the integer program that makes whole rows of fractions: little, for another skeleton may do as well
     rounding_effort: float = 0.5
-    """Effort of the integer program that makes whole rows of fractions: little, for another skeleton may do as well."""
+    # Sets of domains kept for column generation; where there are more a skeleton is realised with some of them
     most_covers: int = 20_000
-    """Sets of domains kept for column generation; where there are more a skeleton is realised with some of them."""
-    pricing_rounds: int = 60
-    """Rounds of pricing before column generation gives up."""
+    pricing_rounds: int = 60  # Rounds of pricing before column generation gives up
+    # Patterns that one round of pricing adds, the cheapest: a few make the prices settle in fewer rounds
     patterns_per_round: int = 24
-    """Patterns that one round of pricing adds, the cheapest: a few make the prices settle in fewer rounds."""
+    # Integer price of the dearest cell of a domain: fine enough to tell rows apart, and small integers for CP-SAT
     price_unit: int = 1000
-    """Integer price of the dearest cell of a domain: fine enough to tell rows apart, and small integers for CP-SAT."""
-    seating_share: float = 0.05
-    """Part of the time limit that exact searches below the job's level may use."""
+    seating_share: float = 0.05  # Part of the time limit that exact searches below the job's level may use
+    # Part of the time limit that corners of the Pareto front may take which the best pair did not need
     front_share: float = 0.05
-    """Part of the time limit that corners of the Pareto front may take which the best pair did not need."""
+    # Seconds for the search of one threshold of slowdown, however little time is left: bounds and quick bands
     least_seconds: float = 0.05
-    """Seconds for the search of one threshold of slowdown, however little time is left: bounds and quick bands."""
 
 
 DEFAULTS = ExactParams()  # The numbers with which every published result was made

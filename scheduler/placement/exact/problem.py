@@ -3,8 +3,8 @@
 S is the largest number of domains a column touches (DP spread), R the largest number a row touches (PP spread).  A pair
 (S, R) is *feasible* when some assignment of cells to domains keeps both; feasibility is monotone in S and in R.
 
-With hard constraints the cells that must stay together are *blocks* (see :mod:`scheduler.placement.blocks`): the grid
-is one of blocks, a domain takes whole blocks, and S and R are the same as those of the cells.
+With hard constraints the cells that must stay together are *blocks* (:class:`scheduler.placement.admission.Blocks`):
+the grid is one of blocks, a domain takes whole blocks, and S and R are the same as those of the cells.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.objective import job_level, spread
-from scheduler.placement.admission import BoolArray, admissible, shortage
-from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
+from scheduler.placement.admission import Blocks, BoolArray, admissible, blocks_at, capacity_by_level, shortage
 from scheduler.placement.types import Pair
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray, Level

@@ -93,8 +93,6 @@ class PairProfiles:
     """The width profiles of one pair on one view: each in turn, until one can be built or none is left.
 
     Models and profiles are kept from one slice of time to the next.
-
-    :param spare_rows: as in :class:`scheduler.placement.exact.width_model.WidthModel`; what a refutation must allow.
     """
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
@@ -112,7 +110,6 @@ class PairProfiles:
 
         :param effort: 1 stands for ``profiles_per_effort`` new profiles with CP-SAT's effort 1 for each, or as much for
             the undecided ones.
-        :param wall: limit in seconds.
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when the pair is refuted.
         """
         end = perf_counter() + wall

@@ -25,11 +25,8 @@ from scheduler.placement.types import Pair
 
 
 def search_pairs(search: PairSearch) -> None:
-    """Search until the cheapest pair is proved, nothing is left to try, or time runs out.
-
-    :raises ValueError: the domains hold fewer cells than the grid has; a fault of the caller.
-    """
-    if sum(search.problem.capacities) < search.problem.cells:
+    """Search until the cheapest pair is proved, nothing is left to try, or time runs out."""
+    if sum(search.problem.capacities) < search.problem.cells:  # a fault of the caller
         raise ValueError("the grid does not fit; the caller counts capacities first")
     for stage in STAGES:
         stage(search)

@@ -37,7 +37,7 @@ class Skeleton:
 
 
 class SkeletonModel:
-    """The model of one pair, made once and solved as often as wanted; ``spare_rows`` as for ``WidthModel``."""
+    """The model of one pair, made once and solved as often as wanted; ``spare_rows`` as in ``WidthModel``."""
 
     def __init__(self, problem: GridProblem, pair: Pair, *, spare_rows: int, params: ExactParams = DEFAULTS) -> None:
         self._fits = sum(problem.capacities[: usable_domains(problem, pair)]) >= problem.cells

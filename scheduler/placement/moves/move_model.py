@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from scheduler.objective import Evaluation
-from scheduler.placement.blocks import blocks_at
+from scheduler.placement.admission import blocks_at
 from scheduler.placement.moves.move_choices import MoveChoices, ObjectiveTerm, ancestors, integer_weights, terms_of
 from scheduler.placement.types import Limits
 from topology.cluster import IntArray
@@ -50,8 +50,7 @@ class MoveModel:
         self._keep_holds()
         self._goals: dict[Goal, cp_model.LinearExpr | int] = {"moves": self._moves(), "slow": self._slow()}
         self._goals["objective"], self._goals["touches"] = self._spreads()
-        self.answer: IntArray | None = None
-        """Shape [movers], the target of each in the best answer so far."""
+        self.answer: IntArray | None = None  # Shape [movers], the target of each in the best answer so far
 
     def value_of(self, evaluation: Evaluation) -> int:
         """Return the objective of a placement, scaled as in the model."""
@@ -74,10 +73,7 @@ class MoveModel:
                 self._model.add_hint(choice, j == target)
 
     def minimise(self, goal: Goal, deadline: float) -> GoalValue | None:
-        """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time.
-
-        :param deadline: by the monotonic clock.
-        """
+        """Meet a goal as well as time allows, and keep it while later goals are met; ``None`` = no answer in time."""
         from ortools.sat.python import cp_model
 
         expression = self._goals[goal]

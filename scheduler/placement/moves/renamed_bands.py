@@ -113,9 +113,6 @@ def move_segments(
     """Find the fewest moves that keep the bands, each in at most so many domains.
 
     :param old: shape [rows, columns], the domain of each cell before.
-    :param stays: same shape, the cells that may keep their node.
-    :param band_of: shape [columns].
-    :param room: shape [domains], cells each domain can take.
     :param most: S, domains that a band may use.
     :returns: shape [rows, columns], the domain of each cell; ``None`` when the bands cannot be kept, or time runs out.
     """

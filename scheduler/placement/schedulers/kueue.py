@@ -35,7 +35,6 @@ SliceOf = Literal["none", "p", "d"]
 def kueue(*, required: bool = False, slices: SliceOf = "none", order: RankOrder = "job") -> Heuristic:
     """Make the algorithm of Kueue, asked for the job's level; as it is, entry point ``kueue-preferred``.
 
-    :param required: the whole job in one domain of the level, instead of ``preferred``.
     :param slices: slices that are required to share a domain of the level.
     """
 

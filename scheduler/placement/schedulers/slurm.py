@@ -149,7 +149,6 @@ class LeafSwitches:
     holds the rest, being closer counts nothing, and the job hops between pods.
 
     :param levels: from the broadest to the leaf switches; a core switch above all is understood.
-    :param admitted: shape [nodes].
     """
 
     def __init__(self, levels: tuple[Level, ...], admitted: BoolArray) -> None:

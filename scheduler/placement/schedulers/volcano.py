@@ -1,24 +1,29 @@
-"""Volcano network-topology-aware scheduling, v1.14: HyperNodes, hard and soft, and partitions.
+"""kube-scheduler v1.36 alone, pod by pod; and Volcano v1.14 with network topology: hard, soft, and partitions.
 
-Source: volcano-sh/volcano v1.14.1, ``pkg/scheduler/actions/allocate/allocate.go`` and
+Sources: kubernetes v1.36 ``pkg/scheduler/schedule_one.go``; volcano-sh/volcano v1.14.1
+``pkg/scheduler/actions/allocate/allocate.go`` and
 ``pkg/scheduler/plugins/network-topology-aware/network_topology_aware.go``; read, not copied.
 
-HyperNodes are the domains of the levels, tier 1 the closest, below one HyperNode of the whole cluster.
+- **kube-scheduler**: pods come in rank order, each sees a sample of the free nodes (:class:`Window`) and takes one at
+  random: whole empty nodes all score the same.
+
+Volcano's HyperNodes are the domains of the levels, tier 1 the closest, below one HyperNode of the whole cluster.
 
 - **hard**: the closest tier with a HyperNode that has room for the gang; of several, the one that the gang fills most
   (bin-packing).  Inside, pods are placed one by one.
 - **soft**: pods are placed one by one on the whole cluster.
-- *One by one*: a pod sees a sample of the free nodes (:mod:`scheduler.placement.schedulers.kube`).  Best is the node
-  with its tier-1 HyperNode closest to the HyperNode that holds the gang so far (lowest tier of the lowest common one);
-  among equals the one with most pods of the gang in its tier-1 HyperNode; among those one at random.  The sample moves
-  on with each pod: a gang that has left its first domain is at the mercy of what the next pod happens to see.
+- *One by one*: a pod sees a sample of the free nodes too.  Best is the node with its tier-1 HyperNode closest to the
+  HyperNode that holds the gang so far (lowest tier of the lowest common one); among equals the one with most pods of
+  the gang in its tier-1 HyperNode; among those one at random.  A gang that has left its first domain is at the mercy of
+  what the next pod happens to see.
 - **partitions**: groups of consecutive ranks, each held to one domain, placed one after another into the domain that
   is fullest afterwards.
 
 The hard mode is set up as its users do, with HyperNodes down to the job's level; the soft mode with all levels.
 
-Left out: CPU and memory (whole nodes stand for both), gangs that already run in part, and within a domain of a
-partition the order of nodes, which is random there too.
+Left out of kube-scheduler: spreading by PodTopologySpread (off for pods without a service or owner selector), image
+locality, and opportunistic batching of identical pods.  Left out of Volcano: CPU and memory (whole nodes stand for
+both), gangs that already run in part, and within a domain of a partition the order of nodes, which is random there too.
 """
 
 from __future__ import annotations
@@ -28,11 +33,66 @@ from typing import Literal
 
 import numpy as np
 
+from scheduler.placement.admission import BoolArray
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_name
-from scheduler.placement.schedulers.kube import Window
 from topology.cluster import FloatArray, IntArray
 from topology.errors import Infeasible
+
+
+def list_nodes(request: Request) -> IntArray:
+    """Return nodes in the order of ranks, each drawn at random from the window of its pod."""
+    rng = np.random.default_rng(request.seed)
+    window = Window(by_name(request.cluster), request.admitted)
+    chosen = np.empty(request.grid.cells, dtype=np.int32)
+    for rank in range(request.grid.cells):
+        seen = window.look()
+        chosen[rank] = seen[rng.integers(len(seen))]
+        window.take(int(chosen[rank]))
+    return chosen
+
+
+def sample_size(nodes: int) -> int:
+    """Return how many feasible nodes are enough for one pod in a cluster of that many nodes."""
+    # at least 100 nodes, and percentOfNodesToScore: 50 percent, less one for every 125 nodes, at least 5
+    return min(nodes, max(100, nodes * max(5, 50 - nodes // 125) // 100))
+
+
+class Window:
+    """The moving view of a list of nodes, which has those of the cluster in the scheduler's order.
+
+    kube-scheduler looks for feasible nodes from where it stopped for the pod before, until it has enough of them; so
+    consecutive pods see different parts of the cluster, and those of a gang end up far apart.  Volcano took the rule
+    over (``pkg/scheduler/util/scheduler_helper.go``).  The real search runs in 16 threads: its end varies by a few.
+    """
+
+    def __init__(self, nodes: IntArray, admitted: BoolArray) -> None:
+        self._nodes = nodes
+        self._free = admitted[nodes]
+        self._position = np.empty(len(admitted), dtype=np.int32)
+        self._position[nodes] = np.arange(len(nodes), dtype=np.int32)
+        self._enough = sample_size(len(nodes))
+        self._start = 0
+
+    def look(self) -> IntArray:
+        """Return the feasible nodes that the next pod may choose from, and move the window on."""
+        feasible = np.flatnonzero(self._free)
+        ahead = int(np.searchsorted(feasible, self._start))
+        seen = np.roll(feasible, -ahead)[: self._enough]
+        # a search that had to look at every node ends where it began
+        if len(feasible) >= self._enough:
+            self._start = (int(seen[-1]) + 1) % len(self._nodes)
+        return self._nodes[seen]
+
+    def take(self, node: int) -> None:
+        """Mark the node as in use from now on."""
+        self._free[self._position[node]] = False
+
+
+kube_scheduler = partial(
+    Heuristic, "kube-scheduler", "kube-scheduler 1.36 alone: any free node of a moving sample", list_nodes
+)
+
 
 TIE = 1e-9  # Scores closer than this are equal
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.admission import BoolArray
-from scheduler.placement.blocks import blocks_at, capacity_by_level
+from scheduler.placement.admission import BoolArray, blocks_at, capacity_by_level
 from scheduler.placement.node_order import natural
 from scheduler.placement.seating.refine import GridSolver, refine
 from topology.cluster import Cluster, IntArray, Level
@@ -35,15 +34,11 @@ def seat(
 ) -> IntArray:
     """Turn an assignment of cells to domains into nodes; deterministic, as long as ``solve_grid`` is and time suffices.
 
-    :param level: of the domains.
     :param domain_of_cell: shape [rows, columns], index of a domain of ``level``; cells that holds tie together at this
         level or a closer one lie in one domain, and no domain is given more than it can take in whole blocks
-        (:func:`scheduler.placement.blocks.capacity_by_level`).
-    :param admitted: shape [nodes], the nodes that may be used.
+        (:func:`scheduler.placement.admission.capacity_by_level`).
     :param solve_grid: exact search for one rectangle of cells; ``None`` = shelves alone.
     :param seconds: wall-clock limit of all exact searches together.
-    :returns: shape [rows, columns], index of the node of each cell.
-    :raises ValueError: a domain was given more cells than it can take; a fault of the caller.
     """
     depth = cluster.level_index(level.name)
     needed = np.bincount(domain_of_cell.ravel(), minlength=len(level)).astype(np.int32)
@@ -83,7 +78,6 @@ def _choose_pool(cluster: Cluster, job: Job, *, depth: int, needed: IntArray, ad
     :param needed: shape [domains of the level of that depth], cells of each.
     :returns: shape [nodes], a subset of ``admitted``: the healthy nodes of a domain that has enough of them, else
         exactly as many as it needs.
-    :raises ValueError: a domain was given more cells than it can take in whole blocks.
     """
     level = cluster.levels[depth]
     room = capacity_by_level(cluster, job, admitted)[depth]
@@ -135,8 +129,6 @@ def _seat_on_nodes(cluster: Cluster, domain_of_cell: IntArray, *, node_rank: Int
     """Give every cell a node of its domain: ranks in order of names, on the closest run of free nodes.
 
     :param domain_of_cell: shape [rows, columns], domain of the closest level; ``node_rank``: same shape.
-    :param pool: shape [nodes], nodes that may be used.
-    :returns: shape [rows, columns], index of the node of each cell.
     """
     domain_of = cluster.levels[-1].domain_of
     used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)

@@ -11,10 +11,18 @@ import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Family, Job
 from scheduler.objective import spread
-from scheduler.placement.admission import BoolArray
-from scheduler.placement.blocks import Blocks, blocks_at, capacity_by_level
-from scheduler.placement.seating.choose import Filling, Weights, choose_fillings, local_score, measure, without_twins
-from scheduler.placement.seating.parcel import Parcel, ParcelGroups, shelf_fillings
+from scheduler.placement.admission import Blocks, BoolArray, blocks_at, capacity_by_level
+from scheduler.placement.seating.parcel import (
+    Filling,
+    Parcel,
+    ParcelGroups,
+    Weights,
+    choose_fillings,
+    local_score,
+    measure,
+    shelf_fillings,
+    without_twins,
+)
 from topology.cluster import Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
@@ -47,11 +55,8 @@ def refine(
 ) -> IntArray:
     """Share the cells of every domain of one level out among its children.
 
-    :param depth: of the level of the domains.
-    :param domain_of_cell: shape [rows, columns].
     :param pool: shape [nodes], the nodes that may be used; they have room for all cells in whole blocks.
     :param solve_grid: exact search for one rectangle; ``None`` = none; ``seconds``: limit of all of them together.
-    :returns: shape [rows, columns], the domain of the next level.
     """
     closer = cluster.levels[depth + 1]
     blocks = blocks_at(cluster, job, depth + 1)

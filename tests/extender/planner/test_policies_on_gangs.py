@@ -16,10 +16,8 @@ from extender.planner.solve import solve
 from extender.plans.gang_plan import PlanPhase
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
-from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.by_priority import PriorityPreempt
-from scheduler.queue.fifo import Fifo
-from scheduler.queue.shortest import ShortestFirst
+from scheduler.queue.fifo import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.types import QueuePolicy
 from tests.extender.things import (
     NOW,

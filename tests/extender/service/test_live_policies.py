@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.service.settings import live_policy
-from scheduler.queue.policies import POLICIES
+from scheduler.queue.types import POLICIES
 from topology.errors import InvalidInput, UnknownName
 
 

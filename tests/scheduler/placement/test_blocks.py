@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.job import Family, Hold, Job, Parallelism
-from scheduler.placement.blocks import blocks_at, capacity_by_level
+from scheduler.placement.admission import blocks_at, capacity_by_level
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import UnknownName

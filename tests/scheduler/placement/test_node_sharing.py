@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.node_sharing import fewest_domains, tightest
+from scheduler.occupancy import fewest_domains, tightest
 
 RACK = np.array([0, 0, 1, 1, 2, 2], dtype=np.int32)
 POD = np.array([0, 0, 0, 0, 1, 1], dtype=np.int32)

@@ -14,9 +14,8 @@ import pytest
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import Outcome, run
 from scheduler.placement.heuristic import Heuristic, RankOrder
-from scheduler.placement.schedulers.kube import kube_scheduler
 from scheduler.placement.schedulers.kueue import kueue
-from scheduler.placement.schedulers.volcano import volcano_hard, volcano_partitions, volcano_soft
+from scheduler.placement.schedulers.volcano import kube_scheduler, volcano_hard, volcano_partitions, volcano_soft
 from scheduler.placement.types import Limits
 from topology.cluster import Cluster
 from topology.generate import minipods

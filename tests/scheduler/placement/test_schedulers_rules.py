@@ -11,9 +11,15 @@ from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.node_order import natural
 from scheduler.placement.schedulers import kueue, slurm
 from scheduler.placement.schedulers.kai import kai
-from scheduler.placement.schedulers.kube import Window, kube_scheduler, sample_size
 from scheduler.placement.schedulers.slurm import place_segment, slurm_block, slurm_tree
-from scheduler.placement.schedulers.volcano import volcano_hard, volcano_partitions, volcano_soft
+from scheduler.placement.schedulers.volcano import (
+    Window,
+    kube_scheduler,
+    sample_size,
+    volcano_hard,
+    volcano_partitions,
+    volcano_soft,
+)
 from scheduler.placement.types import Limits
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate, spread
-from scheduler.placement.admission import admissible
-from scheduler.placement.blocks import blocks_at, capacity_by_level
+from scheduler.placement.admission import admissible, blocks_at, capacity_by_level
 from scheduler.placement.seating import seat
-from scheduler.placement.seating.choose import Filling, Weights, choose_fillings
-from scheduler.placement.seating.parcel import Parcel, ParcelGroups
+from scheduler.placement.seating.parcel import Filling, Parcel, ParcelGroups, Weights, choose_fillings
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
 from scheduler.objective import evaluate
-from scheduler.outcome import run
+from scheduler.outcome import propose_in_a_trunk, run
 from scheduler.placement.admission import shortage
-from scheduler.placement.trunks import propose_in_a_trunk
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.repair import repair

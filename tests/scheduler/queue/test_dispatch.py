@@ -8,11 +8,10 @@ from dataclasses import replace
 import pytest
 
 from scheduler.queue.arnold import Arnold, NoReserve
-from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
 from scheduler.queue.candidate import Candidate
 from scheduler.queue.dispatch import Dispatch
-from scheduler.queue.fifo import Fifo
+from scheduler.queue.fifo import Fifo, FifoBackfill
 from scheduler.queue.types import CapacityReservation, QueuePolicy
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 

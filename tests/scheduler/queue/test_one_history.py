@@ -23,8 +23,8 @@ from extender.plans.reservation import ReservationPhase, decode_reservation
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
+from scheduler.queue.fifo import FifoBackfill
 from scheduler.queue.types import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident, Why

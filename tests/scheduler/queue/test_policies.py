@@ -8,10 +8,8 @@ from math import inf
 import numpy as np
 
 from scheduler.queue.arnold import Arnold, NoJct
-from scheduler.queue.backfill import FifoBackfill, shadow
-from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
-from scheduler.queue.cheapest_victims import cheapest_victims
-from scheduler.queue.shortest import ShortestFirst
+from scheduler.queue.by_priority import PriorityAge, PriorityPreempt, cheapest_victims
+from scheduler.queue.fifo import FifoBackfill, ShortestFirst, shadow
 from scheduler.queue.types import CapacityReservation, Keep
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.queue.policies import POLICIES
+from scheduler.queue.types import POLICIES
 from topology.errors import UnknownName
 
 

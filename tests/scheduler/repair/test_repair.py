@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate
-from scheduler.placement.admission import admissible
-from scheduler.placement.blocks import blocks_at
+from scheduler.placement.admission import admissible, blocks_at
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.types import Limits, Proposal
 from scheduler.repair import Prefer, Repair, repair

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.by_priority import PriorityPreempt
-from scheduler.queue.fifo import Fifo
-from scheduler.queue.shortest import ShortestFirst
+from scheduler.queue.fifo import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.types import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.engine.pools import GpuPool

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.queue.backfill import FifoBackfill
+from scheduler.queue.fifo import FifoBackfill
 from scheduler.queue.types import ClusterState, HeldNodes, Waiting
 from simulator.engine.engine import Engine
 from simulator.engine.node_pool import NodePool

@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
-from scheduler.queue.fifo import Fifo
-from scheduler.queue.shortest import ShortestFirst
+from scheduler.queue.fifo import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.types import QueuePolicy
 from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.job_record import JobRecord

@@ -13,13 +13,12 @@ from pydantic import TypeAdapter
 
 from arnold.exports.tables import job_rows
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.backfill import FifoBackfill
 from scheduler.queue.by_priority import PriorityPreempt
-from scheduler.queue.fifo import Fifo
+from scheduler.queue.fifo import Fifo, FifoBackfill
 from scheduler.queue.types import QueuePolicy
+from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident
-from simulator.engine.snapshot import EngineSnapshot, restore, snapshot
 from simulator.job_record import JobRecord
 from simulator.results.run_history import log_attempts
 from tests.simulator.clusters import racks

@@ -8,8 +8,8 @@ from itertools import islice, pairwise
 import pytest
 
 from scheduler.job import Parallelism, stage_slowdown
+from simulator.checkpoints import restore, snapshot
 from simulator.engine.hooks import Incident
-from simulator.engine.snapshot import restore, snapshot
 from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.failures.expected_ettr import Losses, best_interval, first_order_ettr
 from simulator.failures.failure_process import FailureModel, Slowness
