@@ -20,7 +20,7 @@ from extender.gangs.gang_annotations import hints_of
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
-from scheduler.queue.types import BoolArray, CapacityReservation, QueuedJob, Waiting
+from scheduler.queue.queue_policy import BoolArray, CapacityReservation, QueuedJob, Waiting
 from topology.cluster import IntArray
 from topology.readers.kubernetes_pods import Pod
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from scheduler.queue.types import CapacityReservation
+from scheduler.queue.queue_policy import CapacityReservation
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident
 from simulator.engine.sim_job import JobProgress, JobState

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.queue.types import POLICIES
+from scheduler.queue.queue_policy import POLICIES
 from simulator.comm_pace import CommPace
 from simulator.cost.types import COMM_MODELS
 from simulator.engine.engine import Engine

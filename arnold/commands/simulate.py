@@ -37,7 +37,7 @@ Examples:
 
 def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Return names of queue policies, for the shell."""
-    from scheduler.queue.types import POLICIES
+    from scheduler.queue.queue_policy import POLICIES
 
     return [name for name in POLICIES.names() if name.startswith(incomplete)]
 

@@ -23,7 +23,7 @@ import yaml
 
 from benchmarks.kubernetes.stage import Bindings, clear, new_namespace, say, warm_arnold
 from benchmarks.report import Promise, promises, section, table
-from extender.controller.api_writer import release_patch
+from extender.controller.pod_release import release_patch
 from extender.objects import decode_pod
 from tests.e2e.harness.arnold import MANIFESTS, SYSTEM
 from tests.e2e.harness.client import Object

@@ -1,13 +1,6 @@
 """Writes to the API server, each followed by the same change in the cache.
 
 Only the leader writes.  A write that comes too late raises; the watch brings the newer object.
-
-A gated pod may have its node affinity narrowed, never widened (KEP-3838): ``matchFields metadata.name In [node]`` is
-added to every term that the user wrote, or stands alone where there is none.  ``test`` operations make the patch fail
-when the pod is another of the same name, or its gate is off already, or its terms are not those that were read.
-
-A released pod is marked with a label.  Any client may write a pin; by the mark, which an admission policy keeps for the
-extender, a pin is known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned otherwise.
 """
 
 from __future__ import annotations
@@ -24,11 +17,12 @@ from extender.cluster_api.api_errors import ClusterError, Conflict, NotFound, Pa
 from extender.cluster_api.client import PODS, ClusterApi, Document, Resource
 from extender.cluster_cache import ClusterCache
 from extender.controller.object_store import Stores, decode_own_plan
+from extender.controller.pod_release import release_patch
 from extender.extender_metrics import Metrics
 from extender.objects import decode_pod
 from extender.plans.gang_plan import GangPlan, encode_plan, object_name
 from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
-from topology.readers.kubernetes_pods import RELEASED, NodeSelector, Pod
+from topology.readers.kubernetes_pods import Pod
 
 DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
 
@@ -144,59 +138,3 @@ class Writer:
             self.metrics.wrote(kind, outcome, perf_counter() - started)
             raise
         self.metrics.wrote(kind, "ok", perf_counter() - started)
-
-
-_LABELS = "/metadata/labels"
-_AFFINITY = "/spec/affinity"
-_NODES = f"{_AFFINITY}/nodeAffinity"
-_REQUIRED_NAME = "requiredDuringSchedulingIgnoredDuringExecution"
-_REQUIRED = f"{_NODES}/{_REQUIRED_NAME}"
-
-
-def release_patch(pod: Pod, node: str) -> list[Document]:
-    """Return the JSON patch (RFC 6902) that ungates, pins and marks a pod, or raise ``ValueError``: no gate of ours."""
-    gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
-    place = f"/spec/schedulingGates/{gates.index(names.GATE)}"
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": pod.uid},
-        {"op": "test", "path": f"{place}/name", "value": names.GATE},
-        *_pin(pod, node),
-        *_mark(pod),
-        {"op": "remove", "path": place},
-    ]
-
-
-def _mark(pod: Pod) -> list[Document]:
-    if pod.labels:
-        return [{"op": "add", "path": f"{_LABELS}/{RELEASED.replace('/', '~1')}", "value": "true"}]
-    return [_unchanged(pod), {"op": "add", "path": _LABELS, "value": {RELEASED: "true"}}]
-
-
-def _unchanged(pod: Pod) -> Document:
-    """Return the test that the pod was not written since it was read."""
-    return {"op": "test", "path": "/metadata/resourceVersion", "value": pod.metadata.resource_version}
-
-
-def _pin(pod: Pod, node: str) -> list[Document]:
-    field = {"key": "metadata.name", "operator": "In", "values": [node]}
-    affinity = pod.spec.affinity
-    required: Document = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    if affinity is None:
-        return [{"op": "add", "path": _AFFINITY, "value": {"nodeAffinity": {_REQUIRED_NAME: required}}}]
-    if affinity.node_affinity is None:
-        return [{"op": "add", "path": _NODES, "value": {_REQUIRED_NAME: required}}]
-    if not affinity.node_affinity.required:
-        return [{"op": "add", "path": _REQUIRED, "value": required}]
-    return [_unchanged(pod), *_narrowed(affinity.node_affinity.required, field)]
-
-
-def _narrowed(required: NodeSelector, field: Document) -> list[Document]:
-    """Return the operations that add a field to every term but empty ones, which match no node and would match then."""
-    operations: list[Document] = []
-    for i, term in enumerate(required.node_selector_terms or ()):
-        path = f"{_REQUIRED}/nodeSelectorTerms/{i}/matchFields"
-        if term.match_fields:
-            operations.append({"op": "add", "path": f"{path}/-", "value": field})
-        elif term.match_expressions:
-            operations.append({"op": "add", "path": path, "value": [field]})
-    return operations

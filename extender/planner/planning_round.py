@@ -13,10 +13,10 @@ from extender.gangs.types import GangKey
 from extender.planner.question import Question, question_of, stopping
 from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, UsableRows, waiting_gang
-from scheduler.queue.by_priority import PriorityAge
 from scheduler.queue.candidate import Candidate, closed_to
 from scheduler.queue.dispatch import Dispatch
-from scheduler.queue.types import QueuedJob, QueuePolicy
+from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.queue_policy import QueuedJob, QueuePolicy
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
 from scheduler.job import Job
 from scheduler.queue.candidate import Candidate, closed_to, live_candidate
-from scheduler.queue.types import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
+from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
 from topology.readers.kubernetes_pods import Pod

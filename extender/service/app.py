@@ -22,7 +22,7 @@ from extender.cluster_cache import ClusterCache
 from extender.extender_metrics import CONTENT_TYPE, Metrics
 from extender.verbs.filter_preempt import Refusal, filter_nodes, preempt
 from extender.verbs.protocol import FilterResult, decode_filter, decode_preempt, encode
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.queue_policy import QueuePolicy
 from topology.errors import ArnoldError
 from topology.readers.kubernetes_pods import Pod
 

@@ -15,7 +15,7 @@ from extender.controller.pacing import Timeouts
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from scheduler.queue.types import QueuePolicy
+    from scheduler.queue.queue_policy import QueuePolicy
 
 LogFormat = Literal["json", "text"]
 
@@ -131,7 +131,7 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
 
 def live_policy(name: str) -> QueuePolicy:
     """Return a policy, or raise ``InvalidInput``: for simulation alone; ``UnknownName``: no package offers it."""
-    from scheduler.queue.types import POLICIES
+    from scheduler.queue.queue_policy import POLICIES
 
     policy = POLICIES.load(name, where="--queue")
     if policy.stops_any_time:

@@ -26,7 +26,7 @@ from extender.texts import clip
 from extender.verbs.protocol import FilterArgs, FilterResult, PreemptArgs, PreemptResult, RawNodeList
 from scheduler.occupancy import tightest as tightest_nodes
 from scheduler.queue.candidate import live_candidate
-from scheduler.queue.types import Keep, QueuePolicy
+from scheduler.queue.queue_policy import Keep, QueuePolicy
 from topology.readers.kubernetes_pods import Pod
 
 RESERVED = "reserved for a gang that was announced"  # why a node of a zone is refused

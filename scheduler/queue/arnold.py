@@ -20,8 +20,8 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.queue.fifo import PriorityFirst
-from scheduler.queue.types import (
+from scheduler.queue.fifo_and_backfill import PriorityFirst
+from scheduler.queue.queue_policy import (
     CapacityReservation,
     ClusterState,
     HeldNodes,

@@ -8,7 +8,7 @@ from itertools import islice
 from math import inf
 from typing import Generic, TypeVar
 
-from scheduler.queue.types import Rank, Waiting
+from scheduler.queue.queue_policy import Rank, Waiting
 
 J = TypeVar("J", bound=Waiting)
 

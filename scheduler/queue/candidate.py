@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from scheduler.queue.types import (
+from scheduler.queue.queue_policy import (
     CapacityReservation,
     ClusterState,
     HeldNodes,

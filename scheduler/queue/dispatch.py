@@ -38,7 +38,7 @@ from typing import Generic, TypeVar
 
 from scheduler.queue.backlog import Backlog, Lane
 from scheduler.queue.candidate import Candidate, live_candidate
-from scheduler.queue.types import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Rank, Waiting
+from scheduler.queue.queue_policy import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Rank, Waiting
 
 J = TypeVar("J", bound=Waiting)
 

@@ -190,7 +190,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     def _waits(self, cluster: Cluster) -> Distribution | None:
         """Return how long jobs of the workload wait on the empty cluster."""
-        from scheduler.queue.types import POLICIES
+        from scheduler.queue.queue_policy import POLICIES
         from simulator.engine.engine import Engine
         from simulator.engine.node_pool import NodePool
         from simulator.results.run_summary import wait_times

@@ -143,7 +143,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
         """Return what one replay for each policy came to."""
-        from scheduler.queue.types import POLICIES
+        from scheduler.queue.queue_policy import POLICIES
         from simulator.engine.engine import Engine
         from simulator.engine.node_pool import NodePool
 

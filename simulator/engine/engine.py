@@ -19,7 +19,7 @@ from math import inf
 from time import monotonic, perf_counter
 
 from scheduler.queue.candidate import Candidate
-from scheduler.queue.types import CapacityReservation, QueuePolicy
+from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
 from simulator.engine.pools import Pool, make_job
 from simulator.engine.sim_job import UNITS, JobState, SimJob

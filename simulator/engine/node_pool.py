@@ -17,7 +17,7 @@ from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import run
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
-from scheduler.queue.types import BoolArray, Keep, Waiting
+from scheduler.queue.queue_policy import BoolArray, Keep, Waiting
 from simulator.engine.pools import Disagreement, Found, Need
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.gang_shape import node_size, shape

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from scheduler.queue.types import BoolArray, Keep, Waiting
+from scheduler.queue.queue_policy import BoolArray, Keep, Waiting
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.job_record import JobRecord
 from simulator.prediction.predictor import Prediction

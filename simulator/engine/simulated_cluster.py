@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from scheduler.queue.backlog import Backlog
 from scheduler.queue.dispatch import Dispatch
-from scheduler.queue.types import CapacityReservation, QueuePolicy
+from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
 from simulator.engine.hooks import FromScratch, Pace, Recovery, Why
 from simulator.engine.pools import Found, Pool
 from simulator.engine.sim_job import JobState, SimJob, kind_of

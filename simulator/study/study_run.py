@@ -90,7 +90,7 @@ def check_names(grid: StudyGrid) -> None:
     :raises UnknownName: one is not installed.
     """
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.queue.types import POLICIES
+    from scheduler.queue.queue_policy import POLICIES
 
     for policy in grid.policies:
         POLICIES.load(policy)

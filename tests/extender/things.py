@@ -14,7 +14,7 @@ from extender.planner.planning_round import Answer, PlanningRound
 from extender.planner.solve import solve
 from extender.plans.reservation import Reservation, decode_reservation
 from scheduler.placement.types import Limits
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.queue_policy import QueuePolicy
 from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 

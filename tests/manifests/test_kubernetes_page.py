@@ -15,7 +15,7 @@ from extender.extender_metrics import Metrics
 from extender.plans.gang_plan import PlanPhase
 from extender.plans.reservation import ReservationPhase
 from scheduler.job import Parallelism
-from scheduler.queue.types import POLICIES
+from scheduler.queue.queue_policy import POLICIES
 from tests.manifests.rendering import MANIFESTS, read
 
 PAGE = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")

@@ -29,8 +29,8 @@ from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
 from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.by_priority import PriorityAge
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.priority_preemption import PriorityAge
+from scheduler.queue.queue_policy import QueuePolicy
 from tests.extender.fake_cluster import FakeCluster, unreachable
 from tests.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, pod_json, reservation_json, uid
 

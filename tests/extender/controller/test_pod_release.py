@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extender.cluster_api.api_errors import PatchFailed
-from extender.controller.api_writer import release_patch
+from extender.controller.pod_release import release_patch
 from extender.fleet.hosts import _holds, _terms
 from extender.objects import decode_pod
 from tests.extender.fake_cluster import patched

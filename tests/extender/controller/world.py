@@ -9,9 +9,9 @@ from typing import Any
 
 from extender.cluster_cache import ClusterCache
 from extender.controller.actions import Decision, Forget, NotifyPod, Recreate, Release, RepairAction, Write
-from extender.controller.api_writer import release_patch
 from extender.controller.decide_gangs import decide
 from extender.controller.pacing import Timeouts
+from extender.controller.pod_release import release_patch
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import GATE, PLANNED
 from extender.objects import decode_pod

@@ -16,9 +16,9 @@ from extender.planner.solve import solve
 from extender.plans.gang_plan import PlanPhase
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
-from scheduler.queue.by_priority import PriorityPreempt
-from scheduler.queue.fifo import Fifo, FifoBackfill, ShortestFirst
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
+from scheduler.queue.priority_preemption import PriorityPreempt
+from scheduler.queue.queue_policy import QueuePolicy
 from tests.extender.things import (
     NOW,
     SPACE,

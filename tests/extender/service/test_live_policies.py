@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from extender.service.settings import live_policy
-from scheduler.queue.types import POLICIES
+from scheduler.queue.queue_policy import POLICIES
 from topology.errors import InvalidInput, UnknownName
 
 

@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.types import BoolArray, CapacityReservation, Waiting
+from scheduler.queue.queue_policy import BoolArray, CapacityReservation, Waiting
 from topology.cluster import IntArray
 
 

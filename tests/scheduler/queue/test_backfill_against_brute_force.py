@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from scheduler.queue.fifo import FifoBackfill, shadow
+from scheduler.queue.fifo_and_backfill import FifoBackfill, shadow
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 SIZE = 8

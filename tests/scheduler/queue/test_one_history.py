@@ -23,9 +23,9 @@ from extender.plans.reservation import ReservationPhase, decode_reservation
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
-from scheduler.queue.fifo import FifoBackfill
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.fifo_and_backfill import FifoBackfill
+from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
+from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident, Why
 from simulator.engine.node_pool import NodePool

@@ -8,9 +8,9 @@ from math import inf
 import numpy as np
 
 from scheduler.queue.arnold import Arnold, NoJct
-from scheduler.queue.by_priority import PriorityAge, PriorityPreempt, cheapest_victims
-from scheduler.queue.fifo import FifoBackfill, ShortestFirst, shadow
-from scheduler.queue.types import CapacityReservation, Keep
+from scheduler.queue.fifo_and_backfill import FifoBackfill, ShortestFirst, shadow
+from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt, cheapest_victims
+from scheduler.queue.queue_policy import CapacityReservation, Keep
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 

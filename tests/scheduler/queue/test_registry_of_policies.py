@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.queue.types import POLICIES
+from scheduler.queue.queue_policy import POLICIES
 from topology.errors import UnknownName
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import GpuPool

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.queue.by_priority import PriorityPreempt
-from scheduler.queue.fifo import Fifo, FifoBackfill, ShortestFirst
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
+from scheduler.queue.priority_preemption import PriorityPreempt
+from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.queue.fifo import FifoBackfill
-from scheduler.queue.types import ClusterState, HeldNodes, Waiting
+from scheduler.queue.fifo_and_backfill import FifoBackfill
+from scheduler.queue.queue_policy import ClusterState, HeldNodes, Waiting
 from simulator.engine.engine import Engine
 from simulator.engine.node_pool import NodePool
 from simulator.job_record import JobRecord

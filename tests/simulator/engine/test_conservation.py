@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.by_priority import PriorityAge, PriorityPreempt
-from scheduler.queue.fifo import Fifo, FifoBackfill, ShortestFirst
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
+from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
+from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks

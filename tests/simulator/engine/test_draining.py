@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.by_priority import PriorityPreempt
-from scheduler.queue.fifo import Fifo
+from scheduler.queue.fifo_and_backfill import Fifo
+from scheduler.queue.priority_preemption import PriorityPreempt
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord

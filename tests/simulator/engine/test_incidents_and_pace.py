@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.queue.fifo import Fifo
+from scheduler.queue.fifo_and_backfill import Fifo
 from simulator.comm_pace import CommPace
 from simulator.cost.counters import no_cost
 from simulator.engine.engine import Diverged, Engine, Overload

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.queue.fifo import Fifo
+from scheduler.queue.fifo_and_backfill import Fifo
 from simulator.engine.engine import Engine
 from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord

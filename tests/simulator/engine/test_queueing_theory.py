@@ -7,7 +7,7 @@ from math import factorial
 import numpy as np
 import pytest
 
-from scheduler.queue.fifo import Fifo
+from scheduler.queue.fifo_and_backfill import Fifo
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import counted_run

@@ -13,9 +13,9 @@ from pydantic import TypeAdapter
 
 from arnold.exports.tables import job_rows
 from scheduler.queue.arnold import Arnold
-from scheduler.queue.by_priority import PriorityPreempt
-from scheduler.queue.fifo import Fifo, FifoBackfill
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
+from scheduler.queue.priority_preemption import PriorityPreempt
+from scheduler.queue.queue_policy import QueuePolicy
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident

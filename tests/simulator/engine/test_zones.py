@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
-from scheduler.queue.types import QueuePolicy
+from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks

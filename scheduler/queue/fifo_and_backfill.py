@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.types import (
+from scheduler.queue.queue_policy import (
     BoolArray,
     ClusterState,
     HeldNodes,
