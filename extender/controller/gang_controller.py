@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,12 +16,11 @@ from time import monotonic, perf_counter
 from extender.cluster_api.api_errors import NotFound, PatchFailed
 from extender.cluster_api.client import PODS
 from extender.cluster_api.events import Regarding
-from extender.cluster_api.flow import Backoff
 from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.api_writer import NotLeading
 from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
-from extender.controller.pacing import PAUSE, QUIET, RETHINK, RETRY, SHARE, SLICE, PlanningPass
+from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, GangRetries, PlanningPass
 from extender.controller.planning import Planning, PlanningOutcome, announce
 from extender.gangs.types import GangKey
 from extender.texts import clip, counted
@@ -41,7 +39,7 @@ class GangController:
         self._draining = False
         self._planning = Planning(shared, stop=self._stop)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
-        self._retries: defaultdict[GangKey, Backoff] = defaultdict(lambda: Backoff(first=RETRY[0], longest=RETRY[1]))
+        self._retries = GangRetries()
         self._written_at: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
         self._unplaced: set[GangKey] = set()
@@ -123,7 +121,7 @@ class GangController:
     def _start(self, key: GangKey, actions: Sequence[Action]) -> None:
         """Start a gang's task, or come back when it is time for it."""
         clock = monotonic()
-        later = self._retries[key].until if key in self._retries else 0.0
+        later = self._retries.until(key)
         if all(isinstance(action, Write) and not action.urgent for action in actions):
             later = max(later, self._written_at.get(key, 0.0) + QUIET)
         if clock < later:
@@ -141,9 +139,9 @@ class GangController:
             self._fails(key, error)
         except Exception:
             logger.exception("a fault of Arnold; the gang is tried again", extra={"gang": str(key)})
-            self._retries[key].next()
+            self._retries.failed(key)
         else:
-            self._retries.pop(key, None)
+            self._retries.forget(key)
         finally:
             self._ended(key)
 
@@ -200,17 +198,14 @@ class GangController:
         del self._tasks[key]
         if key not in self._state.gang_keys:
             self._written_at.pop(key, None)
-            self._retries.pop(key, None)
+            self._retries.forget(key)
         self._state.changed(key)
         self._changed.set()
 
     def _fails(self, key: GangKey, error: ArnoldError) -> None:
         """Let a gang rest."""
-        seconds = self._retries[key].next()
+        seconds = self._retries.failed(key)
         logger.warning("%s; trying again in %.1f s", error, seconds, extra={"gang": str(key)})
-
-    def _is_resting(self, key: GangKey) -> bool:
-        return key in self._retries and monotonic() < self._retries[key].until
 
     def _start_round(self) -> list[float]:
         """Start a round of planning, if gangs want nodes and something changed since the last one.
@@ -222,8 +217,8 @@ class GangController:
         """
         if not self._unplaced or self._round is not None:
             return []
-        resting = [self._retries[key].until for key in self._unplaced if self._is_resting(key)]
-        unplaced = {key: self._state.gang(key) for key in self._unplaced if not self._is_resting(key)}
+        resting = [self._retries.until(key) for key in self._unplaced if self._retries.resting(key)]
+        unplaced = {key: self._state.gang(key) for key in self._unplaced if not self._retries.resting(key)}
         version = self._state.fleet.version
         if not unplaced:
             return resting
@@ -258,7 +253,7 @@ class GangController:
         """Keep other tasks off a gang while the solver is asked about it."""
         if self._draining or not self._shared.leads():
             raise NotLeading("this replica does not lead any more")
-        if key in self._tasks or key not in self._unplaced or self._is_resting(key):
+        if key in self._tasks or key not in self._unplaced or self._retries.resting(key):
             yield False
             return
         self._tasks[key] = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
 
+from extender.cluster_api.flow import Backoff
 from extender.gangs.types import Gang, GangKey
 
 PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
@@ -38,6 +40,29 @@ class Reminders:
     def keep(self, keys: Collection[GangKey]) -> None:
         """Forget all gangs but these."""
         self._written = {key: at for key, at in self._written.items() if key in keys}
+
+
+class GangRetries:
+    """When gangs that failed are tried again: soon at first, then after twice the time with each further failure."""
+
+    def __init__(self) -> None:
+        self._backoffs: defaultdict[GangKey, Backoff] = defaultdict(lambda: Backoff(first=RETRY[0], longest=RETRY[1]))
+
+    def failed(self, key: GangKey) -> float:
+        """Return the seconds for which a gang that failed once more is left alone."""
+        return self._backoffs[key].next()
+
+    def until(self, key: GangKey) -> float:
+        """Return when a gang is tried again, on the steady clock; 0 if it has not failed."""
+        return self._backoffs[key].until if key in self._backoffs else 0.0
+
+    def resting(self, key: GangKey) -> bool:
+        """Return whether it is too early to try a gang again."""
+        return monotonic() < self.until(key)
+
+    def forget(self, key: GangKey) -> None:
+        """Forget the failures of a gang that is gone or came through."""
+        self._backoffs.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
