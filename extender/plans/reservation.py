@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -35,10 +35,14 @@ PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""
 
 
-class ReservationKey(GangKey):
-    """What tells a reservation from others: its name is unique in its namespace, as that of a gang."""
+class ReservationKey(NamedTuple):
+    """What tells a reservation from others: its name is unique in its namespace."""
 
-    __slots__ = ()
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 class ReservationPhase(StrEnum):

@@ -40,14 +40,14 @@ def named(found: Diagnosis) -> list[int]:
     return [culprit.member for culprit in found.culprits]
 
 
-@settings(max_examples=5)
+@settings(max_examples=8)
 @given(jobs(), st.integers(0, 1000))
 def test_a_healthy_job_raises_no_alarm(job: BenchJob, seed: int) -> None:
     """Whatever its shape and speed, nothing is found where nothing is wrong."""
     assert diagnose(simulate(job, SECONDS, seed=seed)).status == "healthy"
 
 
-@settings(max_examples=10)
+@settings(max_examples=20)
 @given(jobs(), st.integers(0, 1000), st.sampled_from(FAULTS), st.floats(0, 1), st.floats(36, 44))
 def test_nobody_else_is_ever_blamed_for_certain(
     job: BenchJob, seed: int, kind: FaultKind, who: float, time: float

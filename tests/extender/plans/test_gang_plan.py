@@ -83,7 +83,7 @@ def plans(draw: st.DrawFn) -> GangPlan:
 
 
 @given(plans())
-@settings(max_examples=80)
+@settings(max_examples=200)
 def test_a_plan_survives_its_document(plan: GangPlan) -> None:
     """Whatever the phase: written as JSON, read from bytes or parsed, it is the same plan."""
     document = json.dumps(encode_plan(plan))
