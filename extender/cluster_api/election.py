@@ -98,6 +98,7 @@ class Election:
             self._failing = True
         else:
             self._failing = False
+            self._notice()  # leading that ran out before this try ended is told, although it begins again at once
             self._until = started + self.terms.renew_deadline if won else float("-inf")
         self._notice()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.programs import Unavailable, find_kwok, find_programs
 
 HERE = Path(__file__).parent
+LAST_LINES = 40  # of a program's log; a gang's whole way is about ten
 _numbers = itertools.count(1)
 
 
@@ -28,6 +29,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.xdist_group("control-plane"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the programs that the test ran said last: a machine elsewhere is gone by then."""
+    report = yield
+    plane = getattr(item, "funcargs", {}).get("shared_plane")
+    if report.failed and isinstance(plane, ControlPlane):
+        for log in sorted(plane.folder.glob("arnold-*.log")):
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            report.sections.append((f"the end of {log.name}", "\n".join(lines[-LAST_LINES:])))
+    return report
 
 
 @pytest.fixture(scope="session")

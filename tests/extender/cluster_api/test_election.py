@@ -93,6 +93,21 @@ def test_a_leader_that_cannot_renew_stops() -> None:
     assert len(told) == 2
 
 
+def test_leading_that_lapsed_between_two_tries_is_told() -> None:
+    """A leader whose time ran out, and whose next try renews its own Lease, says that it ended and that it began anew.
+
+    Whoever asked in between was told that it does not lead, and would not learn that it does again.
+    """
+    api, clock = FakeCluster(), Clock()
+    told: list[bool] = []
+    a = candidate(api, clock, "a", changed=lambda: told.append(a.leads()))
+    steps(a)
+    clock.seconds += 9
+    assert not a.leads()
+    steps(a)
+    assert told == [True, False, True]
+
+
 def test_a_request_that_hangs_does_not_keep_a_leader() -> None:
     """Renewing hangs: the try is given up after half the deadline, and leading ends at the deadline."""
 
