@@ -11,7 +11,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.health_peers import detector_options, machines_of, positive_option, settings_of
 from arnold.commands.output import save_flags
-from health.peers.watch import WatchPlan
+from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def watch(
     from threading import Event
 
     from arnold.documents.peers_answers import watch_document
-    from health.peers.prometheus import DEFAULT_QUERIES, MACHINE_LABELS, Endpoint
+    from health.peers.prometheus import Endpoint
     from health.peers.watch import watch as rounds
 
     endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)
