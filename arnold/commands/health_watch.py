@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from arnold.documents.peers_answers import WatchDocument
     from arnold.documents.store_answers import RecordDocument
+    from arnold.documents.watch_answer import WatchDocument
     from topology.flags import NodeFlag
 
 EXAMPLES = """\b
@@ -31,7 +31,7 @@ Examples:
 """
 
 
-@click.command("watch", cls=JsonCommand, document="arnold.documents.peers_answers:WatchDocument", epilog=EXAMPLES)
+@click.command("watch", cls=JsonCommand, document="arnold.documents.watch_answer:WatchDocument", epilog=EXAMPLES)
 @click.option("--prometheus", required=True, metavar="URL", help="Address of the server, without /api/v1.")
 @click.option(
     "--query", "queries", multiple=True, metavar="METRIC=PROMQL", help="A metric  [default: exporters' names]"
@@ -68,7 +68,7 @@ def watch(
     from datetime import UTC, datetime
     from threading import Event
 
-    from arnold.documents.peers_answers import watch_document
+    from arnold.documents.watch_answer import watch_document
     from health.peers.prometheus import Endpoint
     from health.peers.watch import watch as rounds
 
@@ -111,7 +111,7 @@ def _record(store: str, found: Iterable[NodeFlag], *, now: datetime) -> RecordDo
     """
     from dataclasses import replace
 
-    from arnold.commands.flags.writing import changed
+    from arnold.commands.flags.store_commands import changed
 
     findings = [replace(flag, until=None) for flag in found]
     return changed(store, lambda ledger: ledger.record(findings, now=now), now=now)

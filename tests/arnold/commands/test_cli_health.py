@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.documents.peers_answers import WatchDocument
+from arnold.documents.watch_answer import WatchDocument
 from health.peers.peers_verdict import PeersVerdict
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
