@@ -12,7 +12,6 @@ from typing import Annotated
 from annotated_types import Gt
 
 Positive = Annotated[float, Gt(0)]
-
 # Labels that say which machine a series is of, the first that is there.  ``Hostname`` is dcgm-exporter's.
 MACHINE_LABELS = ("node", "Hostname", "hostname", "kubernetes_node", "host", "nodename", "instance", "machine")
 # What node-exporter and dcgm-exporter call the paper's metrics.  PFC counters differ from NIC to NIC: give a query.
