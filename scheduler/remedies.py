@@ -247,7 +247,7 @@ def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArra
 
 
 def _choose(cluster: Cluster, domain_of: IntArray, freeable: BoolArray, take: IntArray) -> IntArray:
-    """Return of each domain the nodes with most GPUs free already: they disturb fewest jobs."""
+    """Return the nodes of each domain with most GPUs free already: they disturb fewest jobs."""
     chosen: list[int] = []
     left = take.copy()
     candidates = np.flatnonzero(freeable)

@@ -14,7 +14,9 @@ def count_nodes(level: Level, nodes: npt.NDArray[np.bool_]) -> IntArray:
 
 
 def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
-    """Return how many of the given nodes (shape [nodes]) one job can have: where nothing joins the trunks, of one."""
+    """Return how many of some nodes, shape [nodes], one job can have: all, or those of one trunk where nothing joins
+    the trunks.
+    """
     if (trunks := cluster.trunks) is None:
         return int(np.count_nonzero(nodes))
     return int(count_nodes(trunks, nodes).max())

@@ -1,7 +1,7 @@
 """A cluster with nodes and domains, on which production placement decides.
 
-Jobs on one node, and gangs that take a part of each node, go where ``scheduler.occupancy`` says, as single
-pods do on Kubernetes; gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.
+Jobs on one node go where single pods go on Kubernetes, gangs that take a part of each node to the fewest domains (both
+``scheduler.occupancy``); gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.
 """
 
 from __future__ import annotations
