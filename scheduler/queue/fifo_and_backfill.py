@@ -7,16 +7,8 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.queue_policy import (
-    BasePolicy,
-    BoolArray,
-    ClusterState,
-    HeldNodes,
-    Rank,
-    Waiting,
-    usable_together,
-)
-from topology.cluster import IntArray
+from scheduler.queue.queue_policy import BasePolicy, ClusterState, HeldNodes, Rank, Waiting, usable_together
+from topology.cluster import BoolArray, IntArray
 
 
 class Fifo(BasePolicy):

@@ -12,12 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 from topology.plugins import PluginGroup
-
-BoolArray = npt.NDArray[np.bool_]
 
 Keep = IntArray | None
 """Shape [nodes]: units that a candidate must leave free on each node; ``None`` = it may take all that is free."""

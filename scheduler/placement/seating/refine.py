@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Family, Job
 from scheduler.objective import spread
-from scheduler.placement.admission import Blocks, BoolArray, blocks_at, capacity_by_level
+from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.seating.parcel import (
     Filling,
     Parcel,
@@ -23,7 +23,7 @@ from scheduler.placement.seating.parcel import (
     shelf_fillings,
     without_twins,
 )
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
 """``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
