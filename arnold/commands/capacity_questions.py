@@ -11,7 +11,7 @@ from arnold.commands.cluster_options import read_cluster, state_options
 from arnold.commands.command import JsonCommand, object_at
 from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.output import GOOD, console, emit_json, print_sentences, progress, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -138,8 +138,6 @@ def _show(
     if as_json:
         emit_json(answer)
         return
-    from arnold.commands.output import GOOD, print_sentences
-
     out = console()
     out.print(answer.verdict, style=GOOD)
     for shown in sheet.tables:

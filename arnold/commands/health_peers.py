@@ -11,10 +11,11 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import console, emit_json, progress, save_flags, table
-from health.peers.recording_files import SampleColumns
+from health.peers.sample_sources import SampleColumns
 
 if TYPE_CHECKING:
-    from health.peers import ComparisonSettings, PeersVerdict
+    from health.peers.peers_verdict import PeersVerdict
+    from health.peers.pipeline import ComparisonSettings
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +27,7 @@ def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
 
 
 def detector_options(function: F) -> F:
-    """Return what decides whether a machine stands out."""
+    """Give a command the options that decide whether a machine stands out."""
     for option in (
         click.option("--flags-out", type=FILE, metavar="FILE", help="Write the flags here, for --flags of `place`."),
         click.option("--nodes", metavar="NODE,..", help="Compare only these: names or Slurm hostlists."),
@@ -57,8 +58,9 @@ def settings_of(
 
     :raises UnknownName: no such denoiser.
     """
-    from health.peers import ComparisonSettings, load_denoiser
+    from health.peers.denoise import load_denoiser
     from health.peers.metrics import canonical
+    from health.peers.pipeline import ComparisonSettings
 
     said = {"threshold": threshold, "step": step, "window": window, "continuity": continuity}
     given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
@@ -120,7 +122,9 @@ def peers(
     FILE is Parquet or CSV with a sample a row (time, machine, metric, value), or the JSON answer of a Prometheus range
     query; - is standard input. A machine whose metric stays far from its peers' for minutes is flagged.
     """
-    from health.peers import detect, judge, load_recording
+    from health.peers.peers_verdict import judge
+    from health.peers.pipeline import detect
+    from health.peers.recording_files import load_recording
 
     columns = take(SampleColumns, given)
     columns = replace(columns, metric=None) if columns.metric == "none" else columns
@@ -149,8 +153,8 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
     FILE is as for `arnold health peers`; --fault says when something was wrong in it, in seconds on its clock. Needs
     scikit-learn: pip install 'arnold-scheduler[learn]'.
     """
-    from health.peers import load_recording
     from health.peers.metrics import Labelled, learn_order
+    from health.peers.recording_files import load_recording
 
     learnt = learn_order([Labelled(load_recording(file, lenient=lenient), [_interval(text) for text in faults])])
     if as_json:

@@ -11,15 +11,15 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.health_peers import detector_options, machines_of, positive_option, settings_of
 from arnold.commands.output import save_flags
-from health.peers.watch import WatchPlan
+from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
-    from arnold.documents.peers_answers import WatchDocument
     from arnold.documents.store_answers import RecordDocument
+    from arnold.documents.watch_answer import WatchDocument
     from topology.flags import NodeFlag
 
 EXAMPLES = """\b
@@ -31,7 +31,7 @@ Examples:
 """
 
 
-@click.command("watch", cls=JsonCommand, document="arnold.documents.peers_answers:WatchDocument", epilog=EXAMPLES)
+@click.command("watch", cls=JsonCommand, document="arnold.documents.watch_answer:WatchDocument", epilog=EXAMPLES)
 @click.option("--prometheus", required=True, metavar="URL", help="Address of the server, without /api/v1.")
 @click.option(
     "--query", "queries", multiple=True, metavar="METRIC=PROMQL", help="A metric  [default: exporters' names]"
@@ -68,8 +68,8 @@ def watch(
     from datetime import UTC, datetime
     from threading import Event
 
-    from arnold.documents.peers_answers import watch_document
-    from health.peers.prometheus import DEFAULT_QUERIES, MACHINE_LABELS, Endpoint
+    from arnold.documents.watch_answer import watch_document
+    from health.peers.prometheus import Endpoint
     from health.peers.watch import watch as rounds
 
     endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)
@@ -111,7 +111,7 @@ def _record(store: str, found: Iterable[NodeFlag], *, now: datetime) -> RecordDo
     """
     from dataclasses import replace
 
-    from arnold.commands.flags.writing import changed
+    from arnold.commands.flags.store_commands import changed
 
     findings = [replace(flag, until=None) for flag in found]
     return changed(store, lambda ledger: ledger.record(findings, now=now), now=now)

@@ -80,14 +80,14 @@ def print_rows(
     *,
     title: str,
     left: Sequence[str] = (),
-    most: int = 1000,
+    most: int | None = None,
 ) -> None:
-    """Print the first rows of a table and how many more there are, which --json has; nothing when there are none."""
+    """Print a table, or its first rows and how many more there are, which --json has; nothing when there are none."""
     if rows:
         shown = table(*headers, title=title, left=left)
         for row in rows[:most]:
             shown.add_row(*map(str, row))
-        if len(rows) > most:
+        if most is not None and len(rows) > most:
             shown.add_row(f"... {len(rows) - most} more", *[""] * (len(headers) - 1))
         out.print()
         out.print(shown)

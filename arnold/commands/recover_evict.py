@@ -11,7 +11,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import finite, options_of, take
-from arnold.commands.output import answer, print_rows
+from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.commands.recover_inputs import read_machines, running_job_options
 from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
@@ -99,8 +99,6 @@ def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:
 
 
 def _print(out: Console, document: EvictDocument) -> None:
-    from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences
-
     out.print(document.verdict, style=GOOD if document.unit is None else SO_SO if document.doubt else BAD)
     last = max(stack.round for stack in document.stacks)
     shown = [stack for stack in document.stacks if stack.round == last]

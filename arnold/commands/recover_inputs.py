@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def running_job_options(function: F) -> F:
-    """Return ``--job`` and ``--placement``."""
+    """Give a command ``--job`` and ``--placement``."""
     placement = click.option(
         "--placement", type=FILE, metavar="FILE", help="What `arnold place` saved: which nodes the job is on."
     )

@@ -9,7 +9,7 @@ import click
 from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.output import answer, print_rows, progress
+from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,8 +56,6 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
 
 
 def _print(out: Console, document: CheckpointPeersDocument) -> None:
-    from arnold.commands.output import GOOD, SO_SO, print_sentences
-
     out.print(document.verdict, style=SO_SO if document.conflict else GOOD)
     headers = ("node", "rank", "row (dp)", "stage (pp)", "backup on", "rank", "shares")
     rows = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import answer, print_rows
+from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.commands.recover_inputs import read_machines, running_job_options
 
 if TYPE_CHECKING:
@@ -73,8 +73,6 @@ def command(
 
 
 def _print(out: Console, document: ReplayDocument, machines: Machines) -> None:
-    from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences
-
     good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
     out.print(document.verdict, style=GOOD if good else BAD if document.answer == "nobody" else SO_SO)
     title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"

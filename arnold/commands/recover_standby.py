@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.output import answer, print_rows
+from arnold.commands.output import GOOD, answer, print_rows, print_sentences
 from health.recovery.standby import PUBLISHED, RateRange, StandbyQuestion, plan_pool, rates_of_pools
 
 if TYPE_CHECKING:
@@ -59,8 +59,6 @@ def _note(switch: int | None) -> str:
 
 
 def _print(out: Console, document: StandbyDocument) -> None:
-    from arnold.commands.output import GOOD, print_sentences
-
     out.print(document.verdict, style=GOOD)
     switch = [] if document.switch is None else ["with a switch"]
     headers = ("machines", "failures a day", "pool", "covers", "same pool for rates", "published", *switch)

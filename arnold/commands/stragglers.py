@@ -87,11 +87,11 @@ def _analyse(
         analysis,
         source=trace.source,
         verdict=whatif.verdict(analysis),
-        help=tuple(whatif.help_for(replayed, analysis, workers)),
+        help=whatif.help_for(replayed, analysis, workers),
         slow_workers=workers,
-        flags=tuple(whatif.flags_of(workers, analysis)),
-        dropped=dict(replayed.trace.dropped),
-        notes=tuple(notes),
+        flags=whatif.flags_of(workers, analysis),
+        dropped=replayed.trace.dropped,
+        notes=notes,
     )
     if html is not None:
         _write_page(html, replayed, analysis, document, at)

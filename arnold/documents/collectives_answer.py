@@ -142,7 +142,16 @@ def collectives_document(
         looks=diagnosis.looks,
         groups=_groups(diagnosis, labels),
         flows=tuple(
-            WaitingFlow(labels[flow.source], labels[flow.target], flow.channel, *flow[4:], condition)
+            WaitingFlow(
+                source=labels[flow.source],
+                target=labels[flow.target],
+                channel=flow.channel,
+                total=flow.total,
+                ready=flow.ready,
+                transmitted=flow.transmitted,
+                done=flow.done,
+                condition=condition,
+            )
             for flow, condition in diagnosis.flows
         ),
         flags=tuple(flags),

@@ -248,11 +248,17 @@ def replay_document(
     failed = bool(horizontal or vertical)
     suspects = plan.suspects(horizontal, vertical) if failed else ()
     cut = [tuple(plan.members(phase, group) for group in range(plan.groups)) for phase in PHASES]
-    sizes = ("machines", "replica", "replicas", "k", "group_size", "groups", "unique", "most_suspects")
     return ReplayDocument(
         verdict=replay_sentence(plan, machines, suspects, failed=failed),
         answer=replay_answer(suspects, failed=failed),
-        **{name: getattr(plan, name) for name in sizes},
+        machines=plan.machines,
+        replica=plan.replica,
+        replicas=plan.replicas,
+        k=plan.k,
+        group_size=plan.group_size,
+        groups=plan.groups,
+        unique=plan.unique,
+        most_suspects=plan.most_suspects,
         horizontal=cut[0],
         vertical=cut[1],
         failed_horizontal=tuple(horizontal),

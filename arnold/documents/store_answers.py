@@ -159,9 +159,17 @@ class ExportDocument(JsonRecord):
 
 def written(events: Iterable[FlagEvent]) -> tuple[WrittenEvent, ...]:
     """Return the events that are about nodes, as they are printed."""
-    same = ("time", "event", "node", "source", "finding", "by", "because")
     return tuple(
-        WrittenEvent(flag=next(iter(event.flags), None), **{name: getattr(event, name) for name in same})
+        WrittenEvent(
+            time=event.time,
+            event=event.event,
+            node=event.node,
+            source=event.source,
+            flag=next(iter(event.flags), None),
+            finding=event.finding,
+            by=event.by,
+            because=event.because,
+        )
         for event in events
         if event.node
     )

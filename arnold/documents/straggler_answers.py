@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
-
-import numpy as np
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from health.whatif.analysis_result import Analysis, Cause, Share, TracedJob
 from health.whatif.blame import SlowWorker
@@ -75,16 +73,45 @@ class StragglersDocument(JsonRecord):
     """What is worth knowing about this run, one sentence each."""
 
 
-def stragglers_document(analysis: Analysis, **words: Any) -> StragglersDocument:
-    """Return the document of an analysis.
-
-    :param words: fields of the document that the analysis has not.
-    """
-    shared, sizes = _shared(StragglersDocument, analysis), _shared(TracedJob, analysis)
-    return StragglersDocument(**shared, job=TracedJob(**sizes), **words)
-
-
-def _shared(kind: Any, analysis: Analysis) -> dict[str, Any]:
-    """Return the fields that a record has in common with an analysis, arrays as lists."""
-    values = {one.name: getattr(analysis, one.name) for one in fields(kind) if hasattr(analysis, one.name)}
-    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in values.items()}
+def stragglers_document(
+    analysis: Analysis,
+    *,
+    source: str,
+    verdict: str,
+    help: Sequence[str],
+    slow_workers: Sequence[SlowWorker],
+    flags: Sequence[NodeFlag],
+    dropped: Mapping[str, int],
+    notes: Sequence[str],
+) -> StragglersDocument:
+    """Return the document of an analysis, with what was made of it."""
+    return StragglersDocument(
+        source=source,
+        verdict=verdict,
+        slowdown=analysis.slowdown,
+        waste=analysis.waste,
+        step_seconds=analysis.step_seconds,
+        ideal_step_seconds=analysis.ideal_step_seconds,
+        by_optype=dict(analysis.by_optype),
+        worker_slowdown=analysis.worker_slowdown.tolist(),
+        m_w=analysis.m_w,
+        m_s=analysis.m_s,
+        cause=analysis.cause,
+        flags=tuple(flags),
+        why=analysis.why,
+        help=tuple(help),
+        slow_workers=tuple(slow_workers),
+        worker_slowdown_exact=analysis.worker_slowdown_exact,
+        worker_slowdown_approximate=analysis.worker_slowdown_approximate.tolist(),
+        dp_slowdown=analysis.dp_slowdown.tolist(),
+        stage_slowdown=analysis.stage_slowdown.tolist(),
+        slowest=analysis.slowest,
+        last_stage=analysis.last_stage,
+        steps=analysis.steps,
+        step_slowdown=analysis.step_slowdown.tolist(),
+        traced_step_seconds=analysis.traced_step_seconds,
+        replay_error=analysis.replay_error,
+        job=TracedJob(analysis.dp, analysis.pp, analysis.tp, analysis.vpp, analysis.dp_ranks),
+        dropped=dict(dropped),
+        notes=tuple(notes),
+    )

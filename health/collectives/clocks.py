@@ -7,7 +7,7 @@ the end at once.  Groups of two do not tell which clock is wrong and are left ou
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks
-from health.collectives.recording import CollectiveRecording, CompletionRow, Completions, Long, Seconds, StateRow
+from health.collectives.recording import CollectiveRecording, CompletionRow, Long, Seconds, StateRow, runs
 from topology.files import Source
 from topology.tables.text_rows import json_objects
 
@@ -71,20 +71,6 @@ def strays(time: Seconds, member: Long) -> npt.NDArray[np.bool_]:
     return stray
 
 
-def runs(rows: npt.NDArray[np.intp], *keys: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.intp]]:
-    """Yield the rows (numbers, in an order in which equal keys are neighbours) of each run of equal keys."""
-    changes = np.zeros(max(len(rows) - 1, 0), dtype=np.bool_)
-    for key in keys:
-        changes |= key[1:] != key[:-1]
-    yield from np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else ()
-
-
-def runs_of_collectives(known: Completions) -> Iterator[npt.NDArray[np.intp]]:
-    """Yield the rows of each collective, by group and number."""
-    order = np.lexsort((known.seq, known.group))
-    return runs(order, known.group[order], known.seq[order])
-
-
 def note_gaps(recording: CollectiveRecording) -> CollectiveRecording:
     """Return the recording, with a note where nothing was recorded of any rank for more than :data:`LONGEST_PAUSE`."""
     time = np.sort(np.concatenate([recording.completions.end, recording.states.time]))
@@ -120,7 +106,7 @@ def clock_offsets(recording: CollectiveRecording) -> npt.NDArray[np.float64]:
     """Return seconds that each member's clock is ahead of its groups; 0 where that is not known."""
     known = recording.completions
     deviations: list[list[float]] = [[] for _ in recording.members]
-    for rows in runs_of_collectives(known):
+    for rows in known.by_collective():
         if len(rows) >= FEWEST:
             ends = known.end[rows]
             for member, late in zip(known.member[rows].tolist(), (ends - np.median(ends)).tolist(), strict=True):

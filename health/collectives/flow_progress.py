@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from health.collectives.recording import WAYS, RankGroup, States
+from health.collectives.recording import WAYS, RankGroup, States, runs
 
 Condition = Literal["complete", "not-transmitted", "not-delivered", "gpu-not-ready", "starved"]
 
@@ -172,13 +171,7 @@ def shares(states: States, groups: Sequence[RankGroup], wanted: Condition) -> di
 
 def _samples(states: States) -> Iterator[States]:
     """Yield the rows of each 100 ms of each collective."""
-    if not len(states):
-        return
     instant = np.floor(states.time / SAMPLE + 0.5).astype(np.int64)
     order = np.lexsort((states.group, states.seq, instant))
-    ordered = states.where(order)
-    key = np.stack([instant[order], ordered.group.astype(np.int64), ordered.seq], axis=1)
-    cuts = np.flatnonzero((key[1:] != key[:-1]).any(axis=1)) + 1
-    edges = [0, *cuts.tolist(), len(ordered)]
-    for first, last in pairwise(edges):
-        yield ordered.where(slice(first, last))
+    for rows in runs(order, instant[order], states.group[order], states.seq[order]):
+        yield states.where(rows)

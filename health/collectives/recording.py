@@ -135,6 +135,11 @@ class Completions(_Columns):
     op: IntArray
     bytes: Long
 
+    def by_collective(self) -> Iterator[npt.NDArray[np.intp]]:
+        """Yield the numbers of the rows of each collective, by group and number."""
+        order = np.lexsort((self.seq, self.group))
+        return runs(order, self.group[order], self.seq[order])
+
 
 @dataclass(frozen=True, slots=True)
 class States(_Columns):
@@ -182,3 +187,11 @@ class CollectiveRecording:
     @property
     def _times(self) -> tuple[Seconds, Seconds]:
         return self.completions.end, self.states.time
+
+
+def runs(rows: npt.NDArray[np.intp], *keys: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.intp]]:
+    """Yield the rows (numbers, in an order in which equal keys are neighbours) of each run of equal keys."""
+    changes = np.zeros(max(len(rows) - 1, 0), dtype=np.bool_)
+    for key in keys:
+        changes |= key[1:] != key[:-1]
+    yield from np.split(rows, np.flatnonzero(changes) + 1) if len(rows) else ()

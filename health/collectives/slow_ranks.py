@@ -20,7 +20,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from health.collectives.clocks import runs_of_collectives
 from health.collectives.flow_progress import Condition, cover, shares
 from health.collectives.recording import CollectiveRecording, Completions
 
@@ -116,7 +115,7 @@ def _peers(recording: CollectiveRecording) -> dict[int, list[int]]:
 class _Excess:
     """How much longer than its peers a member works."""
 
-    seconds: float = 0.0  # of these, those beyond what its peers took
+    seconds: float = 0.0  # by which it worked longer than its peers
     own: float = 0.0  # seconds that it worked, where its peers took usual
     usual: float = 0.0
     above: int = 0  # how often it took noticeably longer, of count times
@@ -137,7 +136,7 @@ def _before(recording: CollectiveRecording, old: Sequence[_Work], new: Sequence[
             lost[member] = excess.seconds - usual
     if not lost:
         return []
-    # what half the worst loses is not the worst one's doing
+    # whoever loses at least half of what the worst does is a suspect too
     suspects = tuple(sorted(member for member, seconds in lost.items() if seconds >= max(lost.values()) / 2))
     groups = set().union(*(after[member].groups for member in suspects))
     factor = max(1.0, *(after[member].own / after[member].usual for member in suspects))
@@ -208,7 +207,7 @@ def _transfers(recording: CollectiveRecording, known: Completions) -> dict[tuple
     """Return (group, operation, size) -> transfer time of each collective that all members completed."""
     inside = known.end - known.start
     found: dict[tuple[int, int, int], list[float]] = defaultdict(list)
-    for rows in runs_of_collectives(known):
+    for rows in known.by_collective():
         first = int(rows[0])
         number = int(known.group[first])
         if len(rows) == len(recording.groups[number].members):

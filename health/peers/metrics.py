@@ -141,13 +141,6 @@ class LearntOrder(JsonRecord):
 
 def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
     """Return metrics by how soon a decision tree asks for them, the others last, as in the paper's order."""
-    try:
-        from sklearn.tree import DecisionTreeClassifier
-    except ImportError:
-        raise InvalidInput(
-            "learning an order needs scikit-learn, which is not installed",
-            fix="install it: pip install 'arnold-scheduler[learn]'",
-        ) from None
     given = list(examples)
     metrics = in_order({name for one in given for name in one.recording.metrics})
     rows, labels = [], []
@@ -161,6 +154,13 @@ def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
             "an order can only be learnt from times with a fault and times without",
             fix="give recordings of which some part had a fault, and say which",
         )
+    try:
+        from sklearn.tree import DecisionTreeClassifier
+    except ImportError:
+        raise InvalidInput(
+            "learning an order needs scikit-learn, which is not installed",
+            fix="install it: pip install 'arnold-scheduler[learn]'",
+        ) from None
     tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=seed)
     tree.fit(np.concatenate(rows), label.astype(int))
     first = _first_asked(tree.tree_.feature, tree.tree_.children_left, tree.tree_.children_right)

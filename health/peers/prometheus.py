@@ -18,6 +18,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 import numpy as np
 
 from health.peers.metrics import canonical
+from health.peers.sample_sources import MACHINE_LABELS
 from health.peers.streams import FloatArray, MetricRecording, Samples
 from topology import json_text
 from topology.errors import InvalidInput
@@ -25,20 +26,9 @@ from topology.files import Source
 
 FIX = "give what /api/v1/query_range returns"
 
-# Labels that say which machine a series is of, the first that is there.  ``Hostname`` is dcgm-exporter's.
-MACHINE_LABELS = ("node", "Hostname", "hostname", "kubernetes_node", "host", "nodename", "instance", "machine")
 UNNAMED = "value"  # The metric of an expression, which has no name in the answer
 # Largest answer, bytes: 15 minutes of 12,000 GPUs at one sample a second are about 300 MB
 MAX_ANSWER = 512 * 1024 * 1024
-# What node-exporter and dcgm-exporter call the paper's metrics.  PFC counters differ from NIC to NIC: give a query.
-DEFAULT_QUERIES: Mapping[str, str] = {
-    "cpu_usage": '100 * (1 - avg by (instance) (rate(node_cpu_seconds_total{mode="idle"}[1m])))',
-    "gpu_duty_cycle": "avg by (Hostname) (DCGM_FI_DEV_GPU_UTIL)",
-    "gpu_power_draw": "avg by (Hostname) (DCGM_FI_DEV_POWER_USAGE)",
-    "gpu_graphics_engine_activity": "avg by (Hostname) (DCGM_FI_PROF_GR_ENGINE_ACTIVE)",
-    "gpu_tensor_activity": "avg by (Hostname) (DCGM_FI_PROF_PIPE_TENSOR_ACTIVE)",
-    "nvlink_bandwidth": "avg by (Hostname) (DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL)",
-}
 
 
 def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:

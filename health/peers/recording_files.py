@@ -6,7 +6,7 @@ A file is known by its content, not by its name.  Nothing is ever unpickled.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from health.peers.metrics import canonical
 from health.peers.prometheus import read_prometheus
+from health.peers.sample_sources import SampleColumns
 from health.peers.streams import FloatArray, IntArray, MetricRecording, Samples
 from topology.errors import InvalidInput, did_you_mean
 from topology.files import decode_source, read_bytes, unpacked
@@ -62,25 +63,6 @@ def load_recording(
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-@dataclass(frozen=True, slots=True)
-class SampleColumns:
-    """How the columns of a table are called; a table without one of metrics has one metric, called as its values."""
-
-    time: str = field(default="time", metadata={"option": "--time-column", "metavar": "NAME"})
-    """Seconds, ms or dates."""
-    machine: str = field(default="machine", metadata={"option": "--machine-column", "metavar": "NAME"})
-    """Which machine."""
-    metric: str | None = field(default="metric", metadata={"option": "--metric-column", "metavar": "NAME"})
-    """none = one metric only."""
-    value: str = field(default="value", metadata={"option": "--value-column", "metavar": "NAME"})
-    """What was measured."""
-
-    @property
-    def names(self) -> list[str]:
-        """Return those that must be there."""
-        return [name for name in (self.time, self.machine, self.metric, self.value) if name is not None]
 
 
 def read_csv(name: str, data: bytes, columns: SampleColumns, *, lenient: bool) -> MetricRecording:

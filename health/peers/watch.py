@@ -3,48 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from threading import Event
-from typing import Annotated
-
-from annotated_types import Gt
 
 from health.peers.peers_verdict import PeersVerdict, instant, judge
 from health.peers.pipeline import ComparisonSettings, detect
-from health.peers.prometheus import DEFAULT_QUERIES, MACHINE_LABELS, Endpoint, EndpointAway
+from health.peers.prometheus import Endpoint, EndpointAway
+from health.peers.sample_sources import WatchPlan
 from topology.errors import ArnoldError
 from topology.flags import NodeFlag
 
 FIRST_RETRY = 15.0  # Seconds until an endpoint that is away is asked again; twice as long each time, at most every
-Positive = Annotated[float, Gt(0)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchPlan:
-    """How a watch runs: what it asks of which machines (``None`` = all), metric -> PromQL, and how often."""
-
-    queries: Mapping[str, str] = field(default_factory=lambda: DEFAULT_QUERIES, metadata={"option": False})
-    labels: Collection[str] = field(default=MACHINE_LABELS, metadata={"option": False})
-    machines: Collection[str] | None = field(default=None, metadata={"option": False})
-    every: Positive = 480.0
-    """Seconds between rounds.
-
-    The paper's 8 minutes.
-    """
-    span: Positive = 900.0
-    """Seconds of data a round.
-
-    The paper's 15 minutes.
-    """
-    step: Positive = 1.0
-    """Seconds between samples."""
-    hold: Positive = 3600.0
-    """Seconds a flag stays.
-
-    Since it was last seen: what hysteresis a watch has of its own.
-    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Traces made from a seed: a job that never ran, with stragglers of one's choice; nothing here is evidence.
 
-Times come from a replay of the job's own graph.
+Times come from a replay of the job's own graph.  ``trace_file`` gives the Parquet file of a trace, ``table_columns``
+its columns.
 """
 
 from __future__ import annotations

@@ -79,12 +79,18 @@ def _size(document: Document, key: str, *, default: int = 1) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class RankLayout(JobSizes):
+class RankLayout:
     """The grid of a job, in Megatron's order tp-cp-dp-pp: tensor-parallel ranks vary fastest, stages slowest.
 
     The op trace keeps one rank of each worker, the one with tensor- and sequence-parallel rank 0; what the others do
-    inside a compute operation is part of its duration.  Ranks that share one sequence (``dsp``) are context parallel.
+    inside a compute operation is part of its duration.
     """
+
+    dp: int  # data-parallel ranks
+    dsp: int  # ranks that share one sequence: context parallelism
+    pp: int  # pipeline stages
+    tp: int  # tensor-parallel ranks
+    vpp: int  # model chunks of a stage
 
     @property
     def world_size(self) -> int:
@@ -106,7 +112,7 @@ class RankLayout(JobSizes):
 
     def representatives(self) -> list[int]:
         """Return one global rank a worker, ascending."""
-        return [rank for rank in range(self.world_size) if self.is_representative(rank)]
+        return list(range(0, self.world_size, self.dsp * self.tp))
 
     def family(self, ranks: Sequence[int]) -> Family:
         """Return what a process group is, from its members."""

@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flags.writing import (
+from arnold.commands.flags.store_commands import (
     at_option,
     changed,
     factor,
@@ -135,6 +135,10 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     from topology.flag_log import open_log
 
     with open_log(store) as log:
+        if output is None and not as_json:
+            for line in log.lines():
+                click.echo(line)
+            return
         lines = [f"{line}\n" for line in log.lines()]
     text = "".join(lines)
     if output is not None:
@@ -142,5 +146,3 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     if as_json:
         left = text if output is None else None
         emit_json(ExportDocument(store=store, events=len(lines), output=output, text=left))
-    elif output is None:
-        click.echo(text, nl=False)

@@ -10,7 +10,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flags.writing import store_option
+from arnold.commands.flags.store_commands import store_option
 from arnold.commands.output import answer, console, emit_json, table
 from topology.errors import InvalidInput
 
@@ -52,7 +52,7 @@ Examples:
 
 
 def cluster_options(function: F) -> F:
-    """Return ``--kubeconfig`` and ``--context``."""
+    """Give a command ``--kubeconfig`` and ``--context``."""
     function = click.option("--context", metavar="NAME", help="Context of it  [default: its current one]")(function)
     kubeconfig = click.option(
         "--kubeconfig", type=FILE, metavar="FILE", help="Cluster and user  [default: $KUBECONFIG or ~/.kube/config]"

@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flags.writing import at_option, changed, present, print_recorded, stamp_of, store_option
+from arnold.commands.flags.store_commands import at_option, changed, present, print_recorded, stamp_of, store_option
 from arnold.commands.output import console, emit_json
 from topology.errors import InvalidInput
 

@@ -10,8 +10,8 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.flags.writing import at_option, factor, minute, parse_time, print_events, store_option
-from arnold.commands.output import answer, plain, save_json, table
+from arnold.commands.flags.store_commands import at_option, factor, minute, parse_time, print_events, store_option
+from arnold.commands.output import answer, plain, print_sentences, save_json, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -149,8 +149,6 @@ def _print_show(out: Console, document: HeldFlagsDocument) -> None:
 
 
 def _print_why(out: Console, document: WhyFlaggedDocument) -> None:
-    from arnold.commands.output import print_sentences
-
     if document.since is None:
         span = f"up to {minute(document.until)}"
     elif document.since == document.until:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from arnold.documents.store_answers import (
     WhyFlaggedDocument,
 )
 from health.flags.store import Compaction
+from topology.errors import InvalidInput
+from topology.flag_log import FlagLog
 from topology.overlay import read_flags
 
 Arnold = Callable[..., Any]
@@ -307,6 +309,20 @@ def test_what_is_exported_is_imported(arnold: Arnold, store: Path, tmp_path: Pat
     over = arnold("flags", "import", "--from", "flag-store", lines, "--store", again, "--json")
     assert (over.code, over.json["error"]["where"]) == (2, str(again))
     assert arnold("flags", "import", "--from", "flag-store", lines, "--json").json["error"]["where"] == "--store"
+
+
+def test_an_export_prints_while_it_reads(arnold: Arnold, store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store may be 1 GiB: each line is out before the next is read, so what stood before a broken row is there."""
+
+    def broken(log: FlagLog) -> Iterator[str]:
+        yield "first"
+        yield "second"
+        raise InvalidInput("the third cannot be read", fix="restore the store")
+
+    monkeypatch.setattr(FlagLog, "lines", broken)
+    streamed = arnold("flags", "export", "--store", store)
+    assert (streamed.code, streamed.out) == (2, "first\nsecond\n")
+    assert "the third cannot be read" in streamed.err
 
 
 def test_a_store_of_an_earlier_version_is_refused_with_what_to_do(

@@ -29,7 +29,18 @@ def test_help_imports_nothing_heavy() -> None:
     assert not HEAVY & {name.partition(".")[0] for name in out.splitlines()}
 
 
-COMPUTING = ["place", "explain", "compare", "repair", "stragglers", "study table1", "flags export", "extender serve"]
+HEALTH = ["health peers", "health watch", "health order", "health collectives"]
+COMPUTING = [
+    "place",
+    "explain",
+    "compare",
+    "repair",
+    "stragglers",
+    "study table1",
+    "flags export",
+    *HEALTH,
+    "extender serve",
+]
 SIMULATING = ["simulate", "study simulate", *(f"capacity {question}" for question in QUESTIONS)]
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.documents.peers_answers import WatchDocument
-from health.peers import PeersVerdict
+from arnold.documents.watch_answer import WatchDocument
+from health.peers.peers_verdict import PeersVerdict
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
 from topology.json_record import read_json

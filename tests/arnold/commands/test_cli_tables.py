@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from arnold.commands.fitted_table import FittedTable
-from arnold.commands.output import table
+from arnold.commands.output import print_rows, table
 from scheduler.placement.types import ALGORITHMS
 
 Arnold = Callable[..., Any]
@@ -69,6 +69,17 @@ def test_names_are_never_cut(width: int, words: list[str]) -> None:
     lines = printed(rows, width)
     assert [name for name in NAMES if any(line.split()[:1] == [name] for line in lines)] == list(NAMES)
     assert not any("…" in line for line in lines)
+
+
+@pytest.mark.parametrize(("most", "shown", "last"), [(None, 1200, "1199"), (40, 40, "... 1160 more")])
+def test_a_table_is_cut_only_where_its_command_says_so(most: int | None, shown: int, last: str) -> None:
+    """Of 1,200 rows all are printed; told to show 40, the table ends in how many more there are: 1,160."""
+    out = StringIO()
+    rows = [(str(i),) for i in range(1200)]
+    print_rows(Console(file=out, width=80), ("number",), rows, title="Numbers", most=most)
+    lines = [line.strip() for line in out.getvalue().splitlines()]
+    assert sum(line.isdecimal() for line in lines) == shown
+    assert lines[-1] == last
 
 
 @pytest.fixture

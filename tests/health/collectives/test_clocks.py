@@ -17,7 +17,6 @@ from health.collectives.clocks import (
     align_clocks,
     clock_offsets,
     note_gaps,
-    runs,
     strays,
 )
 from health.collectives.recording import (
@@ -52,14 +51,6 @@ def test_strays_are_all_but_the_largest_part_of_a_member(rows: list[tuple[int, i
         parts = [row[1] for row in rows if row[0] == one]
         kept = max(set(parts), key=lambda part: (parts.count(part), part))
         assert [bool(stray) for stray, of in zip(found, member, strict=True) if of == one] == [p != kept for p in parts]
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12).map(sorted))
-def test_runs_are_the_rows_of_equal_keys(keys: list[tuple[int, int]]) -> None:
-    """Each pair of keys has one run, with all of its rows in order."""
-    first, second = (np.array([key[i] for key in keys], dtype=np.int64) for i in (0, 1))
-    found = [rows.tolist() for rows in runs(np.arange(len(keys)), first, second)]
-    assert found == [[i for i, key in enumerate(keys) if key == one] for one in sorted(set(keys))]
 
 
 ENDS = st.lists(

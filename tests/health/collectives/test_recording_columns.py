@@ -15,6 +15,7 @@ from health.collectives.recording import (
     Member,
     StateRow,
     States,
+    runs,
 )
 
 TIMES = st.integers(0, 6).map(float)
@@ -82,3 +83,11 @@ def test_columns_have_the_types_that_arithmetic_needs() -> None:
     for columns in (one, Completions.of([])):
         assert (columns.end.dtype, columns.seq.dtype, columns.group.dtype) == (np.float64, np.int64, np.int32)
     assert len(States.of([]).between(-inf, inf)) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12).map(sorted))
+def test_runs_are_the_rows_of_equal_keys(keys: list[tuple[int, int]]) -> None:
+    """Each pair of keys has one run, with all of its rows in order."""
+    first, second = (np.array([key[i] for key in keys], dtype=np.int64) for i in (0, 1))
+    found = [rows.tolist() for rows in runs(np.arange(len(keys)), first, second)]
+    assert found == [[i for i, key in enumerate(keys) if key == one] for one in sorted(set(keys))]

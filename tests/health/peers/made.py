@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from health.peers import MetricRecording, Samples
+from health.peers.streams import MetricRecording, Samples
 
 MACHINES, SECONDS = 12, 600
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from health.peers import ComparisonSettings, PeersVerdict, detect, judge
 from health.peers.metrics import canonical, is_work
+from health.peers.peers_verdict import PeersVerdict, judge
+from health.peers.pipeline import ComparisonSettings, detect
 from tests.health.peers.made import Array, recording, values
 
 

@@ -7,8 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from health.peers import load_denoiser
-from health.peers.denoise import LstmVae
+from health.peers.denoise import LstmVae, load_denoiser
 from topology.errors import InvalidInput
 
 

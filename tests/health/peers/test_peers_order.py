@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -44,3 +46,13 @@ def test_nothing_can_be_learnt_from_one_kind_of_time(faults: list[tuple[float, f
     """Without a fault, or with nothing but faults, there is nothing to tell apart."""
     with pytest.raises(InvalidInput, match="times with a fault and times without"):
         learn_order([Labelled(recording({"m": values()}), faults)])
+
+
+def test_wrong_times_are_told_before_a_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without scikit-learn, times of faults that cannot be learnt from are named first; usable ones ask for it."""
+    monkeypatch.setitem(sys.modules, "sklearn.tree", None)
+    example = recording({"m": values()})
+    with pytest.raises(InvalidInput, match="times with a fault and times without"):
+        learn_order([Labelled(example, [])])
+    with pytest.raises(InvalidInput, match="needs scikit-learn"):
+        learn_order([Labelled(example, [(200.0, 400.0)])])

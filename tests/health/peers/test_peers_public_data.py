@@ -7,18 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from health.peers import (
-    DENOISERS,
-    ComparisonSettings,
-    MetricRecording,
-    PeersVerdict,
-    SampleColumns,
-    Samples,
-    detect,
-    judge,
-    load_denoiser,
-    load_recording,
-)
+from health.peers.denoise import DENOISERS, load_denoiser
+from health.peers.peers_verdict import PeersVerdict, judge
+from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.recording_files import load_recording
+from health.peers.sample_sources import SampleColumns
+from health.peers.streams import MetricRecording, Samples
 
 COLUMNS = SampleColumns(machine="worker", metric=None, value="batch_time_norm")
 

@@ -16,7 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from health.peers import MetricRecording, SampleColumns, load_recording
+from health.peers.recording_files import load_recording
+from health.peers.sample_sources import SampleColumns
+from health.peers.streams import MetricRecording
 from topology.errors import InvalidInput
 
 HEADER = "time,machine,metric,value\n"

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from health.peers import ComparisonSettings
+from health.peers.pipeline import ComparisonSettings
 from health.peers.prometheus import Endpoint, EndpointAway
-from health.peers.watch import FIRST_RETRY, WatchPlan, WatchRound, watch
+from health.peers.sample_sources import WatchPlan
+from health.peers.watch import FIRST_RETRY, WatchRound, watch
 from tests.health.peers.fake_prometheus import machines, serving
 from topology.errors import InvalidInput
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from health.whatif import Replayed, analyse, flags_of, prepare, read_metadata, read_trace, slow_workers
 from health.whatif.op_columns import COLUMNS
-from health.whatif.trace import layout_of
+from health.whatif.trace import RankLayout, layout_of
 from topology.errors import ArnoldError, InvalidInput, TooLarge, TraceFormatError
 from topology.files import Source, read_source
 
@@ -407,6 +407,8 @@ def test_the_world_with_and_without_sequence_ranks() -> None:
     assert [layout_of(apart).worker(rank) for rank in (0, 3, 4, 16)] == [(0, 0), (0, 0), (1, 0), (0, 1)]
     assert layout_of(apart).family([0, 1]) == "tp"
     assert layout_of(apart).family([0, 2]) == "cp"
+    # A grid is its five sizes and nothing else: dp 4, dsp 2 or among those of dp, pp 2, tp 2, one chunk a stage.
+    assert (layout_of(apart), layout_of(inside)) == (RankLayout(4, 2, 2, 2, 1), RankLayout(4, 1, 2, 2, 1))
     with pytest.raises(TraceFormatError, match="x dsp 2 makes 32"):
         read_metadata(Source("m", text.format(64)))
 

@@ -37,6 +37,15 @@ def test_same_seed_same_trace() -> None:
     assert not (one.start == other.start).all()
 
 
+def test_analyses_of_equal_sizes_differ() -> None:
+    """Jobs of the same sizes have other numbers: an analysis equals itself alone, in sets too; its arrays decide no
+    equality.
+    """
+    one, other = (analyse(prepare(make_trace(Recipe(seed=seed)))) for seed in (1, 2))
+    assert one != other
+    assert len({one, other, one}) == 2
+
+
 @settings(max_examples=20)
 @given(recipe=recipes)
 def test_replay_gives_the_trace_back(recipe: Recipe) -> None:

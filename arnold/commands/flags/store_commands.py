@@ -25,13 +25,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def store_option(function: F) -> F:
-    """Return ``--store``."""
+    """Give a command ``--store``."""
     option = click.option("--store", required=True, type=FILE, metavar="FILE", help="The flag store, a file.")
     return option(function)
 
 
 def at_option(function: F) -> F:
-    """Return ``--at``, the present by default."""
+    """Give a command ``--at``, the present by default."""
     option = click.option("--at", metavar="TIME", help="Not now: a time such as 2026-11-17T14:00:00Z.")
     return option(function)
 
@@ -55,7 +55,7 @@ def present(at: str | None) -> datetime:
 
 
 def stamp_of(file: str) -> str:
-    """Tells this version of a file from another; standard input is always new."""
+    """Return what tells this version of a file from another; empty for standard input, which is always new."""
     return "" if file == "-" else str(Path(file).stat().st_mtime_ns)
 
 
