@@ -4,29 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from health.whatif.synthetic import Recipe, make_trace, trace_file
-from health.whatif.trace import metadata_file
 from scheduler.job import Job, Parallelism
 from scheduler.objective import job_level
-from simulator.traces.job_table_readers import write_jobs
-from simulator.workload import WorkloadSpec, generate
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
 from topology.generate import flag_some, fragment, paper_cluster
-from topology.writers import TOPOLOGY_WRITERS
+
+if TYPE_CHECKING:
+    from health.whatif.synthetic import Recipe
 
 BUSY = 0.3  # Share of the nodes that other jobs use
 FLAGGED = 12  # Idle nodes that detectors call slow or faulty
 SLOW = (5, 2)  # The worker (DP rank, stage) that is slow in the trace
 SLOWDOWN = 1.6
 """How much longer it computes: among the slowest that arXiv 2505.05713 injected and measured (1.16 to 2.03)."""
-
-TRACED = Recipe(dp=8, pp=4, tp=8, microbatches=8, steps=10, slow={SLOW: SLOWDOWN})
-"""The traced job: small enough for a file of a quarter of a megabyte, large enough for the analysis to be sure."""
 
 DAYS = 0.25  # Six hours of submissions: about a hundred jobs, replayed in seconds
 LOAD = 1.3
@@ -50,13 +46,19 @@ def demo_files(cluster: Cluster, job: Job, seed: int) -> Mapping[str, bytes]:
     :param seed: of the trace of jobs.
     :raises InvalidInput: the cluster has too few healthy idle nodes for the traced job.
     """
-    trace = make_trace(TRACED)
+    from health.whatif.synthetic import Recipe, make_trace, trace_file
+    from health.whatif.trace import metadata_file
+    from topology.writers import TOPOLOGY_WRITERS
+
+    # small enough for a file of a quarter of a megabyte, large enough for the analysis to be sure
+    traced = Recipe(dp=8, pp=4, tp=8, microbatches=8, steps=10, slow={SLOW: SLOWDOWN})
+    trace = make_trace(traced)
     files: dict[str, str | bytes] = {
         "cluster.csv": TOPOLOGY_WRITERS.load("csv").write(cluster).text,
         "job.yaml": _job_file(cluster, job),
         "trace.parquet": trace_file(trace),
         "meta.yaml": metadata_file(trace.sizes),
-        "workers.csv": _workers(cluster, job),
+        "workers.csv": _workers(cluster, job, traced),
         "jobs.csv": _jobs(cluster, seed),
     }
     return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
@@ -75,12 +77,12 @@ microbatches: {job.microbatches:<5} # of a pipeline in a step: how much a slow s
 """
 
 
-def _workers(cluster: Cluster, job: Job) -> str:
+def _workers(cluster: Cluster, job: Job, traced: Recipe) -> str:
     """Return which node each worker of the trace ran on, as CSV: healthy idle nodes next to each other, those of the
     domain with most of them first, where a large job is placed as well.
     """
     healthy = np.flatnonzero(cluster.idle & (cluster.slowdown == HEALTHY))
-    workers = [(rank, stage) for stage in range(TRACED.pp) for rank in range(TRACED.dp)]
+    workers = [(rank, stage) for stage in range(traced.pp) for rank in range(traced.dp)]
     if len(healthy) < len(workers):
         raise InvalidInput(f"the cluster has {len(healthy)} healthy idle nodes; the traced job needs {len(workers)}")
     domain = job_level(cluster, job).domain_of[healthy]
@@ -94,6 +96,9 @@ def _jobs(cluster: Cluster, seed: int) -> str:
 
     Evaluation jobs of one node and a minute are left out: there would be ten of them for every job that shows anything.
     """
+    from simulator.traces.job_table_readers import write_jobs
+    from simulator.workload import WorkloadSpec, generate
+
     spec = WorkloadSpec(
         days=DAYS,
         gpus=int(cluster.gpus[cluster.idle].sum()),

@@ -22,7 +22,10 @@ DISTRIBUTION = "arnold-scheduler"  # The mark that each of our top-level package
 def main() -> NoReturn:
     """Check that all packages are ours, run the command that the arguments name, and exit with its code."""
     for name in PACKAGES:
-        package = import_module(name)
+        try:
+            package = import_module(name)
+        except ImportError as error:
+            sys.exit(f"Error: {error}")
         if getattr(package, "DISTRIBUTION", None) != DISTRIBUTION:
             place = getattr(package, "__file__", None) or ", ".join(package.__path__)
             sys.exit(

@@ -65,9 +65,11 @@ class NodeFlags:
 
     async def all(self) -> dict[str, FlaggedNode]:
         """Return every node with its annotations, by name."""
-        pages = [page.items or () async for page in pages_of(self._api, NODES)]
-        nodes = (decode_node(bytes(raw)) for items in pages for raw in items)
-        return {node.name: _read(node.name, node.metadata.annotations or {}) for node in nodes}
+        found: dict[str, FlaggedNode] = {}
+        async for page in pages_of(self._api, NODES):
+            for node in map(decode_node, map(bytes, page.items or ())):
+                found[node.name] = _read(node.name, node.metadata.annotations or {})
+        return found
 
     async def apply(self, flags: Iterable[NodeFlag]) -> list[FlagChange]:
         """Write flags, of two for one node the slower, and return one change for each node, by name.

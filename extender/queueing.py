@@ -20,8 +20,8 @@ from extender.gangs.gang_annotations import hints_of
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
-from scheduler.queue.queue_policy import BoolArray, CapacityReservation, QueuedJob, Waiting
-from topology.cluster import IntArray
+from scheduler.queue.queue_policy import CapacityReservation, QueuedJob, Waiting
+from topology.cluster import BoolArray, IntArray
 from topology.readers.kubernetes_pods import Pod
 
 

@@ -11,7 +11,7 @@ distance is taken of (ln r1, ln r2): both are ratios, and twice as much is as fa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from math import hypot, log
 from typing import Annotated
 
@@ -89,10 +89,11 @@ class Record:
     gpu: str
     model: Model
     parallelism: Parallelism
+    _: KW_ONLY
+    dp_gain: float  # throughput gained by aligning DP groups, percent, at least 0
+    pp_gain: float  # the same for PP groups; not both 0
     published: str  # what the source says, and which source
     inferred: str = ""  # what had to be assumed to make it a record
-    dp_gain: float = 0.0  # throughput gained by aligning DP groups, percent, at least 0
-    pp_gain: float = 0.0  # the same for PP groups; not both 0
 
     @property
     def alpha(self) -> float:
@@ -196,6 +197,7 @@ RECORDS: tuple[Record, ...] = (
         "H800",
         _gpt(6144, 52),
         _GRID,
+        dp_gain=0.0,
         pp_gain=2.3,
         published="96 GPUs over 2 minipods: PP-aligned +2.3 %; alpha 0 was used",
         inferred=f"{_SHAPES}; no DP gain, from alpha 0",
@@ -205,6 +207,7 @@ RECORDS: tuple[Record, ...] = (
         "H800",
         _gpt(6144, 104),
         _GRID,
+        dp_gain=0.0,
         pp_gain=2.9,
         published="layers x2: PP-aligned +2.9 %",
         inferred=_FROM_ORIGINAL,
@@ -214,6 +217,7 @@ RECORDS: tuple[Record, ...] = (
         "H800",
         _gpt(6144, 182),
         _GRID,
+        dp_gain=0.0,
         pp_gain=3.4,
         published="layers x3.5: PP-aligned +3.4 %",
         inferred=_FROM_ORIGINAL,
@@ -234,6 +238,7 @@ RECORDS: tuple[Record, ...] = (
         _gpt(4096, 32, vocab=32_000),
         _GRID,
         dp_gain=1.4,
+        pp_gain=0.0,
         published="wants DP alignment, +1.4 %",
         inferred=f"{_SHAPES}; no PP gain, as none is given",
     ),
@@ -242,6 +247,7 @@ RECORDS: tuple[Record, ...] = (
         "L20",
         _gpt(5120, 40, vocab=32_000),
         _GRID,
+        dp_gain=0.0,
         pp_gain=0.5,
         published="wants PP alignment, +0.5 %",
         inferred=f"{_SHAPES}; no DP gain, as none is given",

@@ -232,8 +232,8 @@ def load_records(source: Source) -> tuple[Record, ...]:
         except InvalidJob as error:
             where = document.where("records", i, *error.where.split("."))
             raise InvalidInput(error.message, where=where, fix=error.fix) from None
-        gains = row.dp_gain, row.pp_gain
-        records.append(Record(row.name, row.gpu, row.model, parallelism, row.published, "", *gains))
+        measured = row.name, row.gpu, row.model, parallelism
+        records.append(Record(*measured, dp_gain=row.dp_gain, pp_gain=row.pp_gain, published=row.published))
     return tuple(records)
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.placement.admission import BoolArray
 from topology.capacity import count_nodes
-from topology.cluster import IntArray, Level
+from topology.cluster import BoolArray, IntArray, Level
 
 
 class Occupancy:

@@ -15,10 +15,10 @@ import numpy as np
 from scheduler.job import Hold, Job
 from scheduler.objective import Evaluation, Spread, job_level
 from scheduler.outcome import Outcome, run
-from scheduler.placement.admission import BoolArray, admissible, shortage
+from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.capacity import count_nodes
-from topology.cluster import Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.json_record import JsonRecord
 
@@ -247,7 +247,7 @@ def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArra
 
 
 def _choose(cluster: Cluster, domain_of: IntArray, freeable: BoolArray, take: IntArray) -> IntArray:
-    """Return of each domain the nodes with most GPUs free already: they disturb fewest jobs."""
+    """Return the nodes of each domain with most GPUs free already: they disturb fewest jobs."""
     chosen: list[int] = []
     left = take.copy()
     candidates = np.flatnonzero(freeable)

@@ -52,6 +52,14 @@ def test_foreign_scheduler_installed_over_ours(site: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_foreign_package_that_cannot_be_imported(site: Path) -> None:
+    """The other distribution's own dependencies may be missing: one line says which, without a traceback."""
+    (site / "scheduler" / "__init__.py").write_text("import typeguard_of_another_project\n")
+    done = run_arnold(site)
+    assert done.returncode == 1
+    assert done.stderr == "Error: No module named 'typeguard_of_another_project'\n"
+
+
 def test_foreign_scheduler_uninstalled_over_ours(site: Path) -> None:
     """Uninstalling the other distribution takes scheduler/__init__.py away: what is left is not taken for ours."""
     (site / "scheduler" / "__init__.py").unlink()

@@ -5,22 +5,24 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level
 
 
-def count_nodes(level: Level, nodes: npt.NDArray[np.bool_]) -> IntArray:
+def count_nodes(level: Level, nodes: BoolArray) -> IntArray:
     """Return shape [domains], how many of the given nodes (shape [nodes]) each domain of a level holds."""
     return np.bincount(level.domain_of[nodes], minlength=len(level)).astype(np.int32)
 
 
-def most_together(cluster: Cluster, nodes: npt.NDArray[np.bool_]) -> int:
-    """Return how many of the given nodes (shape [nodes]) one job can have: where nothing joins the trunks, of one."""
+def most_together(cluster: Cluster, nodes: BoolArray) -> int:
+    """Return how many of some nodes, shape [nodes], one job can have: all, or those of one trunk where nothing joins
+    the trunks.
+    """
     if (trunks := cluster.trunks) is None:
         return int(np.count_nonzero(nodes))
     return int(count_nodes(trunks, nodes).max())
 
 
-def shortage_apart(cluster: Cluster, nodes: npt.NDArray[np.bool_], wanted: int) -> str:
+def shortage_apart(cluster: Cluster, nodes: BoolArray, wanted: int) -> str:
     """Return why one job cannot have so many of the given nodes, shape [nodes], although there are enough.
 
     :returns: ``in one domain of spine, as nothing joins ...``; empty when one trunk has enough, or all have too few.

@@ -24,6 +24,7 @@ from topology.flags import FAULTY, HEALTHY, NodeFlag
 
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 ROOT = "(root)"  # Name of the implicit domain of nodes that hang on no switch of a level
 MAX_NODES = 1_000_000
@@ -58,7 +59,7 @@ class Level:
     domains: tuple[str, ...]  # names of its domains, in order of first appearance
     domain_of: IntArray  # shape [nodes], index into domains
     parent_of: IntArray  # shape [domains], index of the domain one level broader; all zero for the broadest level
-    implicit: npt.NDArray[np.bool_]  # shape [domains], stands for nodes that hang directly on a broader switch
+    implicit: BoolArray  # shape [domains], stands for nodes that hang directly on a broader switch
 
     def __len__(self) -> int:
         return len(self.domains)
@@ -106,9 +107,9 @@ class Cluster:
         return slowdown
 
     @cached_property
-    def idle(self) -> npt.NDArray[np.bool_]:
+    def idle(self) -> BoolArray:
         """Shape [nodes]: no GPU of the node is in use and the node is not faulty."""
-        idle: npt.NDArray[np.bool_] = (self.free_gpus == self.gpus) & np.isfinite(self.slowdown)
+        idle: BoolArray = (self.free_gpus == self.gpus) & np.isfinite(self.slowdown)
         idle.setflags(write=False)
         return idle
 

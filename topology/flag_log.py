@@ -139,7 +139,7 @@ def open_log(path: str | Path) -> Iterator[FlagLog]:
 
 
 def has_events(connection: sqlite3.Connection, path: str | Path) -> bool:
-    """Return whether a database is a store, or empty; refuse one of another program or of a later version."""
+    """Return whether a database is a store; ``False`` = it is empty; refuse another program's or a later version's."""
     application, version = (
         connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")
     )

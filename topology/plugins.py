@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from topology.errors import UnknownName, did_you_mean
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 T = TypeVar("T")
 
@@ -38,4 +40,6 @@ class PluginGroup(Generic[T]):
 @cache
 def _entry_points(group: str) -> EntryPoints:
     """Return the entry points of a group, looked up once: the metadata of everything installed is read for it."""
+    from importlib.metadata import entry_points
+
     return entry_points(group=group)

@@ -141,7 +141,9 @@ def table_rows(source: Source, known: Container[str]) -> list[TableRow] | None:
             continue
         found = _read(lines, known, bars=bars)
         if found is not None:
-            _refuse_rows((line for line in cut if not line.fields), known)
+            for line in cut:
+                if not line.fields and _may_be_row(line.words, known):
+                    raise _unclear(line)
             return found
     return None
 
@@ -163,7 +165,9 @@ def _read(lines: Sequence[_Line], known: Container[str], *, bars: bool) -> list[
     for i, line in enumerate(lines[:_HEADER_WITHIN]):
         names = [field.upper() for field in line.fields]
         if _first(names, _NODE_HEADERS) is not None and _first(names, _STATE_HEADERS) is not None:
-            _refuse_rows((before._replace(comment="") for before in lines[:i]), known)
+            for before in lines[:i]:
+                if _may_be_row(before.fields, known):
+                    raise _unclear(before)
             # the header comes again for each cluster
             rows = [row for row in lines[i + 1 :] if row.fields != line.fields and not _is_empty(row, known)]
             return [_row(row, _under_header(names, row, bars=bars), known, bars=bars) for row in rows]
@@ -235,11 +239,9 @@ def _unclear(line: _Line) -> InvalidInput:
     return InvalidInput(unclear, where=line.place, fix=_RECIPE)
 
 
-def _refuse_rows(lines: Iterable[_Line], known: Container[str]) -> None:
-    """Raise an error if a line that is no row may be one: it has a state and a node."""
-    for line in lines:
-        if any(map(is_state, line.words)) and any(_names_any(word, known) for word in line.words):
-            raise _unclear(line)
+def _may_be_row(words: Sequence[str], known: Container[str]) -> bool:
+    """Return whether words of a line that is no row have a state and a node, as a row has."""
+    return any(map(is_state, words)) and any(_names_any(word, known) for word in words)
 
 
 def _is_empty(line: _Line, known: Container[str]) -> bool:

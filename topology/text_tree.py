@@ -62,7 +62,7 @@ def tree_rows(cluster: Cluster, *, depth: int | None = None, max_children: int =
 def text_tree(
     cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN, bar_width: int = 20
 ) -> str:
-    """Return the tree as plain text in columns, those of zeros left out; the bar may have no width."""
+    """Return the tree as plain text in columns, those of zeros left out; ``bar_width`` 0 = no bar."""
     rows = tree_rows(cluster, depth=depth, max_children=max_children)
     shown = [i for i in range(len(COLUMNS)) if rows[0].counts[i]]
     table = [["", "nodes", *(COLUMNS[i][0] for i in shown)]]

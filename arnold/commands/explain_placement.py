@@ -129,7 +129,6 @@ def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
 
 
 def _print_diagnosis(out: Console, diagnosis: Misfit) -> None:
-
     print_sentences(out, "Why", [BINDS[diagnosis.constraint], EMPTY[diagnosis.would_fit_if_empty]])
     changes = [change.sentence for change in diagnosis.changes]
     print_sentences(out, "Any one of these would help", changes or ["no single change that was tried"])

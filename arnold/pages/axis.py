@@ -58,7 +58,7 @@ def round_step(least: float, kind: Kind = "count") -> float:
 
 
 def cells_between(pitch: float, room: float) -> int:
-    """Return how many cells of a pitch apart numbers stand that take ``room`` each: a round number."""
+    """Return after how many cells, a round count, the next number stands, ``room`` wide; a cell is ``pitch`` wide."""
     return max(1, int(round_step(room / pitch)))
 
 

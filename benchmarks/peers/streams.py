@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from health.peers.streams import BoolArray, FloatArray, MetricRecording, Samples
+from health.peers.streams import FloatArray, MetricRecording, Samples
+from topology.cluster import BoolArray
 
 SECONDS = 900
 """Length of a recording: Minder is called on 15 minutes of data."""

@@ -55,8 +55,8 @@ class Busy(Refused):
 class _Status(msgspec.Struct):
     """The Status object in which the API server says why not."""
 
-    message: str = ""
-    reason: str = ""
+    message: str | None = ""
+    reason: str | None = ""
     code: int = 0
 
 
@@ -81,7 +81,7 @@ def refusal(status: int | None, body: bytes, *, where: str, retry_after: float =
     except (msgspec.DecodeError, UnicodeDecodeError):
         said = _Status(message=body[:200].decode("utf-8", "replace").strip())
     status = said.code or 500 if status is None else status
-    message = clip(said.message, LONGEST_REASON) or f"HTTP {status} without a reason"
+    message = clip(said.message or "", LONGEST_REASON) or f"HTTP {status} without a reason"
     kind, fix = _KINDS.get(status, Refused), _FIXES.get(status, "")
     message = f"the API server answered {status}: {message}"
-    return kind(message, status=status, reason=said.reason, retry_after=retry_after, where=where, fix=fix)
+    return kind(message, status=status, reason=said.reason or "", retry_after=retry_after, where=where, fix=fix)

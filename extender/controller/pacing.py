@@ -7,9 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from extender.cluster_api.flow import Backoff
-from extender.gangs.types import Gang, GangKey
+
+if TYPE_CHECKING:  # the options of the extender are read from here: its help waits for no numpy
+    from extender.gangs.types import Gang, GangKey
 
 PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
 SHARE = 0.1  # part of its time that the event loop thinks at the most

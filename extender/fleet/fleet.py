@@ -13,11 +13,11 @@ from types import MappingProxyType
 
 import numpy as np
 
-from extender.fleet.fleet_table import BoolArray, FleetTable, GangView, Own, Problem, make_table, make_view
+from extender.fleet.fleet_table import FleetTable, GangView, Own, Problem, make_table, make_view
 from extender.fleet.hosts import GONE, Demand, Host, host_of
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
-from topology.cluster import Cluster
+from topology.cluster import BoolArray, Cluster
 from topology.readers.kubernetes_labels import PRESETS
 from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod

@@ -8,18 +8,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import numpy as np
-import numpy.typing as npt
 
 from extender.fleet.hosts import GONE, Demand, Host
 from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, qualified
-from topology.cluster import Cluster, IntArray, Node
+from topology.cluster import BoolArray, Cluster, IntArray, Node
 from topology.errors import ArnoldError
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_labels import check_labels, choose_labels
 from topology.readers.kubernetes_objects import Taint
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

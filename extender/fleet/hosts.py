@@ -170,7 +170,7 @@ def _expression(requirement: Requirement) -> Expression:
 
 
 def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
-    """Return whether an empty term matches nothing."""
+    """Return whether a term holds for a node; an empty one never does."""
     if not term.labels and not term.names:
         return False
     named = {"metadata.name": name}

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from extender.queueing import UsableRows
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible, shortage
-from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
+from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone
 from scheduler.remedies import fits, nodes_to_free, shares
 from scheduler.repair import Repair, repair
@@ -51,7 +50,7 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     if question.refused or job is None or cluster is None:
         return _unplaced(question, question.refused)
     for attempt in question.attempts:
-        outcome = run(_algorithm(algorithm), attempt, job, limits)
+        outcome = run(ALGORITHMS.load(algorithm), attempt, job, limits)
         if outcome.evaluation is not None:
             break
     if outcome.evaluation is None or outcome.proposal.nodes is None:
@@ -78,12 +77,6 @@ def _base(question: Question, job: Job | None) -> GangPlan:
     return plan.replace(spec=spec, expires=None, bound_pods=0)
 
 
-@cache
-def _algorithm(name: str) -> PlacementAlgorithm:
-    # Looking through what is installed takes longer than a small gang.
-    return ALGORITHMS.load(name)
-
-
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
     """Return names of the nodes, shape [rows, columns], in the order of ranks."""
     order = np.empty(job.grid.cells, dtype=np.int32)
@@ -101,7 +94,7 @@ def by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
 def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, limits: Limits) -> Answer:
     """Return why a gang has no room, and what would give it some."""
     part = replace(limits, seconds=_FITS_SHARE * limits.seconds)
-    solver = _algorithm("exact")
+    solver = ALGORITHMS.load("exact")
     fits_now = question.kept_from_it and fits(cluster, job, solver=solver, limits=part)
     fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)
     if fits_now:

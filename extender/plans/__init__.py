@@ -1,1 +1,1 @@
-"""Plans of gangs: node and pod of each rank, spread, bound, lease; and how they are stored in the cluster."""
+"""What is stored in the cluster: plans of gangs, and reservations for large ones that were announced."""

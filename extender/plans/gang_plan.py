@@ -205,11 +205,12 @@ def _read(document: StoredObject) -> dict[str, Any]:
         raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
     meta, spec = document.metadata, document.spec
     known = {"key": (meta.namespace or "default", spec.get("gang") or meta.name), "nodes": nodes, "pods": pods}
-    if not (text := spec.get("parallelism")):
+    asked = msgspec.convert(spec, PlanSpec)
+    if asked.parallelism is None:
         return known
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.
-    degrees = parse_parallelism(text, order=spec.get("order"))
-    return known | {"spec": spec | {"parallelism": format_parallelism(degrees), "order": degrees.order}}
+    degrees = parse_parallelism(asked.parallelism, order=asked.order)
+    return known | {"spec": asked.replace(parallelism=format_parallelism(degrees), order=degrees.order)}
 
 
 def _unpack_names(packed: bytes) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""The process: HTTP application, TLS, metrics, logs, and what ties all rooms together."""
+"""The process: HTTP application, TLS, logs, and what ties all rooms together."""

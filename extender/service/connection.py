@@ -76,7 +76,7 @@ class TlsFiles:
 
 
 class RotatingContext:
-    """The context of a listening socket, or raise ``InvalidInput``: the files are unusable."""
+    """The context of a listening socket; making one raises ``InvalidInput`` when the files cannot be used at first."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
@@ -118,7 +118,10 @@ def _signature(path: str) -> tuple[int, int, int]:
 
 
 def tls_files(bind: Address, *, certificate: str | None, key: str | None, client_ca: str | None) -> TlsFiles | None:
-    """Return the TLS files of three options, or raise ``InvalidInput``: some are missing, or all but off loopback."""
+    """Return the TLS files of three options; ``None`` = none is given, which is for loopback addresses alone.
+
+    :raises InvalidInput: some are missing, or none is given for an address that others can reach.
+    """
     given = {"--tls-cert": certificate, "--tls-key": key, "--client-ca": client_ca}
     missing = [option for option, file in given.items() if not file]
     if certificate and key and client_ca:

@@ -15,7 +15,7 @@ from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.flags import FAULTY, HEALTHY, NodeFlag
-from topology.readers.kubernetes_health import NVSENTINEL, PREFER_NO_SCHEDULE, WARNED, WATCHED, Watched, instant
+from topology.readers.kubernetes_health import NVSENTINEL, PREFER_NO_SCHEDULE, WARNED, WATCHED, Watched, time_with_zone
 from topology.readers.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known
@@ -53,7 +53,7 @@ def read_reports(source: Source, *, by: str) -> Reports:
             looked_at.add(node.name)
             if condition.status == watched.bad:
                 words = condition.type if watched.bad == "True" else f"not {condition.type}"
-                since = instant(condition.last_transition_time or "")
+                since = time_with_zone(condition.last_transition_time)
                 remark = _remark(node.metadata.name, by, words, condition.message, since, fault=watched.fault)
                 remarks.setdefault(node.name, []).append(remark)
             elif condition.status not in ("True", "False"):
@@ -87,10 +87,10 @@ def _of_event(event: NodeEvent, by: str) -> NodeFlag | None:
     of_nvsentinel = bool(event.type) and reason == f"{event.type}IsNotHealthy"
     if about is None or about.name is None or (NVSENTINEL if of_nvsentinel else WARNED.get(reason)) != by:
         return None
-    last = instant(event.last_timestamp or event.event_time or "")
+    last = time_with_zone(event.last_timestamp or event.event_time)
     times = f" ({event.count} times)" if event.count is not None and event.count > 1 else ""
     words = f"event {(event.type or '') if of_nvsentinel else reason}{times}"
-    since = instant(event.first_timestamp or "") or last
+    since = time_with_zone(event.first_timestamp) or last
     remark = _remark(about.name, by, words, event.message, since, fault=False)
     return replace(remark, until=None if last is None else last + EVENT_AGE)
 

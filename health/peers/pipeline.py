@@ -16,7 +16,8 @@ from health.peers.denoise import Denoiser, level
 from health.peers.distance import Candidates, candidates, default_threshold
 from health.peers.metrics import PAPER_ORDER, in_order, is_step_time, metric_of
 from health.peers.peers_verdict import Examined, Stretch, doubted
-from health.peers.streams import BoolArray, FloatArray, IntArray, MetricRecording, SampleGrid, align
+from health.peers.streams import FloatArray, IntArray, MetricRecording, SampleGrid, align
+from topology.cluster import BoolArray
 from topology.errors import InvalidInput
 
 LEAST_MACHINES = 4  # Fewer have no peers worth the name: of three, two that differ leave open which of them is odd

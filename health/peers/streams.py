@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from topology.cluster import BoolArray
 from topology.errors import InvalidInput, TooLarge
 
 FloatArray = NDArray[np.floating]
 IntArray = NDArray[np.integer]
-BoolArray = NDArray[np.bool_]
 
 # Most numbers on one metric's grid, 240 MB; 1,500 machines over five hours at one sample a second are 27 million
 MAX_CELLS = 30_000_000

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.job import Job
 from topology.capacity import count_nodes, shortage_apart
-from topology.cluster import Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray
 from topology.flags import FAULTY, HEALTHY, NodeFlag
-
-BoolArray = npt.NDArray[np.bool_]
 
 
 def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> BoolArray:
@@ -124,7 +121,7 @@ def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
     return Blocks(row_of, column_of)
 
 
-def capacity_by_level(cluster: Cluster, job: Job, usable: npt.NDArray[np.bool_]) -> tuple[IntArray, ...]:
+def capacity_by_level(cluster: Cluster, job: Job, usable: BoolArray) -> tuple[IntArray, ...]:
     """Return the cells that each domain can take in whole blocks, for every level.
 
     :param usable: shape [nodes].

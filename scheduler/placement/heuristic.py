@@ -16,9 +16,9 @@ import numpy as np
 
 from scheduler.job import Grid, Job
 from scheduler.objective import job_level
-from scheduler.placement.admission import BoolArray, admissible, shortage
+from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, Proposal
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.errors import Infeasible
 
 RankOrder = Literal["job", "columns", "rows"]

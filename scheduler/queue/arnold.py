@@ -20,12 +20,12 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.outcome import Outcome, run
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.queue.fifo_and_backfill import PriorityFirst
 from scheduler.queue.queue_policy import (
     CapacityReservation,
     ClusterState,
     HeldNodes,
     Keep,
+    PriorityFirst,
     Running,
     Waiting,
     surely_ends_by,

@@ -85,9 +85,10 @@ class Dispatch(Generic[J]):
 
     def _in_order(self) -> Generator[Candidate[J], None, None]:
         """Ask one after the other, until one has no room."""
-        backlog, cluster, offers = self.backlog, self.cluster, self.policy.offers
+        backlog, offers = self.backlog, self.policy.offers
         self._fresh.clear()
         while (job := backlog.first) is not None and (self.freed or job is not self.stuck):
+            cluster = self.cluster
             if cluster.may_fit(job):
                 candidate = Candidate(job, offers(job, cluster, ()))
                 yield candidate

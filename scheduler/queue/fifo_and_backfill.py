@@ -1,64 +1,14 @@
-"""First in, first out; shortest first; EASY backfilling (Lifka 1995; Mu'alem, Feitelson 2001); and what all share."""
+"""First in, first out; shortest first; EASY backfilling (Lifka 1995; Mu'alem, Feitelson 2001)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
 
-from scheduler.queue.queue_policy import (
-    BoolArray,
-    ClusterState,
-    HeldNodes,
-    Keep,
-    Rank,
-    Running,
-    Waiting,
-    ends_by,
-    kept,
-    usable_together,
-)
-from topology.cluster import IntArray
-
-
-class BasePolicy:
-    """First come, first asked; none passes; none is stopped."""
-
-    passing = False
-    claims: int | None = 0
-    reserving = False
-    stops_any_time = False
-
-    def rank(self, job: Waiting) -> Rank:
-        """Rank by time of submission."""
-        return (job.submitted, job.key)
-
-    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:  # noqa: ARG002
-        """Keep nothing."""
-        return ()
-
-    def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
-        """Offer everything but what is kept beyond the job's expected end."""
-        if not holds:
-            return _EVERYTHING
-        beyond = [hold for hold in holds if not ends_by(job, cluster.now, hold.until)]
-        return (kept(beyond, job, cluster) if beyond else None,)
-
-    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:  # noqa: ARG002
-        """Stop none."""
-        return ()
-
-
-_EVERYTHING: tuple[Keep] = (None,)
-
-
-class PriorityFirst(BasePolicy):
-    """Higher priority first, older first among equals."""
-
-    def rank(self, job: Waiting) -> Rank:
-        """Rank by priority, submission and key."""
-        return (-job.priority, job.submitted, job.key)
+from scheduler.queue.queue_policy import BasePolicy, ClusterState, HeldNodes, Rank, Waiting, usable_together
+from topology.cluster import BoolArray, IntArray
 
 
 class Fifo(BasePolicy):

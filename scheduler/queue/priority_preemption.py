@@ -7,8 +7,8 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.fifo_and_backfill import PriorityFirst
-from scheduler.queue.queue_policy import BoolArray, ClusterState, HeldNodes, Running, Waiting, usable_together
+from scheduler.queue.queue_policy import ClusterState, HeldNodes, PriorityFirst, Running, Waiting, usable_together
+from topology.cluster import BoolArray
 
 
 class PriorityAge(PriorityFirst):

@@ -2,7 +2,7 @@
 
 Nodes are numbers into arrays.  GPUs are counted in *units*, whatever the caller counts in (GPUs, or hundredths of one
 where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks for ``nodes`` nodes with
-``gpus`` units on each.
+``gpus`` units on each.  The policies at the end are what others are made from.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 from topology.plugins import PluginGroup
-
-BoolArray = npt.NDArray[np.bool_]
 
 Keep = IntArray | None
 """Shape [nodes]: units that a candidate must leave free on each node; ``None`` = it may take all that is free."""
@@ -228,7 +225,7 @@ def ends_by(job: Waiting, now: float, until: float) -> bool:
 
 
 def surely_ends_by(job: Waiting, now: float, until: float) -> bool:
-    """Return whether the same by the upper end of the band."""
+    """Return whether it ends by then even by the upper end of the band."""
     return job.predicted_high is not None and now + job.predicted_high <= until
 
 
@@ -250,6 +247,39 @@ def usable_together(job: Waiting, cluster: ClusterState) -> Sequence[BoolArray]:
     if trunk_of is None:
         return (usable,)
     return [usable & (trunk_of == trunk) for trunk in np.unique(trunk_of[usable])]
+
+
+class BasePolicy:
+    """First come, first asked; none passes; none is stopped."""
+
+    passing = False
+    claims: int | None = 0
+    reserving = False
+    stops_any_time = False
+
+    def rank(self, job: Waiting) -> Rank:
+        """Rank by time of submission."""
+        return (job.submitted, job.key)
+
+    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:  # noqa: ARG002
+        """Keep nothing."""
+        return ()
+
+    def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
+        """Offer everything but what is kept beyond the job's expected end."""
+        return (kept([hold for hold in holds if not ends_by(job, cluster.now, hold.until)], job, cluster),)
+
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:  # noqa: ARG002
+        """Stop none."""
+        return ()
+
+
+class PriorityFirst(BasePolicy):
+    """Higher priority first, older first among equals."""
+
+    def rank(self, job: Waiting) -> Rank:
+        """Rank by priority, submission and key."""
+        return (-job.priority, job.submitted, job.key)
 
 
 POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no queue policy is called", where="--policy")

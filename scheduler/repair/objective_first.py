@@ -15,7 +15,6 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import evaluate
 from scheduler.outcome import TOLERANCE, run, trivial_bound
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.moves.move_choices import closest_depth
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.moves.renamed_bands import bands_of, move_segments, relabel
@@ -23,7 +22,7 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, climb, cost_of, fewest_moves, nearest_nodes, plan_of
 from scheduler.repair.repair_problem import RepairProblem, choices
 from topology.capacity import count_nodes
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 
 _WIDENINGS = 3  # How often the neighbourhood of the lost nodes is widened from the start, with other lines each time
 _SLICES = 12  # Slices into which the time left is cut, one for each neighbourhood

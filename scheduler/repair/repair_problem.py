@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.admission import BoolArray, admissible, blocks_at, capacity_by_level
+from scheduler.placement.admission import admissible, blocks_at, capacity_by_level
 from scheduler.placement.moves.move_choices import MoveChoices, closest_depth
-from topology.cluster import Cluster, FloatArray, IntArray
+from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.errors import Infeasible, UnknownName
 from topology.flags import FAULTY, HEALTHY
 

@@ -125,7 +125,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     @cached_property
     def rows_compared(self) -> list[int]:
-        """PP groups of the job of each shape that the objective is compared of."""
+        """PP groups of the job of each shape whose objective is compared."""
         today = self.prober(self.now)
         return [max(1, int(SHARE * today.most_rows(shape))) for shape in self.job_shapes]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from annotated_types import Interval
 
@@ -22,9 +22,6 @@ from simulator.confidence import half_width
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, NotNegative, Share
 from topology.json_record import JsonRecord
-
-if TYPE_CHECKING:
-    pass
 
 SIZES = (32, 64, 128, 256, 512, 1024)  # Usual nodes of a minipod
 

@@ -54,7 +54,7 @@ class Communication:
 
 
 def reduction_seconds(placed: PlacedJob, bandwidth: float) -> float:
-    """Return all-reduce of a DP group of n nodes of B bytes a second: ``2 (n - 1) / n * V / B``, the least possible."""
+    """Return the least seconds of an all-reduce in a DP group: n nodes, B bytes a second, ``2 (n - 1) / n * V / B``."""
     rows = len(placed.nodes)
     return 2.0 * (rows - 1) / rows * placed.traffic.dp / bandwidth
 
@@ -72,7 +72,7 @@ def pipeline_seconds(hops: FloatArray, *, microbatches: int, chunks: int = 1) ->
 
 
 def slowest_node(placed: PlacedJob) -> float:
-    """Return factor on the compute time of a step by the slowest node in use (:func:`scheduler.job.stage_slowdown`).
+    """Return the factor of the slowest node in use on the compute of a step (:func:`scheduler.job.stage_slowdown`).
 
     The price of a slow node, in every model: all of them make their steps by :func:`on_one_node` and :func:`step_time`.
     """

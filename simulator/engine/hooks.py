@@ -23,13 +23,13 @@ class Pace(Protocol):
     """
 
     def started(self, job: SimJob) -> Mapping[int, float]:
-        """A job has its places."""
+        """Return the paces that change when a job has its places."""
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
-        """A job is about to leave its places."""
+        """Return the paces that change when a job is about to leave its places."""
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
-        """Return a node has become slow by that factor, or healthy again (1.0)."""
+        """Return the paces that change when a node becomes slow by that factor, or healthy again (1.0)."""
 
     def state(self) -> Any:
         """Return what :meth:`restore` needs besides the jobs that run, as JSON."""

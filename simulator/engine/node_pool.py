@@ -1,7 +1,7 @@
 """A cluster with nodes and domains, on which production placement decides.
 
-Jobs on one node, and gangs that take a part of each node, go where ``scheduler.occupancy`` says, as single
-pods do on Kubernetes; gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.
+Jobs on one node go where single pods go on Kubernetes, gangs that take a part of each node to the fewest domains (both
+``scheduler.occupancy``); gangs of whole nodes through the placement algorithm and the evaluator of ``arnold place``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import run
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
-from scheduler.queue.queue_policy import BoolArray, Keep, Waiting
+from scheduler.queue.queue_policy import Keep, Waiting
 from simulator.engine.pools import Disagreement, Found, Need
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.gang_shape import node_size, shape
 from simulator.job_record import JobRecord
 from topology.capacity import most_together, shortage_apart, together
-from topology.cluster import Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.flags import HEALTHY, NodeFlag
 

@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from scheduler.queue.queue_policy import BoolArray, Keep, Waiting
+from scheduler.queue.queue_policy import Keep, Waiting
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.job_record import JobRecord
 from simulator.prediction.predictor import Prediction
-from topology.cluster import Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray
 
 
 class Disagreement(Exception):

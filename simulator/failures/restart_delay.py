@@ -48,7 +48,7 @@ class Restart:
 
 
 def parse_restart(text: str) -> Restart:
-    """Return seconds, or ``requeue`` or ``hot-update``.
+    """Read seconds, or ``requeue`` or ``hot-update``, as a restart.
 
     :raises InvalidInput: neither.
     """

@@ -16,8 +16,9 @@ from simulator.study.study_run import COLUMNS, Inputs, Row, StudyPoint, run_poin
 from topology.errors import InvalidInput
 from topology.files import write_file
 
+# Keys of the metadata of a file
 INPUTS = "arnold.inputs"
-TITLE = "arnold.title"  # Keys of the metadata of a file
+TITLE = "arnold.title"
 LARGEST = 1e18  # No run makes a larger number, in seconds or jobs; the sum of squares of what is smaller is a float too
 
 

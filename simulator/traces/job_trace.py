@@ -16,8 +16,9 @@ import numpy as np
 from simulator.job_record import JobRecord
 from topology.errors import InvalidInput, TraceFormatError
 
+# Reasons by which jobs that are left out are counted
 WINDOW = "outside the window"
-LARGER = "more GPUs than --max-gpus"  # Reasons by which jobs that are left out are counted
+LARGER = "more GPUs than --max-gpus"
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _AFTER_FIRST = re.compile(r"\+([0-9.]+)([smhdw]?)")
 _WINDOW_FIX = (

@@ -32,8 +32,9 @@ COLUMNS = (*REQUIRED, *TIMES)
 TOLERANCE = 1.0  # Seconds by which rounding may move a duration
 GIGABYTE = 2.0**30
 
+# Columns that one of the two has and the other has not
 ONLY_HELIOS = ("vc",)
-ONLY_ACME = ("type", "gpu_time")  # Columns that one of the two has and the other has not
+ONLY_ACME = ("type", "gpu_time")
 
 
 class Helios:

@@ -147,6 +147,12 @@ def test_a_row_that_may_be_read_in_two_ways_is_refused(text: str, line: int) -> 
     assert caught.value.fix == 'give `sinfo -N -h -o "%N %t %G"`'
 
 
+def test_a_line_that_is_not_clear_is_shown_whole() -> None:
+    """With what stands behind the comment sign, as a person searches the file for it."""
+    with pytest.raises(InvalidInput, match="not clear: 'n001 idle # hello'"):
+        states("n001 idle # hello\nNODELIST STATE\nn002 idle\n")
+
+
 def test_a_node_name_with_blanks_stands_between_bars() -> None:
     """Names of the cluster come first."""
     cluster = build_cluster(["rack"], [Node("gpu node 1", ("r",), 8, 8), Node("n1", ("r",), 8, 8)])

@@ -121,7 +121,7 @@ def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None
     except ValueError:
         raise _unreadable(node, SLOWDOWN, text, "write a factor such as 1.3, or faulty") from None
     until = annotations.get(SLOWDOWN_UNTIL)
-    end = None if until is None else instant(until)
+    end = time_with_zone(until)
     if until is not None and end is None:
         raise _unreadable(node, SLOWDOWN_UNTIL, until, "write a time such as 2026-11-21T18:00:00Z")
     if slowdown == HEALTHY:
@@ -130,10 +130,10 @@ def annotated_flag(node: str, annotations: Mapping[str, str]) -> NodeFlag | None
     return NodeFlag(node, kind, slowdown, source=f"annotation {SLOWDOWN}", until=end)
 
 
-def instant(text: str) -> datetime | None:
+def time_with_zone(text: str | None) -> datetime | None:
     """Read a time with a time zone; ``None`` = it is none."""
     try:
-        parsed = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text or "")
     except ValueError:
         return None
     return parsed if parsed.tzinfo is not None else None

@@ -188,7 +188,7 @@ NOTHING = ("", "null", "NULL", "NaN", "nan", "NA")  # Texts that stand for no nu
 
 
 def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) -> tuple[pa.Table, int]:
-    """Return columns that a CSV text has, all of them text, and how many rows were left out, as is lenient."""
+    """Return columns of a CSV text, all text, and how many rows of another number of cells ``lenient`` left out."""
     import pyarrow as pa
     from pyarrow import csv
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from topology.cluster import ROOT, Cluster, IntArray
+from topology.cluster import ROOT, BoolArray, Cluster, IntArray
 from topology.hostlist import check_name, fold_hostlist
 from topology.readers.switches import Switch
 from topology.writers.types import Rendering, bare_tree_losses
@@ -109,7 +109,7 @@ def _notes(forest: Forest, switches: Sequence[Switch]) -> Iterator[str]:
         yield f"switch names longer than the {SLURM_NAME_LENGTH} characters that Slurm takes: {long}"
 
 
-def _grouped(domain_of: IntArray, chosen: npt.NDArray[np.bool_], domains: int) -> list[npt.NDArray[np.integer]]:
+def _grouped(domain_of: IntArray, chosen: BoolArray, domains: int) -> list[npt.NDArray[np.integer]]:
     """Return the chosen nodes of each domain."""
     nodes = np.flatnonzero(chosen)
     order = nodes[np.argsort(domain_of[nodes], kind="stable")]

@@ -146,7 +146,7 @@ class PairSearch:
         self._end = perf_counter() + seconds
 
     def build(self, view: GridView, cells: IntArray, by: str) -> None:
-        """Take in a placement, which must fit the capacities; its pair is counted here, not believed."""
+        """Take in a placement made on one of the views."""
         self.lattice.build(view.back(cells), f"{by}, transposed" if view.transposed else by)
 
     def side_by_side(self, searches: Sequence[Callable[[], T]]) -> list[T]:

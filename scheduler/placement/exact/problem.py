@@ -16,10 +16,10 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.objective import job_level, spread
-from scheduler.placement.admission import Blocks, BoolArray, admissible, blocks_at, capacity_by_level, shortage
+from scheduler.placement.admission import Blocks, admissible, blocks_at, capacity_by_level, shortage
 from scheduler.placement.types import Pair
 from topology.capacity import count_nodes
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
 
 

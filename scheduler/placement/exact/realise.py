@@ -15,11 +15,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.exact.cpsat import Slice, solve
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
-from topology.cluster import FloatArray, IntArray
+from topology.cluster import BoolArray, FloatArray, IntArray
 
 _EPS = 1e-6  # Prices and numbers of rows closer than this are equal: the linear program works in floating point
 

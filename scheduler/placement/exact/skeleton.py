@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.exact.bounds import usable_domains
 from scheduler.placement.exact.column_model import ColumnPairs, FreeColumns
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
@@ -22,7 +21,7 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.width_model import DomainTotals
 from scheduler.placement.types import Pair
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model

@@ -15,8 +15,7 @@ import numpy as np
 
 from scheduler.job import Family, Job
 from scheduler.objective import job_level
-from scheduler.placement.admission import BoolArray
-from topology.cluster import Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray
 
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
 _LARGEST_SCALE = 10**9  # Largest common denominator of the weights: the sums of a model stay far within 64 bits

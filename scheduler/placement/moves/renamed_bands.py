@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.types import Limits
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 
 _MOST_LINES = 2_000  # More rows than this are matched as they come: the assignment has rows squared arcs
 _NEARLY = 0.5

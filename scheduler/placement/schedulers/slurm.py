@@ -19,11 +19,10 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_natural_name
 from topology.capacity import count_nodes
-from topology.cluster import IntArray, Level
+from topology.cluster import BoolArray, IntArray, Level
 from topology.errors import Infeasible
 
 BLOCK_LEVELS = 4  # Blocks are joined to aggregates of up to 2 to this power, Slurm's default without BlockSizes

@@ -33,14 +33,15 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.heuristic import Heuristic, RankOrder, Request
 from scheduler.placement.node_order import by_name
-from topology.cluster import FloatArray, IntArray
+from topology.cluster import BoolArray, FloatArray, IntArray
 from topology.errors import Infeasible
 
+_TIE = 1e-9  # Scores closer than this are equal
 
-def list_nodes(request: Request) -> IntArray:
+
+def _any_of_the_window(request: Request) -> IntArray:
     """Return nodes in the order of ranks, each drawn at random from the window of its pod."""
     rng = np.random.default_rng(request.seed)
     window = Window(by_name(request.cluster), request.admitted)
@@ -90,11 +91,8 @@ class Window:
 
 
 kube_scheduler = partial(
-    Heuristic, "kube-scheduler", "kube-scheduler 1.36 alone: any free node of a moving sample", list_nodes
+    Heuristic, "kube-scheduler", "kube-scheduler 1.36 alone: any free node of a moving sample", _any_of_the_window
 )
-
-
-TIE = 1e-9  # Scores closer than this are equal
 
 
 def volcano_partitions(*, of: Literal["p", "d"], order: RankOrder) -> Heuristic:
@@ -148,7 +146,7 @@ def _partitions(request: Request, size: int) -> IntArray:
 
 
 def _filled(request: Request, domain_of: IntArray, pods: int) -> FloatArray:
-    """Share of each domain's GPUs in use once it has so many pods more, shape [domains]."""
+    """Return the share of each domain's GPUs in use once it has so many pods more, shape [domains]."""
     gpus = np.bincount(domain_of, weights=request.cluster.gpus)
     in_use = gpus - np.bincount(domain_of, weights=request.cluster.free_gpus)
     return np.asarray((in_use + pods * request.job.gpus_per_node) / gpus)
@@ -156,7 +154,7 @@ def _filled(request: Request, domain_of: IntArray, pods: int) -> FloatArray:
 
 def _best(scores: FloatArray, rng: np.random.Generator) -> int:
     """Return the index of the highest score, one of several at random."""
-    best = np.flatnonzero(scores >= scores.max() - TIE)
+    best = np.flatnonzero(scores >= scores.max() - _TIE)
     return int(best[rng.integers(len(best))])
 
 

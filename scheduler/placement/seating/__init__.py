@@ -15,10 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.admission import BoolArray, blocks_at, capacity_by_level
+from scheduler.placement.admission import blocks_at, capacity_by_level
 from scheduler.placement.node_order import natural
 from scheduler.placement.seating.refine import GridSolver, refine
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
 
 

@@ -13,8 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.job import Family
-from scheduler.placement.admission import BoolArray
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 
 _MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
 _MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves

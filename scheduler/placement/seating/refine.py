@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Family, Job
 from scheduler.objective import spread
-from scheduler.placement.admission import Blocks, BoolArray, blocks_at, capacity_by_level
+from scheduler.placement.admission import Blocks, blocks_at, capacity_by_level
 from scheduler.placement.seating.parcel import (
     Filling,
     Parcel,
@@ -23,7 +23,7 @@ from scheduler.placement.seating.parcel import (
     shelf_fillings,
     without_twins,
 )
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
 """``(rows, columns, capacities, alpha, seconds)`` -> shape [rows, columns], an index into the capacities for each cell;
@@ -78,8 +78,9 @@ def refine(
     for done, i in enumerate(largest_first):
         parcel = sites[i].parcel
         if parcel.shape not in known:
-            seconds = (deadline - monotonic()) / (len(sites) - done)
-            known[parcel.shape] = _options(parcel, in_one_domain, solve_grid, seconds)
+            known[parcel.shape] = _options(
+                parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done
+            )
         options[i] = known[parcel.shape]
     group_counts = {family: _group_count(job, family) for family in families}
     parcels = [site.parcel for site in sites]
@@ -155,11 +156,15 @@ def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, s
     return child
 
 
-def _options(parcel: Parcel, weights: Weights, solve: GridSolver | None, seconds: float) -> list[Filling]:
-    """Return the fillings of one parcel, the best first."""
+def _options(
+    parcel: Parcel, weights: Weights, solve: GridSolver | None, *, deadline: float, sharing: int
+) -> list[Filling]:
+    """Return the fillings of one parcel, the best first; so many parcels share the time until the deadline."""
     if len(parcel) <= parcel.capacities[0]:
         return [measure(parcel, np.zeros(len(parcel), dtype=np.int32))]
     fillings = [measure(parcel, child) for child in shelf_fillings(parcel)]
+    # on large parcels the shelves take time of their own: the clock is read after them
+    seconds = (deadline - monotonic()) / sharing
     if (child := _exact_filling(parcel, weights, solve, seconds)) is not None:
         fillings.append(measure(parcel, child))
     fillings.sort(key=lambda filling: local_score(filling, weights))

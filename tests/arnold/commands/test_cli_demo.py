@@ -61,6 +61,15 @@ def test_saved_files_are_what_was_placed(arnold: Arnold, quick: None, tmp_path: 
     assert written == job.replace(level="minipod")
 
 
+def test_what_only_saved_files_need_is_not_imported_for_the_page() -> None:
+    """The traces of a job and of many jobs are written by --save alone: the command starts without their modules."""
+    code = "import sys; from arnold import demonstration as demo; demo.demo_instance(0); print(*sys.modules, sep='\\n')"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    rooms = {module.partition(".")[0] for module in out.splitlines()}
+    assert "topology" in rooms
+    assert not {"simulator", "health"} & rooms
+
+
 def test_saving_again_changes_nothing(arnold: Arnold, quick: None, tmp_path: Path) -> None:
     """The same seed, the same bytes: a second run finds its own files and goes on, also where one was taken away."""
     folder = tmp_path / "demo"

@@ -103,6 +103,13 @@ def test_refusals(status: int, kind: type[Refused]) -> None:
     assert "no way" in str(error)
 
 
+def test_a_refusal_in_a_watch_may_say_null() -> None:
+    """A line of a watch says its status itself; the words beside it may be null, and history is gone all the same."""
+    error = refusal(None, b'{"kind":"Status","code":410,"message":null,"reason":null}', where="watching pods")
+    assert type(error) is Gone
+    assert error.reason == ""
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>Bad Gateway</html>", b"\xff\xfe", b"[1,2]", b'{"message": 3}'])
 def test_refusals_without_a_status(body: bytes) -> None:
     """What a proxy answers is an error like any other."""

@@ -170,7 +170,15 @@ def test_a_document_that_nobody_of_ours_wrote_is_refused_by_name(status: dict[st
 
 
 @pytest.mark.parametrize(
-    "spec", [{"parallelism": "tp=x"}, {"avoid": "maybe"}, {"holds": [{"family": "qq", "level": "r"}]}]
+    "spec",
+    [
+        {"parallelism": "tp=x"},
+        {"parallelism": 5},
+        {"parallelism": ["tp=8"]},
+        {"parallelism": "tp=8", "order": 5},
+        {"avoid": "maybe"},
+        {"holds": [{"family": "qq", "level": "r"}]},
+    ],
 )
 def test_a_spec_that_cannot_be_read_is_refused(spec: dict[str, Any]) -> None:
     """Users may edit it; they are told."""

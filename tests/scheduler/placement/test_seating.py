@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from importlib import import_module
 from itertools import product
 from math import inf
 
@@ -15,7 +16,14 @@ from scheduler.job import Avoid, Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate, spread
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level
 from scheduler.placement.seating import seat
-from scheduler.placement.seating.parcel import Filling, Parcel, ParcelGroups, Weights, choose_fillings
+from scheduler.placement.seating.parcel import (
+    Filling,
+    Parcel,
+    ParcelGroups,
+    Weights,
+    choose_fillings,
+    shelf_fillings,
+)
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 
@@ -256,6 +264,26 @@ def test_no_time_no_exact_search() -> None:
 
     cluster, job = racks(4, 4), grid(4, 2)
     assert rack_spread(cluster, job, seat_all(cluster, job, solve_grid=refuse, seconds=0.0)) == (1, 2)
+
+
+def test_the_solver_gets_the_time_that_the_shelves_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10 s the shelves take 6 on a clock that only they move: the one exact search has 4, and none is left of 5."""
+    now = [0.0]
+    given_seconds = []
+
+    def slow_shelves(parcel: Parcel) -> Iterator[IntArray]:
+        now[0] += 6.0
+        return shelf_fillings(parcel)
+
+    def record(*question: object) -> None:
+        given_seconds.append(question[-1])
+
+    refining = import_module("scheduler.placement.seating.refine")
+    monkeypatch.setattr(refining, "monotonic", lambda: now[0])
+    monkeypatch.setattr(refining, "shelf_fillings", slow_shelves)
+    for seconds in (10.0, 5.0):
+        seat_all(racks(4, 4), grid(4, 2), solve_grid=record, seconds=seconds)
+    assert given_seconds == [4.0]
 
 
 def test_a_broken_rack_is_used_before_a_whole_one() -> None:

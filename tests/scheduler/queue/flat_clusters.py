@@ -8,8 +8,8 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.queue_policy import BoolArray, CapacityReservation, Waiting
-from topology.cluster import IntArray
+from scheduler.queue.queue_policy import CapacityReservation, Waiting
+from topology.cluster import BoolArray, IntArray
 
 
 @dataclass(frozen=True)

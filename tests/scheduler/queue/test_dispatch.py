@@ -77,6 +77,17 @@ def test_a_job_that_could_never_fit_blocks_none() -> None:
     assert [(one.job.key, one.passing) for one, _ in asked(dispatch, answer)] == [(1, True), (2, True), (3, False)]
 
 
+def test_a_pass_sees_the_cluster_that_stands_for_it_at_each_question() -> None:
+    """In strict order too: one node has no room for job 2; the cluster set after job 1 has its answer has three."""
+    dispatch = dispatch_of(Fifo(), Flat(1), Wants(1), Wants(2, nodes=3), live=False)
+
+    def answer(one: Candidate[Wants]) -> bool:
+        dispatch.cluster = Flat(3, version=1)
+        return True
+
+    assert keys(asked(dispatch, answer)) == [1, 2]
+
+
 def test_the_first_blocked_is_asked_again_when_the_cluster_changes() -> None:
     """A node comes free after job 2 was refused: job 1 is asked before job 3, takes it, and the pass is over."""
     dispatch = dispatch_of(NoReserve(), Flat(3), *(Wants(key, submitted=key) for key in (1, 2, 3)))

@@ -7,6 +7,7 @@ import gzip
 import os
 from datetime import UTC, datetime
 from heapq import heappop, heappush
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,14 @@ def test_philly_jobs_of_one_gpu_equal_a_plain_queue(gpus: int) -> None:
     waits = [job.first_start - job.submitted for job in engine.jobs]
     assert len(jobs) == 76_627
     assert waits == pytest.approx(waits_of_a_plain_queue(jobs, gpus), abs=1e-6)
+
+
+def test_a_step_goes_to_the_time_of_the_next_event() -> None:
+    """Jobs of the whole cluster come at 0 and 3 and run 10 s and 5 s: they end at 10 and at 15, and nothing is left."""
+    engine = Engine([JobRecord("a", 0.0, 10.0, 8), JobRecord("b", 3.0, 5.0, 8)], GpuPool(racks(1)), Fifo())
+    seen = []
+    while not engine.over:
+        seen.append(engine.peek())
+        engine.step()
+        assert engine.now == seen[-1]
+    assert [*seen, engine.peek()] == [0.0, 3.0, 10.0, 15.0, inf]

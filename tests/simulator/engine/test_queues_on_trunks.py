@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.queue.fifo_and_backfill import BasePolicy, Fifo, FifoBackfill
+from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
 from scheduler.queue.priority_preemption import PriorityPreempt
+from scheduler.queue.queue_policy import BasePolicy
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed_run

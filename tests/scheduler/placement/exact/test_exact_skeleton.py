@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.exact.bounds import RectangleBound, usable_domains
 from scheduler.placement.exact.column_model import ColumnPairs, FreeColumns
 from scheduler.placement.exact.cpsat import Slice
@@ -30,6 +29,7 @@ from tests.scheduler.placement.exact.tiny import (
     problems,
     spare_rows,
 )
+from topology.cluster import BoolArray
 
 LIMIT = Slice(effort=10.0, wall=60.0)
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
 from tests.scheduler.placement.exact.tiny import can_be_realised
+from topology.cluster import BoolArray
 
 LIMIT = Slice(effort=2.0, wall=30.0)
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bounds import RectangleBound, usable_domains
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact import brute_force
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 
 ALPHAS = (0.0, 0.1, 0.3, 0.5, 0.8, 1.0)
 
@@ -112,7 +111,7 @@ def corners(problem: GridProblem) -> frozenset[Pair]:
     return brute_force.corners(problem.rows, problem.columns, problem.capacities)
 
 
-def can_be_realised(problem: GridProblem, serves: npt.NDArray[np.bool_], pp: int) -> bool:
+def can_be_realised(problem: GridProblem, serves: BoolArray, pp: int) -> bool:
     """Whether rows on at most ``pp`` domains exist that use in each column only domains that serve it.
 
     Tries all rows one after another; what is remembered is the cells taken of each domain.

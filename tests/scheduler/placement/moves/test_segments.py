@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.objective import spread
-from scheduler.placement.admission import BoolArray
 from scheduler.placement.moves.renamed_bands import bands_of, move_segments
 from scheduler.placement.types import Limits
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 
 LIMITS = Limits(seconds=20.0, workers=1)
 
