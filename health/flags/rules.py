@@ -98,7 +98,7 @@ def rules_of(log: FlagLog, at: datetime = LAST) -> Rules:
 
 
 def parse_duration(text: str) -> timedelta:
-    """Return the time ``90s``, ``30m``, ``12h``, ``1.5d``, ``2w`` stand for; raise ValueError: none, above ten years."""
+    """Return the time that ``90s`` or ``1.5d`` stands for; raise ValueError for what is none, or above ten years."""
     match = _DURATION.fullmatch(text.strip())
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0.0 < seconds <= LONGEST.total_seconds():
