@@ -29,6 +29,7 @@ def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = Fa
         )
     too_large: dict[str, Disagreement] = {}
     others: dict[str, Disagreement] = {}
+    no_level: InvalidTopology | None = None
     for record in trace.records:
         try:
             pool.need(record)
@@ -36,14 +37,18 @@ def check_against(trace: JobTrace, pool: Pool, *, nodes: int, lenient: bool = Fa
             too_large[record.job_id] = error
         except Disagreement as error:
             others[record.job_id] = error
+        except InvalidTopology as error:
+            no_level = error
     if too_large and (not lenient or len(too_large) == len(trace)):
-        complaint = _complaint([error.sentence for error in too_large.values()])
+        complaint = _complaint([one.sentence for one in too_large.values()])
         raise TraceFormatError(complaint, where=trace.source, fix=_FIX)
+    if no_level is not None:
+        raise no_level
     if others and not lenient:
-        job, error = next(iter(others.items()))
-        fix = f"{error.fix}, or leave such jobs out with --lenient"
-        raise TraceFormatError(f"job {job} could never run: {error}", where=trace.source, fix=fix) from error
-    misfits = {job: error.reason for job, error in {**too_large, **others}.items()}
+        job, first = next(iter(others.items()))
+        fix = f"{first.fix}, or leave such jobs out with --lenient"
+        raise TraceFormatError(f"job {job} could never run: {first}", where=trace.source, fix=fix) from first
+    misfits = {job: one.reason for job, one in {**too_large, **others}.items()}
     if len(misfits) == len(trace):
         raise TraceFormatError(
             "none of its jobs could ever run on this cluster",
