@@ -5,6 +5,9 @@ A run that goes on from it is the run that was never stopped; what follows from 
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +20,10 @@ from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident
 from simulator.engine.sim_job import JobProgress, JobState
 from simulator.engine.simulated_cluster import Event, EventQueue
-from simulator.replay import Replay, fingerprint
+from simulator.replay import Replay
+from simulator.run_lock import held_alone
+from simulator.traces import JobTrace
+from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.files import write_file
 
@@ -77,7 +83,7 @@ def restore(engine: Engine, saved: EngineSnapshot) -> None:
     engine.begun = True
     engine.now, engine.events, engine.completed = saved.now, saved.events, saved.completed
     engine.policy_seconds = saved.policy_seconds
-    engine.expect_arrival(after=len(saved.jobs))
+    engine.arrived = len(saved.jobs)
     engine.queue = EventQueue(saved.queue, sequence=saved.sequence)
     for key in saved.announced:
         engine.jobs[key].reservation = engine.jobs[key].record.job_id
@@ -112,7 +118,7 @@ FORMAT = "arnold-checkpoint-3"
 class Checkpoint(BaseModel):
     """A run that can go on, and what it is a run of."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
     format: str = Field(pattern=f"^{FORMAT}$")
     """Name and version of this format."""
@@ -124,35 +130,43 @@ class Checkpoint(BaseModel):
     """The engine."""
 
 
+def fingerprint(settings: object, trace: JobTrace, clusters: Mapping[str, Cluster]) -> str:
+    """Return the SHA-256 of what runs follow from: their settings, jobs and clusters, by name."""
+    digest = hashlib.sha256(repr(settings).encode())
+    for record in trace.records:
+        digest.update(repr(record).encode())
+    for name, cluster in sorted(clusters.items()):
+        digest.update(repr((name, cluster.names, sorted(cluster.flags.items()))).encode())
+        for level in cluster.levels:
+            digest.update(repr((level.name, level.domains)).encode() + level.domain_of.tobytes())
+        digest.update(cluster.gpus.tobytes() + cluster.free_gpus.tobytes())
+    return digest.hexdigest()
+
+
 class CheckpointFile:
     """The checkpoint of one run, at a path where it is or will be."""
 
     def __init__(self, path: str, replay: Replay) -> None:
+        """Begin the run, or go on where the file says.
+
+        :raises InvalidInput: the file is no checkpoint, or one of another run; or the place cannot be written to.
+        """
         self._path = path
-        self._replay = replay
         self._inputs = fingerprint(replay.settings, replay.trace, {"": replay.cluster})
         self._wall = 0.0
+        self.found = Path(path).is_file()  # Whether the run goes on
+        if self.found:
+            saved = self._read()
+            restore(replay.engine, saved.state)
+            self._wall = saved.wall_seconds
         self._since = perf_counter()
+        if not self.found:
+            self.save(replay.engine)
 
     @property
     def wall_seconds(self) -> float:
         """Wall time of the run, from its very beginning."""
         return self._wall + perf_counter() - self._since
-
-    def begin(self) -> bool:
-        """Begin the run, or go on where the file says; return whether it goes on.
-
-        :raises InvalidInput: the file is no checkpoint, or one of another run.
-        """
-        found = Path(self._path).is_file()
-        if found:
-            saved = self._read()
-            restore(self._replay.engine, saved.state)
-            self._wall = saved.wall_seconds
-        self._since = perf_counter()
-        if not found:
-            self.save(self._replay.engine)
-        return found
 
     def _read(self) -> Checkpoint:
         try:
@@ -182,6 +196,13 @@ class CheckpointFile:
         checkpoint = Checkpoint(format=FORMAT, inputs=self._inputs, wall_seconds=self.wall_seconds, state=state)
         write_file(self._path, checkpoint.model_dump_json().encode())
 
-    def remove(self) -> None:
-        """Remove the file, as the run has ended."""
-        Path(self._path).unlink(missing_ok=True)
+
+@contextmanager
+def kept_in(path: str, replay: Replay) -> Iterator[CheckpointFile]:
+    """Begin a run or go on with it, with a checkpoint that no other run uses; it is removed when all is done.
+
+    :raises InvalidInput: as :class:`CheckpointFile`, or another run uses the file.
+    """
+    with held_alone(path):
+        yield CheckpointFile(path, replay)
+        Path(path).unlink(missing_ok=True)

@@ -15,13 +15,11 @@ A job with parallelism of more than one node takes whole nodes, as its groups cu
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from math import ceil
 
 from simulator.job_record import JobRecord
-from topology.cluster import Cluster
-from topology.errors import InvalidJob, InvalidTopology
+from topology.errors import InvalidJob
 
 
 def shape(
@@ -61,14 +59,3 @@ def shape(
         divisions += range(least - 1, 0, -1)
     nodes = next((nodes for nodes in divisions if gpus % nodes == 0 and there_are(nodes)), None)
     return (least, float(gpus_per_node)) if nodes is None else (nodes, gpus / nodes)
-
-
-def node_size(cluster: Cluster) -> int:
-    """Return GPUs of the usual node: what most nodes have, of equally many the larger.
-
-    :raises InvalidTopology: the cluster has no node.
-    """
-    sizes: Counter[int] = Counter(cluster.gpus.tolist())
-    if not sizes:
-        raise InvalidTopology("the cluster has no nodes", fix="give a cluster with nodes")
-    return max(sizes, key=lambda size: (sizes[size], size))

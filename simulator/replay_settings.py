@@ -8,6 +8,7 @@ from typing import Annotated
 from annotated_types import Gt
 
 from simulator.failures.cluster_failures import FailureSettings
+from topology.errors import InvalidInput
 from topology.field_types import Seed
 
 COUNT_ONLY = "none"  # The algorithm that places nothing: GPUs are counted
@@ -37,3 +38,14 @@ class ReplaySettings:
     """Same seed, same run."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})
     """What goes wrong; ``None`` = nothing."""
+
+    def __post_init__(self) -> None:
+        """Refuse, by :class:`InvalidInput`, what asks for nodes where GPUs are only counted."""
+        if self.algorithm != COUNT_ONLY:
+            return
+        fix = "choose an --algorithm that places"
+        if self.failures is not None:
+            raise InvalidInput("nodes fail, and this run only counts GPUs", where="--failures", fix=fix)
+        if self.cost != NO_COST:
+            asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
+            raise InvalidInput(asked, where="--cost", fix=f"{fix}, or --cost none")

@@ -10,6 +10,7 @@ hangs on), shown as an *implicit* domain of the same name; a node without any br
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -112,6 +113,21 @@ class Cluster:
         idle: BoolArray = (self.free_gpus == self.gpus) & np.isfinite(self.slowdown)
         idle.setflags(write=False)
         return idle
+
+    @cached_property
+    def usable_gpus(self) -> IntArray:
+        """Shape [nodes]: GPUs that a job can be given, those not in use; none of a faulty node."""
+        usable = np.where(np.isfinite(self.slowdown), self.free_gpus, 0).astype(np.int32)
+        usable.setflags(write=False)
+        return usable
+
+    @property
+    def node_size(self) -> int:
+        """GPUs of the usual node: what most nodes have, of equally many the larger; there is a node."""
+        sizes: Counter[int] = Counter(self.gpus.tolist())
+        if not sizes:
+            raise InvalidTopology("the cluster has no nodes", fix="give a cluster with nodes")
+        return max(sizes, key=lambda size: (sizes[size], size))
 
     @property
     def along_the_tree(self) -> IntArray:

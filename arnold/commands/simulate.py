@@ -22,7 +22,6 @@ from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:
-    from simulator.checkpoints import CheckpointFile
     from simulator.replay import Replay
     from simulator.results.run_history import RunHistory
 
@@ -77,18 +76,21 @@ def command(*, as_json: bool, **options: Any) -> int:
 
     from arnold.commands.interrupts import asked_to_stop
     from arnold.commands.simulate_text import run_progress
+    from simulator.checkpoints import kept_in
     from simulator.engine.engine import Overload, Watch
     from simulator.results.run_history import log_attempts, run_history
-    from simulator.run_lock import held_alone
 
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
-    replay, told = _prepare(options, scale=keeping.scale_load)
+    chosen = take(TraceOptions, options)
+    settings = take(ReplaySettings, options, failures=take(FailureOptions, options).settings())
+    replay, told = _prepare(options, chosen, settings, scale=keeping.scale_load)
     engine, checkpoint = replay.engine, keeping.checkpoint
     log = log_attempts(engine)
     started = perf_counter()
-    with nullcontext() if checkpoint is None else held_alone(checkpoint):
-        file = _begin(replay, checkpoint)
+    with nullcontext() if checkpoint is None else kept_in(checkpoint, replay) as file:
+        if file is not None and file.found:
+            click.echo(f"Going on from {checkpoint}: {engine.completed:,} jobs have ended.", err=True)
         try:
             with run_progress(len(engine.jobs)) as show_progress, asked_to_stop() as interrupted:
                 save = None if file is None else file.save
@@ -104,30 +106,16 @@ def command(*, as_json: bool, **options: Any) -> int:
         past = run_history(engine, log, replay.places)
         notes = write_replay(outputs, replay, past, title=Path(replay.trace.source).name)
         _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
-        if file is not None:
-            file.remove()
     return 0
 
 
-def _begin(replay: Replay, checkpoint: str | None) -> CheckpointFile | None:
-    """Begin the run, or go on where its checkpoint says."""
-    if checkpoint is None:
-        return None
-    from simulator.checkpoints import CheckpointFile
-
-    file = CheckpointFile(checkpoint, replay)
-    if file.begin():
-        click.echo(f"Going on from {checkpoint}: {replay.engine.completed:,} jobs have ended.", err=True)
-    return file
-
-
-def _prepare(options: dict[str, Any], *, scale: float | None) -> tuple[Replay, tuple[str, ...]]:
+def _prepare(
+    options: dict[str, Any], chosen: TraceOptions, settings: ReplaySettings, *, scale: float | None
+) -> tuple[Replay, tuple[str, ...]]:
     """Return the run that the options describe, and notes about its cluster."""
     from simulator.replay import prepare
     from simulator.traces import scale_load
 
-    chosen = take(TraceOptions, options)
-    settings = take(ReplaySettings, options, failures=take(FailureOptions, options).settings())
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
     trace = chosen.read()
     if scale is not None:

@@ -93,9 +93,7 @@ class ShapesQuestion(ClusterQuestion[A]):
 
         :raises InvalidJob: one is no shape.
         """
-        from simulator.gang_shape import node_size
-
-        gpus = node_size(self.now)
+        gpus = self.now.node_size
         return tuple(parse_shape(shape, gpus_per_node=gpus) for shape in self.shapes) or usual_shapes(gpus)
 
     def prober(self, cluster: Cluster) -> Prober:
@@ -137,7 +135,6 @@ def background_jobs(
     """
     import numpy as np
 
-    from simulator.gang_shape import node_size
     from simulator.workload import WorkloadSpec, generate
 
     gpus = int(cluster.gpus.sum())
@@ -151,7 +148,7 @@ def background_jobs(
         max_gpus=max(GENERATED_NODE, gpus // 4),
     )
     made = [replace(one, duration=min(one.duration, longest)) for one in generate(spec)]
-    if node_size(cluster) != GENERATED_NODE:
+    if cluster.node_size != GENERATED_NODE:
         made = [replace(one, parallelism=None) for one in made]
     order = np.random.default_rng((seed, 1)).permutation(len(made))
     asked = np.cumsum([made[i].gpus * made[i].duration for i in order]) / (gpus * seconds)

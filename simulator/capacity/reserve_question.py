@@ -88,9 +88,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
     @cached_property
     def shape_and_rows(self) -> tuple[JobShape, int]:
         """Shape and PP groups of the large job, on nodes of the cluster's usual size."""
-        from simulator.gang_shape import node_size
-
-        return parse_job(self.job, gpus_per_node=node_size(self.empty))
+        return parse_job(self.job, gpus_per_node=self.empty.node_size)
 
     @property
     def arrives(self) -> float:

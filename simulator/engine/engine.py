@@ -21,7 +21,7 @@ from time import monotonic, perf_counter
 from scheduler.queue.candidate import Candidate
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
-from simulator.engine.pools import Pool, make_job
+from simulator.engine.pools import Pool
 from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.engine.simulated_cluster import EventPhase, Observer, SimulatedCluster
 from simulator.job_record import JobRecord
@@ -109,14 +109,17 @@ class Engine(SimulatedCluster):
         drain_seconds: float | None = None,
     ) -> None:
         told = predictions if predictions is not None else predict_all(records, Oracle())
-        jobs = [make_job(key, record, pool, told[record.job_id]) for key, record in enumerate(records)]
+        jobs = [
+            SimJob(key=key, record=record, need=pool.need(record), prediction=told[record.job_id])
+            for key, record in enumerate(records)
+        ]
         super().__init__(jobs, pool, policy, recovery=recovery, pace=pace, drain_seconds=drain_seconds)
         self.incidents, self.observers = incidents, tuple(observers)
         self.incident: Incident | None = None
         self.out: set[int] = set()
         self.flags: dict[int, float] = {}
         self.begun = False
-        self.expect_arrival(after=0)
+        self.arrived = 0  # Jobs that have been submitted
         self.events = 0
         self.completed = 0
         self.policy_seconds = 0.0
@@ -134,6 +137,11 @@ class Engine(SimulatedCluster):
         self._expect()
 
     @property
+    def _arrives(self) -> float:
+        """When the next job is submitted; infinite after the last."""
+        return self.jobs[self.arrived].submitted if self.arrived < len(self.jobs) else inf
+
+    @property
     def over(self) -> bool:
         """Whether all jobs have ended, or nothing happens any more."""
         self.begin()
@@ -147,9 +155,10 @@ class Engine(SimulatedCluster):
         """Go on by so many instants, or to the end: each has its events, its submissions, then the dispatch passes."""
         heap, jobs, dispatch = self.queue.heap, self.jobs, self.dispatch
         release, announcement = EventPhase.RELEASE, EventPhase.ANNOUNCEMENT
-        while instants and self.completed < len(jobs) and (heap or self._arrives < inf):
+        arrives = self._arrives
+        while instants and self.completed < len(jobs) and (heap or arrives < inf):
             instants -= 1
-            now = self._arrives
+            now = arrives
             if heap and heap[0][0] < now:
                 now = heap[0][0]
             if now > self.now:
@@ -168,8 +177,9 @@ class Engine(SimulatedCluster):
                 else:
                     self._happen()
                 self.events += 1
-            while self._arrives == now < inf:
+            while arrives == now < inf:
                 self._arrive(jobs[self.arrived])
+                arrives = self._arrives
             while dispatch.due:
                 before = perf_counter()
                 for candidate in dispatch.candidates():
@@ -199,11 +209,6 @@ class Engine(SimulatedCluster):
             if interrupted:
                 raise KeyboardInterrupt
 
-    def expect_arrival(self, *, after: int) -> None:
-        """Expect the submission that follows so many others."""
-        self.arrived = after
-        self._arrives = self.jobs[after].submitted if after < len(self.jobs) else inf
-
     def _answer(self, candidate: Candidate[SimJob]) -> None:
         """Place a job if there is room for it now, or once others are stopped."""
         job, pool, live = candidate.job, self.pool, self.dispatch.live
@@ -231,7 +236,7 @@ class Engine(SimulatedCluster):
         self.events += 1
         job.state = JobState.WAITING
         self.dispatch.join(job)
-        self.expect_arrival(after=self.arrived + 1)
+        self.arrived += 1
         if job.reservation:
             mine = job.reservation
             self.reservations = [replace(one, claimed=one.claimed or one.name == mine) for one in self.reservations]

@@ -18,9 +18,9 @@ from scheduler.outcome import run
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
-from simulator.engine.pools import Disagreement, Found, Need
-from simulator.engine.sim_job import UNITS, SimJob
-from simulator.gang_shape import node_size, shape
+from simulator.engine.pools import Disagreement, Found, NoSuchNodes
+from simulator.engine.sim_job import UNITS, Need, SimJob
+from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
 from topology.capacity import most_together, shortage_apart, together
 from topology.cluster import BoolArray, Cluster, IntArray
@@ -40,9 +40,9 @@ class NodePool:
     ) -> None:
         if level is not None:
             cluster.level(level)
-        sound = np.isfinite(cluster.slowdown)
         self.cluster = cluster
-        self.total: IntArray = np.where(sound, cluster.free_gpus, 0).astype(np.int32) * UNITS
+        self._usual = cluster.node_size * UNITS
+        self.total: IntArray = cluster.usable_gpus * UNITS
         self._at_start: IntArray = self.total.copy()
         self.capacity = int(self.total.sum())
         self._algorithm = algorithm
@@ -50,7 +50,6 @@ class NodePool:
         self._level = level
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
-        self._usual = node_size(cluster) * UNITS
         self._jobs: dict[tuple[int, int, Parallelism | None], Job] = {}
         self._usable: dict[tuple[int, bool], BoolArray] = {}
         self._gangs: dict[tuple[int, int], bool] = {}
@@ -64,7 +63,8 @@ class NodePool:
     def need(self, record: JobRecord) -> Need:
         """Return nodes and units on each (``simulator.gang_shape``), worked out once for all jobs of a shape.
 
-        :raises Disagreement: it could not run even if the cluster were empty, or cannot be cut into nodes.
+        :raises NoSuchNodes: it cannot be cut into nodes, or the cluster has too few of the size that it wants.
+        :raises Disagreement: it could not run even if the cluster were empty, for another reason.
         :raises InvalidTopology: it is a gang, and the cluster has no level.
         """
         key = (record.gpus, record.nodes, record.parallelism)
@@ -75,8 +75,15 @@ class NodePool:
     def _worked_out(self, record: JobRecord) -> Need:
         try:
             nodes, each = shape(record, self._usual // UNITS, nodes_with=self._nodes_with)
-            gpus = ceil(round(each * UNITS, 6))
-            need = Need(nodes, gpus, nodes * gpus)
+        except InvalidJob as error:
+            raise NoSuchNodes(f"job {record.job_id}: {error.message}") from error
+        if (there := self._nodes_with(each)) < nodes:
+            where = "one node" if nodes == 1 else f"{nodes:,} nodes with {each:g} each"
+            asked = f"job {record.job_id} needs {record.gpus:,g} GPUs ({where})"
+            raise NoSuchNodes(f"{asked}, and the cluster has {there:,} such nodes")
+        gpus = ceil(round(each * UNITS, 6))
+        need = Need(nodes, gpus, nodes * gpus)
+        try:
             if self._is_gang(nodes, gpus):
                 gang = self._job(need, record.parallelism)
                 _ = gang.grid, job_level(self.cluster, gang)

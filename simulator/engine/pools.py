@@ -10,9 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from scheduler.queue.queue_policy import Keep, Waiting
-from simulator.engine.sim_job import UNITS, SimJob
+from simulator.engine.sim_job import UNITS, Need, SimJob
 from simulator.job_record import JobRecord
-from simulator.prediction.predictor import Prediction
 from topology.cluster import BoolArray, Cluster, IntArray
 
 
@@ -27,13 +26,11 @@ class Disagreement(Exception):
         self.reason, self.sentence, self.fix = reason, sentence, fix
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What a job asks a pool for."""
+class NoSuchNodes(Disagreement):
+    """A job that wants more nodes, or larger ones, than the cluster has; its sentence names the job."""
 
-    nodes: int  # how many
-    gpus: int  # units on each
-    units: int  # units in all
+    def __init__(self, sentence: str) -> None:
+        super().__init__("larger than the cluster", sentence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +98,7 @@ class GpuPool:
     """A cluster as a number of GPUs: no nodes, no topology; for speed, and where queues have exact answers."""
 
     def __init__(self, cluster: Cluster) -> None:
-        usable = np.isfinite(cluster.slowdown)
-        self._sizes: list[int] = (np.where(usable, cluster.free_gpus, 0) * UNITS).tolist()
+        self._sizes: list[int] = (cluster.usable_gpus * UNITS).tolist()
         self.capacity = sum(self._sizes)
         self._total = self._free = self.capacity
 
@@ -178,22 +174,3 @@ class GpuPool:
 
 
 _THE_POOL = Found((0,))
-
-
-def make_job(key: int, record: JobRecord, pool: Pool, prediction: Prediction) -> SimJob:
-    """Return the job of a record; ``key`` is its number in order of submission.  Raises as :meth:`Pool.need`."""
-    need = pool.need(record)
-    return SimJob(
-        record=record,
-        key=key,
-        nodes=need.nodes,
-        gpus=need.gpus,
-        units=need.units,
-        submitted=float(record.submit),
-        priority=record.priority,
-        preemptible=record.preemptible,
-        prediction=prediction,
-        predicted=prediction.seconds,
-        predicted_high=prediction.high,
-        left=float(record.duration),
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from enum import IntEnum
 from math import inf
 from typing import Any, ClassVar
@@ -51,19 +51,40 @@ class JobProgress:
     leaving: bool = False  # whether it was stopped, works no more, and has not given its nodes back yet
 
 
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a job asks a pool for."""
+
+    nodes: int  # how many
+    gpus: int  # units on each
+    units: int  # units in all
+
+
 @dataclass(slots=True, eq=False, kw_only=True)
 class SimJob(JobProgress):
     """A ``Waiting`` and a ``Running`` of ``scheduler.queue``."""
 
     record: JobRecord
-    nodes: int  # nodes that it asks the pool for
-    gpus: int  # units on each
-    units: int  # units in all
-    submitted: float
-    priority: int
-    preemptible: bool
+    need: InitVar[Need]
     prediction: Prediction  # of the whole job, when it was submitted
     reservation: str = ""  # name of the reservation that was made for it
+
+    # These follow from what the job is made of.
+    predicted: float = field(init=False)
+    predicted_high: float = field(init=False)
+    nodes: int = field(init=False)  # nodes that it asks the pool for
+    gpus: int = field(init=False)  # units on each
+    units: int = field(init=False)  # units in all
+    submitted: float = field(init=False)
+    priority: int = field(init=False)
+    preemptible: bool = field(init=False)
+
+    def __post_init__(self, need: Need) -> None:
+        record, told = self.record, self.prediction
+        self.predicted, self.predicted_high = told.seconds, told.high
+        self.nodes, self.gpus, self.units = need.nodes, need.gpus, need.units
+        self.submitted, self.left = float(record.submit), float(record.duration)
+        self.priority, self.preemptible = record.priority, record.preemptible
 
     @property
     def progress(self) -> JobProgress:

@@ -2,18 +2,18 @@
 
 Failures are drawn window by window, whatever the jobs do, so that a run of any length needs no horizon.  Spares are
 nodes that no job may use until a node fails: then one of them comes in at once, and the next node that is back from
-repair is a spare again.  Checkpoints, which insure jobs, slow them.
+repair is a spare again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import floor, inf
 from typing import Any, Literal
 
-from simulator.engine.hooks import Incident, Pace, Setback, Why
+from simulator.engine.hooks import Incident, Setback, Why
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.failures.expected_ettr import best_interval
 from simulator.failures.failure_process import Breakdown, FailureModel, SlowSpell, draw_breakdowns, draw_spells
@@ -76,53 +76,18 @@ class FailureSettings:
         return 1.0 if job.record.duration <= interval else 1.0 + self.write / interval
 
 
-class CheckpointPace:
-    """The pace of jobs that write checkpoints, over an inner one that says what communication and slow nodes cost.
+class ClusterFailures:
+    """The incidents of nodes that may fail, from a start on, and what they cost jobs; same seed, same incidents.
 
-    A second of work takes 1 + w/d seconds with checkpoints; an inner pace of ``None`` = nothing else slows jobs.
+    :param spares: those of the nodes that wait at the beginning (:meth:`FailureSettings.spares_of`).
     """
 
-    def __init__(self, settings: FailureSettings, inner: Pace | None = None) -> None:
-        self._settings = settings
-        self._inner = inner
-        self._overhead: dict[int, float] = {}
-
-    def started(self, job: SimJob) -> Mapping[int, float]:
-        """Return the job's own overhead, and whatever its start changes for others."""
-        self._overhead[job.key] = self._settings.overhead(job)
-        return self._with({job.key: 1.0, **(self._inner.started(job) if self._inner else {})})
-
-    def stopped(self, job: SimJob) -> Mapping[int, float]:
-        """Return whatever its end changes for others."""
-        self._overhead.pop(job.key, None)
-        return self._with(self._inner.stopped(job) if self._inner else {})
-
-    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
-        """As the inner pace says."""
-        return self._with(self._inner.slowed(node, slowdown) if self._inner else {})
-
-    def state(self) -> Any:
-        """That of the inner pace; overheads follow from the jobs that run."""
-        return self._inner.state() if self._inner else None
-
-    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
-        """Go on."""
-        jobs = list(running)
-        self._overhead = {job.key: self._settings.overhead(job) for job in jobs}
-        if self._inner:
-            self._inner.restore(state, jobs)
-
-    def _with(self, paces: Mapping[int, float]) -> dict[int, float]:
-        return {key: pace * self._overhead.get(key, 1.0) for key, pace in paces.items()}
-
-
-class ClusterFailures:
-    """The incidents of nodes that may fail, from a start on, and what they cost jobs; same seed, same incidents."""
-
-    def __init__(self, settings: FailureSettings, nodes: Sequence[int], *, start: float, seed: int) -> None:
+    def __init__(
+        self, settings: FailureSettings, nodes: Sequence[int], *, start: float, seed: int, spares: Sequence[int] = ()
+    ) -> None:
         self.settings = settings
         self._nodes, self._start, self._seed = tuple(nodes), start, seed
-        self._spares = settings.spares_of(nodes)
+        self._spares = spares
         self._begin()
 
     def _begin(self) -> None:

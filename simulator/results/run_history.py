@@ -176,11 +176,7 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
     """
     origin = engine.jobs[0].submitted
     end = max((job.end for job in engine.jobs if isfinite(job.end)), default=engine.now)
-    usable = (
-        np.where(np.isfinite(cluster.slowdown), cluster.free_gpus, 0).astype(np.float64)
-        if cluster is not None
-        else np.zeros(0)
-    )
+    usable = np.zeros(0) if cluster is None else cluster.usable_gpus.astype(np.float64)
     present = [(job.key, job.first_start, min(job.end, end)) for job in engine.jobs if isfinite(job.first_start)]
     waits = [(job.key, begin, until) for job in engine.jobs for begin, until in _waits(job, end) if until > begin]
     return RunHistory(

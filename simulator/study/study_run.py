@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from simulator.checkpoints import fingerprint
 from simulator.engine.engine import Diverged
-from simulator.replay import fingerprint, prepare
+from simulator.replay import prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.run_history import log_attempts, run_history
 from simulator.results.run_summary import NAMES, Distribution, RunSummary, run_summary, waits_by_size

@@ -1,12 +1,10 @@
 """Public job traces in their own formats, read as JobRecords."""
 
-from simulator.traces.cluster_fit import check_against
 from simulator.traces.job_trace import JobTrace, max_gpus, merge, parse_window, resampled, scale_load, window
 from simulator.traces.trace_loading import read_trace
 
 __all__ = [
     "JobTrace",
-    "check_against",
     "max_gpus",
     "merge",
     "parse_window",

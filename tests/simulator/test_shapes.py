@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Parallelism
-from simulator.gang_shape import node_size, shape
+from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
 from topology.errors import InvalidJob
 from topology.generate import minipods
@@ -89,4 +89,4 @@ def test_parallelism_takes_whole_nodes() -> None:
 
 def test_the_usual_node() -> None:
     """What most nodes have."""
-    assert node_size(minipods(minipods=2, nodes=8)) == 8
+    assert minipods(minipods=2, nodes=8).node_size == 8

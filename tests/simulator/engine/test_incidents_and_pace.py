@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from scheduler.queue.fifo_and_backfill import Fifo
-from simulator.comm_pace import CommPace
 from simulator.cost.counters import no_cost
 from simulator.engine.engine import Diverged, Engine, Overload
 from simulator.engine.hooks import Incident, Setback, Why
 from simulator.engine.sim_job import SimJob
+from simulator.job_pace import CommPace
 from simulator.job_record import JobRecord
 from simulator.results.run_ettr import run_ettr
 from tests.simulator.clusters import racks

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from scheduler.job import Parallelism
+from simulator.cluster_fit import check_against
 from simulator.job_record import JobRecord
-from simulator.traces import JobTrace, check_against
+from simulator.traces import JobTrace
+from tests.simulator.engine.runs import placed
 from topology.cluster import Cluster
 from topology.errors import InvalidTopology, TraceFormatError
 from topology.generate import minipods
@@ -26,10 +28,15 @@ def with_free(cluster: Cluster, free: list[int]) -> Cluster:
     return Cluster(cluster.names, cluster.gpus, np.array(free, dtype=np.int32), cluster.levels, cluster.flags)
 
 
+def fitting(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -> JobTrace:
+    """The trace, checked against the nodes of a cluster."""
+    return check_against(trace, placed(cluster), nodes=len(cluster), lenient=lenient)
+
+
 def test_jobs_that_fit_pass() -> None:
     """The whole cluster, a share of a GPU, 12 GPUs as 6 + 6: the same trace comes back."""
     trace = JobTrace((job("all", 64), job("share", 0.5), job("uneven", 12), job("stated", 16, 4)))
-    assert check_against(trace, CLUSTER) is trace
+    assert fitting(trace, CLUSTER) is trace
 
 
 TOO_MANY = job("many", 72)
@@ -51,10 +58,10 @@ def test_jobs_that_do_not_fit(record: JobRecord, message: str) -> None:
     """Strict: an error with name and reason.  Lenient: dropped and counted."""
     trace = JobTrace((job("small", 1), record), source="t.csv")
     with pytest.raises(TraceFormatError, match=message) as error:
-        check_against(trace, CLUSTER)
+        fitting(trace, CLUSTER)
     assert error.value.where == "t.csv"
     assert "--lenient" in error.value.fix
-    kept = check_against(trace, CLUSTER, lenient=True)
+    kept = fitting(trace, CLUSTER, lenient=True)
     assert [one.job_id for one in kept.records] == ["small"]
     assert kept.dropped == {"larger than the cluster": 1}
 
@@ -63,21 +70,21 @@ def test_many_are_counted_and_three_are_named() -> None:
     """An error of thousands of jobs stays readable."""
     trace = JobTrace(tuple(job(f"j{i}", 100) for i in range(1000)))
     with pytest.raises(TraceFormatError, match=r"1,000 jobs of the trace do not fit .* and 997 more") as error:
-        check_against(trace, CLUSTER)
+        fitting(trace, CLUSTER)
     assert error.value.message.count("needs 100 GPUs") == 3
     with pytest.raises(TraceFormatError, match="1,000 jobs"):
-        check_against(trace, CLUSTER, lenient=True)
+        fitting(trace, CLUSTER, lenient=True)
 
 
 def test_busy_nodes_do_not_count() -> None:
     """Of two nodes with 4 free GPUs each, none takes a job of 8, and one takes a job of 4."""
     cluster = with_free(CLUSTER, [4, 4, 0, 0, 0, 0, 0, 0])
-    assert len(check_against(JobTrace((job("a", 4), job("b", 8, 2))), cluster)) == 2
+    assert len(fitting(JobTrace((job("a", 4), job("b", 8, 2))), cluster)) == 2
     with pytest.raises(TraceFormatError, match="job c needs 8 GPUs"):
-        check_against(JobTrace((job("c", 8),)), cluster)
+        fitting(JobTrace((job("c", 8),)), cluster)
 
 
 def test_a_cluster_without_a_usable_node() -> None:
     """All busy: the trace is not to blame."""
     with pytest.raises(InvalidTopology, match=r"none of the 8 nodes .* can be used"):
-        check_against(JobTrace((job("a", 1),)), with_free(CLUSTER, [0] * 8), lenient=True)
+        fitting(JobTrace((job("a", 1),)), with_free(CLUSTER, [0] * 8), lenient=True)

@@ -1,4 +1,4 @@
-"""How fast jobs run on the nodes they have: a model of communication and slow nodes, as a pace of the engine."""
+"""How fast jobs run on the nodes they have: communication, slow nodes and own checkpoints, as a pace of the engine."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from simulator.cost.types import CommModel, PlacedJob
+from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
+from simulator.engine.hooks import Pace
 from simulator.engine.node_pool import NodePool
 from simulator.engine.sim_job import SimJob
+from simulator.failures.cluster_failures import FailureSettings
+from simulator.replay_settings import NO_COST, ReplaySettings
 from simulator.workload.job_kinds import MODELS
-from topology.flags import NodeFlag
+from topology.flags import HEALTHY, NodeFlag
 
 
 class CommPace:
@@ -92,3 +95,52 @@ class CommPace:
     def _all(self) -> dict[int, float]:
         steps = self._model.step_times(list(self._placed.values()))
         return {key: max(1.0, step.relative) for key, step in zip(self._placed, steps, strict=True)}
+
+
+class CheckpointPace:
+    """The pace of jobs that write checkpoints, over an inner one that says what communication and slow nodes cost.
+
+    A second of work takes 1 + w/d seconds with checkpoints; an inner pace of ``None`` = nothing else slows jobs.
+    """
+
+    def __init__(self, settings: FailureSettings, inner: Pace | None = None) -> None:
+        self._settings = settings
+        self._inner = inner
+        self._overhead: dict[int, float] = {}
+
+    def started(self, job: SimJob) -> Mapping[int, float]:
+        """Return the job's own overhead, and whatever its start changes for others."""
+        self._overhead[job.key] = self._settings.overhead(job)
+        return self._with({job.key: 1.0, **(self._inner.started(job) if self._inner else {})})
+
+    def stopped(self, job: SimJob) -> Mapping[int, float]:
+        """Return whatever its end changes for others."""
+        self._overhead.pop(job.key, None)
+        return self._with(self._inner.stopped(job) if self._inner else {})
+
+    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
+        """As the inner pace says."""
+        return self._with(self._inner.slowed(node, slowdown) if self._inner else {})
+
+    def state(self) -> Any:
+        """That of the inner pace; overheads follow from the jobs that run."""
+        return self._inner.state() if self._inner else None
+
+    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
+        """Go on."""
+        jobs = list(running)
+        self._overhead = {job.key: self._settings.overhead(job) for job in jobs}
+        if self._inner:
+            self._inner.restore(state, jobs)
+
+    def _with(self, paces: Mapping[int, float]) -> dict[int, float]:
+        return {key: pace * self._overhead.get(key, 1.0) for key, pace in paces.items()}
+
+
+def job_pace(settings: ReplaySettings, pool: NodePool) -> Pace | None:
+    """Return how fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace."""
+    failures = settings.failures
+    slow = any(flag.slowdown > HEALTHY for flag in pool.cluster.flags.values())
+    slow = slow or (failures is not None and failures.model.slowness.per_thousand_node_days > 0.0)
+    inner = CommPace(COMM_MODELS.load(settings.cost), pool) if slow or settings.cost != NO_COST else None
+    return inner if failures is None else CheckpointPace(failures, inner)
