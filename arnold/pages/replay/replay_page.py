@@ -14,9 +14,8 @@ import numpy as np
 from arnold.exports.frames import frames
 from arnold.pages.line_chart import ChartCard, card_of
 from arnold.pages.replay.comparison import comparison_cards
-from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, wait_chart, wait_rows
+from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, wait_chart
 from arnold.pages.replay.panels import panels
-from simulator.results.bucket_integrals import round_step
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import NAMES, RunSummary, size_class
 from simulator.results.time_series import time_series
@@ -54,7 +53,7 @@ def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compar
     :param compared: other runs, of a study, to stand beside this one.
     """
     cluster = past.cluster
-    over_time = time_series(past, step=round_step(past.length, BUCKETS))
+    over_time = time_series(past, most=BUCKETS)
     charts, missing = panels(over_time, placed=cluster is not None)
     plan = layout(cluster) if cluster is not None else None
     drawing, seen = "", 0
@@ -63,7 +62,8 @@ def simulation_page(past: RunHistory, summary: RunSummary, told: Told, *, compar
     if cluster is not None and plan is not None and len(plan.nodes):
         drawing, nodes = _drawing(cluster, plan), node_data(cluster, plan)
         seen, map_data = _map(past, plan)
-    listed, waits = chosen_jobs(past.jobs), wait_rows(past.jobs)
+    listed = chosen_jobs(past.jobs)
+    waits = [one for one in summary.waits_by_size if one is not None]
     beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     return render(

@@ -16,11 +16,11 @@ import pytest
 from arnold.exports.frames import frames
 from arnold.pages.line_chart import ChartLine, LineChart, line_chart
 from arnold.pages.replay import simulation_page
-from arnold.pages.replay.job_tables import chosen_jobs, wait_rows
+from arnold.pages.replay.job_tables import chosen_jobs
 from arnold.pages.replay.replay_page import Told
 from simulator.engine.hooks import Incident
 from simulator.results.run_history import RunHistory
-from simulator.results.run_summary import run_summary
+from simulator.results.run_summary import run_summary, waits_by_size
 from tests.browser import show
 from tests.markup import tags
 from tests.simulator.clusters import racks
@@ -145,7 +145,7 @@ def test_of_many_jobs_the_table_has_some_and_says_so() -> None:
 def test_waits_are_told_by_size() -> None:
     """Each class has its jobs; together they are all that started."""
     _, past = replayed(random_records(12))
-    rows = wait_rows(past.jobs)
+    rows = [one for one in waits_by_size(past.jobs) if one is not None]
     assert sum(row.jobs for row in rows) == 60
     assert [row.name for row in rows] == ["1 GPU or less", "2 to 8 GPUs", "9 to 64 GPUs"]
 
