@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from arnold.exports.frames import AWAY, frames
+from arnold.pages.replay.cluster_map import AWAY, frames
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.results.run_history import FAILURE, PREEMPTION, log_attempts
