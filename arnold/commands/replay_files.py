@@ -79,7 +79,11 @@ def write_replay(outputs: ReplayFiles, replay: Replay, past: RunHistory, summary
     if (file := outputs.chrome_trace) is not None:
         made[file], notes = _chrome_trace(file, past)
     if (file := outputs.html) is not None:
-        made[file] = _page(past, summary, replay, compare=outputs.compare)
+        from arnold.pages.replay.replay_page import simulation_page
+        from simulator.study.study_file import read_comparison
+
+        compared = None if outputs.compare is None else read_comparison(outputs.compare)
+        made[file] = simulation_page(past, summary, replay, compared=compared)
     for file, content in made.items():
         write_file(file, content)
     return notes
@@ -94,10 +98,3 @@ def _chrome_trace(file: str, past: RunHistory) -> tuple[bytes, list[str]]:
     if len(chosen) == all_of_them:
         return content, []
     return content, [f"{file} has the {len(chosen):,} largest of {all_of_them:,} runs of jobs: a viewer opens no more."]
-
-
-def _page(past: RunHistory, summary: RunSummary, replay: Replay, *, compare: str | None) -> str:
-    from arnold.pages.replay.replay_page import simulation_page
-    from simulator.study.study_file import read_comparison
-
-    return simulation_page(past, summary, replay, compared=None if compare is None else read_comparison(compare))
