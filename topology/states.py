@@ -56,3 +56,8 @@ def node_states(cluster: Cluster) -> IntArray:
 def count_states(states: IntArray) -> tuple[int, ...]:
     """Return how many nodes are in each :class:`State`, in its order."""
     return tuple(int(n) for n in np.bincount(states, minlength=len(State)))
+
+
+def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
+    """Return states that occur and how many nodes are in each, from best to worst."""
+    return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)

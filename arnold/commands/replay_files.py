@@ -13,6 +13,7 @@ from topology.errors import InvalidInput
 if TYPE_CHECKING:
     from simulator.replay import Replay
     from simulator.results.run_history import RunHistory
+    from simulator.results.run_summary import RunSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,71 +61,40 @@ class ReplayFiles:
                 raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")
 
 
-def write_replay(outputs: ReplayFiles, replay: Replay, past: RunHistory, *, title: str) -> list[str]:
-    """Write each file, whole or not at all.
+def write_replay(outputs: ReplayFiles, replay: Replay, past: RunHistory, summary: RunSummary) -> list[str]:
+    """Make all files, then write each, whole or not at all.
 
-    :param past: of the run.
-    :param title: name of the trace.
+    :param past: of the run, as the summary.
     :returns: what did not fit, a sentence each.
     """
-    if outputs.jobs_out is not None:
-        _write_jobs(outputs.jobs_out, past)
-    if outputs.series_out is not None:
-        _write_series(outputs.series_out, past, outputs.series_step)
-    notes = [] if outputs.chrome_trace is None else _write_trace(outputs.chrome_trace, past)
-    if outputs.html is not None:
-        _write_page(outputs.html, past, replay, title=title, compare=outputs.compare)
+    from arnold.exports.tables import job_table, series_table
+    from topology.files import write_file
+
+    made: dict[str, str | bytes] = {}
+    notes: list[str] = []
+    if (file := outputs.jobs_out) is not None:
+        made[file] = job_table(file, past)
+    if (file := outputs.series_out) is not None:
+        made[file] = series_table(file, past, outputs.series_step)
+    if (file := outputs.chrome_trace) is not None:
+        made[file], notes = _chrome_trace(file, past)
+    if (file := outputs.html) is not None:
+        from arnold.pages.replay.replay_page import simulation_page
+        from simulator.study.study_file import read_comparison
+
+        compared = None if outputs.compare is None else read_comparison(outputs.compare)
+        made[file] = simulation_page(past, summary, replay, compared=compared)
+    for file, content in made.items():
+        write_file(file, content)
     return notes
 
 
-def _write_jobs(file: str, past: RunHistory) -> None:
-    from arnold.exports.tables import JOB_COLUMNS, job_rows, write_rows
-
-    names = () if past.cluster is None else past.cluster.names
-    write_rows(file, list(job_rows(past.jobs, names)), JOB_COLUMNS)
-
-
-def _write_series(file: str, past: RunHistory, step: float | None) -> None:
-    from arnold.exports.tables import SERIES_COLUMNS, series_rows, write_rows
-    from simulator.results.time_series import time_series
-
-    most = 1_000_000
-    if step is not None and past.length / step > most:
-        raise InvalidInput(
-            f"{step:g} seconds make {past.length / step:,.0f} buckets",
-            where="--series-step",
-            fix=f"give at least {past.length / most:.3g} seconds",
-        )
-    write_rows(file, list(series_rows(time_series(past, step=step), past.origin)), SERIES_COLUMNS)
-
-
-def _write_trace(file: str, past: RunHistory) -> list[str]:
+def _chrome_trace(file: str, past: RunHistory) -> tuple[bytes, list[str]]:
     from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
     from simulator.results.time_series import time_series
-    from topology.files import write_file
 
-    chosen = attempts_to_export(past)
-    write_file(file, chrome_trace(past, time_series(past), chosen, packed=file.endswith(".gz")))
-    if len(chosen) == len(past.attempts):
-        return []
-    return [f"{file} has the {len(chosen):,} largest of {len(past.attempts):,} runs of jobs: a viewer opens no more."]
-
-
-def _write_page(file: str, past: RunHistory, replay: Replay, *, title: str, compare: str | None) -> None:
-    from arnold.pages.replay import simulation_page
-    from arnold.pages.replay.replay_page import Told
-    from simulator.results.run_summary import run_summary
-    from simulator.study.study_file import read_comparison
-    from topology.files import write_file
-
-    summary = run_summary(past)
-    told = Told(
-        title=title,
-        policy=replay.settings.policy,
-        algorithm=replay.settings.algorithm,
-        dropped=replay.trace.dropped,
-        notes=replay.trace.notes,
-        fragmentation=summary.fragmentation,
-    )
-    compared = None if compare is None else read_comparison(compare)
-    write_file(file, simulation_page(past, summary, told, compared=compared))
+    chosen, all_of_them = attempts_to_export(past), len(past.attempts)
+    content = chrome_trace(past, time_series(past), chosen, packed=file.endswith(".gz"))
+    if len(chosen) == all_of_them:
+        return content, []
+    return content, [f"{file} has the {len(chosen):,} largest of {all_of_them:,} runs of jobs: a viewer opens no more."]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +21,6 @@ from topology.errors import InvalidTopology
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
-    from simulator.results.run_history import RunHistory
 
 EXAMPLES = """\b
 Examples:
@@ -75,10 +72,12 @@ def command(*, as_json: bool, **options: Any) -> int:
     from contextlib import nullcontext
 
     from arnold.commands.interrupts import asked_to_stop
-    from arnold.commands.simulate_text import run_progress
+    from arnold.commands.simulate_text import run_progress, show
+    from arnold.documents.simulate_answer import simulate_document
     from simulator.checkpoints import kept_in
     from simulator.engine.engine import Overload, Watch
     from simulator.results.run_history import log_attempts, run_history
+    from simulator.results.run_summary import run_summary
 
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
@@ -104,8 +103,15 @@ def command(*, as_json: bool, **options: Any) -> int:
             raise
         seconds = perf_counter() - started if file is None else file.wall_seconds
         past = run_history(engine, log, replay.places)
-        notes = write_replay(outputs, replay, past, title=Path(replay.trace.source).name)
-        _tell(replay, past, seconds, [*told, *notes], as_json=as_json)
+        summary = run_summary(past)
+        notes = [*told, *write_replay(outputs, replay, past, summary)]
+        document = simulate_document(summary, replay, wall_seconds=seconds)
+        if as_json:
+            emit_json(document)
+        else:
+            show(document, replay)
+        for note in [*replay.trace.notes, *notes] if as_json else notes:
+            click.echo(note, err=True)
     return 0
 
 
@@ -124,29 +130,3 @@ def _prepare(
         return prepare(trace, cluster, settings, lenient=chosen.lenient), notes
     except InvalidTopology as error:
         raise InvalidTopology(error.message, where=error.where or options["cluster"], fix=error.fix) from error
-
-
-def _tell(replay: Replay, past: RunHistory, seconds: float, notes: Sequence[str], *, as_json: bool) -> None:
-    from arnold.documents.simulate_answer import simulate_document
-    from simulator.results.run_summary import run_summary
-
-    engine = replay.engine
-    dropped = dict(replay.trace.dropped)
-    if left := len(engine.jobs) - engine.completed:
-        dropped["never placed"] = left
-    document = simulate_document(
-        run_summary(past),
-        policy=replay.settings.policy,
-        dropped=dropped,
-        policy_seconds=engine.policy_seconds,
-        wall_seconds=seconds,
-        events=engine.events,
-    )
-    if as_json:
-        emit_json(document)
-    else:
-        from arnold.commands.simulate_text import show
-
-        show(document, replay)
-    for note in [*replay.trace.notes, *notes] if as_json else notes:
-        click.echo(note, err=True)

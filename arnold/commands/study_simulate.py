@@ -78,7 +78,7 @@ def command(
         swept = sweep(inputs, points, executor, title=title, version=program, out=out, step=step)
     compared = compare(swept.rows, title=title)
     if page is not None:
-        from arnold.pages.replay import study_page
+        from arnold.pages.replay.comparison import study_page
         from topology.files import write_file
 
         write_file(page, study_page(compared, notes=_notes(inputs, seeds)))

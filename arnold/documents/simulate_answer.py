@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
 from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord
+
+if TYPE_CHECKING:
+    from simulator.replay import Replay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +57,17 @@ class SimulateDocument(JsonRecord):
     """Share of the work that the GPUs held would have done at the pace of the trace, lost to slower steps."""
 
 
-def simulate_document(summary: RunSummary, **others: Any) -> SimulateDocument:
-    """Return the document of a run.
-
-    :param others: the fields that the summary does not have.
-    """
+def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: float) -> SimulateDocument:
+    """Return the document of a run that is over."""
+    engine, dropped = replay.engine, dict(replay.trace.dropped)
+    if left := summary.jobs - summary.completed:
+        dropped["never placed"] = left
+    others: dict[str, Any] = {
+        "policy": replay.settings.policy,
+        "dropped": dropped,
+        "policy_seconds": engine.policy_seconds,
+        "wall_seconds": wall_seconds,
+        "events": engine.events,
+    }
     known = {one.name: getattr(summary, one.name) for one in fields(SimulateDocument) if one.name not in others}
     return SimulateDocument(**known, **others)

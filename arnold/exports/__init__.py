@@ -1,1 +1,1 @@
-"""What a replay showed, for people and other programs: tables of rows by file format, and drawings of frames."""
+"""What a replay showed, for people and other programs: tables by file format, and a Chrome trace."""

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from simulator.engine.sim_job import SimJob
-from simulator.results.time_series import TimeSeries
+from simulator.results.run_history import RunHistory
+from simulator.results.time_series import TimeSeries, time_series
 from topology.errors import InvalidInput
-from topology.files import write_file
 
+MOST_BUCKETS = 1_000_000  # Rows of a table of buckets
 Row = Mapping[str, Any]  # Values by column; None = there is none.  All rows of a table have the same columns
 JOB_COLUMNS: Mapping[str, type] = {
     "job_id": str,
@@ -124,14 +125,35 @@ def check_suffix(path: str, option: str) -> None:
         )
 
 
-def write_rows(path: str, rows: Sequence[Row], columns: Mapping[str, type]) -> None:
-    """Write a table.  Same rows, same bytes.
+def table_bytes(path: str, rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:
+    """Return a table in the format of its file.  Same rows, same bytes.
 
     :param columns: names and types, in order; they hold where there is no row, too.
-    :raises InvalidInput: a suffix that says no format, or a place that cannot be written to.
+    :raises InvalidInput: a suffix that says no format.
     """
     check_suffix(path, path)
-    write_file(path, WRITERS[Path(path).suffix.lower()](rows, columns))
+    return WRITERS[Path(path).suffix.lower()](rows, columns)
+
+
+def job_table(path: str, past: RunHistory) -> bytes:
+    """Return the file of ``--jobs-out``."""
+    names = () if past.cluster is None else past.cluster.names
+    return table_bytes(path, list(job_rows(past.jobs, names)), JOB_COLUMNS)
+
+
+def series_table(path: str, past: RunHistory, step: float | None) -> bytes:
+    """Return the file of ``--series-out``.
+
+    :param step: seconds of a bucket; ``None`` = a round number.
+    :raises InvalidInput: the step makes more than :data:`MOST_BUCKETS`.
+    """
+    if step is not None and past.length / step > MOST_BUCKETS:
+        raise InvalidInput(
+            f"{step:g} seconds make {past.length / step:,.0f} buckets",
+            where="--series-step",
+            fix=f"give at least {past.length / MOST_BUCKETS:.3g} seconds",
+        )
+    return table_bytes(path, list(series_rows(time_series(past, step=step), past.origin)), SERIES_COLUMNS)
 
 
 def _csv(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import isfinite, isnan
+from math import fsum, isfinite, isnan
 from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
-from simulator.engine.sim_job import JobState, SimJob
-from simulator.results.run_ettr import gpu_seconds_worked, run_ettr, worst_ettr
+from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.results.run_history import RunHistory
-from simulator.results.time_series import time_series
-from topology.cluster import FloatArray, IntArray
+from simulator.results.time_series import time_series, worst_ettr
+from topology.cluster import IntArray
 from topology.json_record import JsonRecord
 
 LIMITS = (1.0, 8.0, 64.0, 512.0)  # Largest number of GPUs of each class of size but the last
@@ -58,12 +57,45 @@ def size_class(gpus: npt.ArrayLike) -> IntArray:
     return np.searchsorted(LIMITS, np.asarray(gpus, dtype=np.float64), side="left").astype(np.int32)
 
 
-def waits_by_size(jobs: Iterable[SimJob]) -> list[FloatArray]:
-    """Return, for each class of size, seconds from submission to the first start of its jobs that started."""
+@dataclass(frozen=True, slots=True)
+class SizeWaits:
+    """Waits of the jobs of one class of size that started."""
+
+    name: str  # of the class
+    jobs: int
+    waited: float  # share of jobs that waited at all
+    wait: Distribution  # seconds from submission to the first start
+
+
+def waits_by_size(jobs: Iterable[SimJob]) -> tuple[SizeWaits | None, ...]:
+    """Return the waits of each class of size; ``None`` = no job of it started."""
     started = [job for job in jobs if isfinite(job.first_start)]
     classes = size_class([job.record.gpus for job in started])
     waits = np.array([job.first_start - job.submitted for job in started])
-    return [waits[classes == i] for i in range(len(NAMES))]
+    by_class = [(name, waits[classes == i]) for i, name in enumerate(NAMES)]
+    return tuple(
+        None if found is None else SizeWaits(name, len(own), float((own > 0).mean()), found)
+        for name, own in by_class
+        for found in [distribution(own)]
+    )
+
+
+def run_ettr(jobs: Iterable[SimJob]) -> float | None:
+    """Return ETTR, the effective training time ratio, of all jobs that ended; ``None`` = none did.
+
+    GPU-seconds of work that counted over those from first start to end.  What a single job may expect by formula is
+    :mod:`simulator.failures.expected_ettr`.
+    """
+    worked, wall = gpu_seconds_worked(jobs)
+    return worked / wall if wall else None
+
+
+def gpu_seconds_worked(jobs: Iterable[SimJob]) -> tuple[float, float]:
+    """Return GPU-seconds of work of jobs that ended, at the trace's pace, and those from first start to end."""
+    ended = [job for job in jobs if job.state is JobState.DONE]
+    wall = fsum(job.units * (job.end - job.first_start) for job in ended)
+    # Ends are rounded: a job may have held its nodes for a little less than it worked.
+    return min(wall, fsum(job.units * job.record.duration for job in ended)) / UNITS, wall / UNITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +131,35 @@ class RunSummary:
     spread: MeanSpread | None
     failures: int  # attempts that a failure cut short
     preemptions: int  # attempts that the policy cut short
+    waits_by_size: tuple[SizeWaits | None, ...]  # of each class of size; None = no job of it started
 
 
 def run_summary(history: RunHistory) -> RunSummary:
-    """Return the summary of a run that is over: its series with a single bucket, and what only jobs know."""
-    whole = time_series(history, edges=np.array([0.0, history.length]))
-    ended = [job for job in history.jobs if job.state is JobState.DONE]
+    """Return the summary of a run that is over: what only jobs know, and its series with a single bucket."""
+    jobs, ended = history.jobs, [job for job in history.jobs if job.state is JobState.DONE]
     gangs = [job.spread for job in ended if job.spread is not None]
-    worked, _ = gpu_seconds_worked(history.jobs)
+    spread = MeanSpread(*(sum(each) / len(gangs) for each in zip(*gangs, strict=True))) if gangs else None
+    waits, by_size, ettr = wait_times(jobs), waits_by_size(jobs), run_ettr(jobs)
+    completion = distribution([job.end - job.submitted for job in ended])
+    worked, _ = gpu_seconds_worked(jobs)
+    whole = time_series(history, edges=np.array([0.0, history.length]))
+    means = whole.allocation[0], whole.fragmentation[0], whole.lost[0]
+    allocation, fragmentation, lost = (None if isnan(mean) else float(mean) for mean in means)
     return RunSummary(
-        jobs=len(history.jobs),
+        jobs=len(jobs),
         completed=len(ended),
         makespan_seconds=history.length if ended else None,
-        wait_seconds=wait_times(history.jobs),
-        jct_seconds=distribution([job.end - job.submitted for job in ended]),
+        wait_seconds=waits,
+        jct_seconds=completion,
         utilization=float(whole.utilization[0]) if ended else None,
-        allocation=_known(whole.allocation[0]),
-        fragmentation=_known(whole.fragmentation[0]),
+        allocation=allocation,
+        fragmentation=fragmentation,
         goodput=worked / (history.capacity * history.length) if ended else None,
-        ettr=run_ettr(history.jobs),
+        ettr=ettr,
         ettr_worst_hour=worst_ettr(history),
-        throughput_lost=_known(whole.lost[0]),
-        spread=MeanSpread(*(sum(each) / len(gangs) for each in zip(*gangs, strict=True))) if gangs else None,
+        throughput_lost=lost,
+        spread=spread,
         failures=int(whole.failures[0]),
         preemptions=int(whole.preemptions[0]),
+        waits_by_size=by_size,
     )
-
-
-def _known(value: float) -> float | None:
-    return None if isnan(value) else float(value)

@@ -17,7 +17,7 @@ from simulator.engine.engine import Diverged
 from simulator.replay import prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.run_history import log_attempts, run_history
-from simulator.results.run_summary import NAMES, Distribution, RunSummary, run_summary, waits_by_size
+from simulator.results.run_summary import NAMES, Distribution, RunSummary, run_summary
 from simulator.results.time_series import time_series
 from simulator.traces import JobTrace, resampled, scale_load
 from topology.cluster import Cluster, FloatArray
@@ -125,7 +125,7 @@ def run_point(inputs: Inputs, point: StudyPoint) -> Row:
     except Diverged as error:
         return row | {"outcome": error.message, "completed": engine.completed, "events": engine.events}
     history = run_history(engine, log, replay.places)
-    summary, waits = run_summary(history), waits_by_size(history.jobs)
+    summary = run_summary(history)
     window = history.jobs[-1].submitted - history.origin or history.length
     curves = time_series(history, edges=np.linspace(0.0, window, CURVE + 1))
     return row | {
@@ -133,7 +133,7 @@ def run_point(inputs: Inputs, point: StudyPoint) -> Row:
         **{one.name: getattr(summary, one.name) for one in fields(RunSummary) if one.name in COLUMNS},
         **_distribution("wait", summary.wait_seconds),
         **_distribution("jct", summary.jct_seconds),
-        **{f"wait_mean_size_{i}": float(one.mean()) if one.size else None for i, one in enumerate(waits)},
+        **{f"wait_mean_size_{i}": one and one.wait.mean for i, one in enumerate(summary.waits_by_size)},
         "dp_spread": summary.spread.dp if summary.spread else None,
         "pp_spread": summary.spread.pp if summary.spread else None,
         "events": engine.events,

@@ -151,11 +151,11 @@ def test_a_flat_cluster_of_any_size_can_be_drawn() -> None:
 def test_chains_share_a_box_and_single_nodes_need_none() -> None:
     """A rack with one leaf switch is one box with both names; a leaf switch of one node is not drawn."""
     rows = [Node(f"n{i}", (f"p{i // 8}", f"r{i // 4}", f"s{i // 4}"), 8, 8) for i in range(16)]
-    root, bars = shapes(build_cluster(["pod", "rack", "switch"], rows))
-    assert not bars
-    assert [shape.label for shape in root.children[0].children] == ["r0 / s0", "r1 / s1"]
+    tree = shapes(build_cluster(["pod", "rack", "switch"], rows))
+    assert not tree.bars
+    assert [shape.label for shape in tree.root.children[0].children] == ["r0 / s0", "r1 / s1"]
     rows = [Node(f"n{i}", (f"p{i // 8}", f"s{i}"), 8, 8) for i in range(16)]
-    root, _ = shapes(build_cluster(["pod", "switch"], rows))
+    root = shapes(build_cluster(["pod", "switch"], rows)).root
     assert [len(shape.children) for shape in root.children] == [0, 0]
 
 

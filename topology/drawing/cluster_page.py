@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from topology.cluster import Cluster, IntArray
 from topology.drawing.elements import circle, label, number, rect, svg
-from topology.drawing.layout import Bar, Layout, free_of, labels, legend
+from topology.drawing.layout import Layout, free_of, labels, slices
 from topology.drawing.simplify import Shape
 from topology.drawing.templates import OWN, render
 from topology.flags import NodeFlag
-from topology.states import State, node_states
+from topology.states import State, legend, node_states
 
 MOST_SCALE = 1.4  # How much larger than laid out a page may show a drawing: a small cluster stays small
 
 
 def svg_drawing(
+    cluster: Cluster,
     layout: Layout,
     paint: IntArray,
     classes: Sequence[str],
     *,
     title: str,
     note: Callable[[Shape], str],
-    tip: Callable[[Shape], str],
     marks: Mapping[int, str] | None = None,
 ) -> str:
     """Return the drawing as one ``<svg>`` element.
@@ -36,56 +34,34 @@ def svg_drawing(
     :param paint: shape [nodes], index into ``classes`` of the style sheet.
     :param marks: node -> class of a mark drawn on its square.
     """
-    width = layout.width + 2
+    tip, marked, side = _domain_tip(cluster), marks or {}, layout.side
+    squares = list(zip(layout.nodes.tolist(), layout.x, layout.y, strict=True))
+    cuts = [(bar, *cut) for bar in layout.bars for cut in slices(bar, paint, len(classes))]
+    words = list(labels(layout, note))
+    corner = min(2.5, side / 6) if side >= 5 else None
     parts = [
-        *_frames(layout, tip),
-        *_squares(layout, paint, classes),
         *(
-            rect(x, bar.y, wide, bar.height, classes[kind], tip=tip(bar.shape))
-            for bar in layout.bars
-            for kind, x, wide in slices(bar, paint, len(classes))
+            rect(box.x, box.y, box.width, box.height, f"box {kind}", tip=tip(box.shape), rx=rounded)
+            for box in layout.frames
+            for kind, rounded in [("broad", 5) if box.broad else ("inner", 2)]
         ),
-        *_marks(layout, marks or {}),
-        *_labels(layout, note),
+        *(rect(x, y, side, side, f"n {classes[paint[node]]}", rx=corner) for node, x, y in squares),
+        *(rect(x, bar.y, wide, bar.height, classes[kind], tip=tip(bar.shape)) for bar, kind, x, wide in cuts),
+        *(
+            circle(x + side / 2, y + side / 2, max(1.2, side * 0.24), f"mark {marked[node]}")
+            for node, x, y in squares
+            if node in marked
+        ),
+        *(
+            label(word.x, word.y, word.text, kind=kind, size=word.size, anchor=anchor, data_frame=frame)
+            for word in words
+            for kind, frame in [("name", None) if word.name else ("note", word.frame)]
+            for anchor in ["end" if word.right else ""]
+        ),
     ]
+    width = layout.width + 2
     style = f"--drawn:{number(width)}px;max-width:{number(MOST_SCALE * layout.width)}px"
     return svg("cluster", width, layout.height + 2, parts, title=title, corner=-1, style=style)
-
-
-def _frames(layout: Layout, tip: Callable[[Shape], str]) -> Iterator[str]:
-    for frame in layout.frames:
-        kind, corner = ("box broad", 5) if frame.broad else ("box inner", 2)
-        yield rect(frame.x, frame.y, frame.width, frame.height, kind, tip=tip(frame.shape), rx=corner)
-
-
-def _squares(layout: Layout, paint: IntArray, classes: Sequence[str]) -> Iterator[str]:
-    side = layout.side
-    corner = min(2.5, side / 6) if side >= 5 else None
-    for node, x, y in zip(layout.nodes, layout.x, layout.y, strict=True):
-        yield rect(x, y, side, side, f"n {classes[paint[node]]}", rx=corner)
-
-
-def slices(bar: Bar, paint: IntArray, kinds: int) -> Iterator[tuple[int, float, float]]:
-    """Yield upright slices of a bar: the kind, the left edge and the width of each."""
-    counts = np.bincount(paint[bar.shape.own], minlength=kinds)
-    x = bar.x
-    for kind in np.flatnonzero(counts):
-        width = bar.width * float(counts[kind]) / len(bar.shape.own)
-        yield int(kind), x, width
-        x += width
-
-
-def _marks(layout: Layout, marks: Mapping[int, str]) -> Iterator[str]:
-    for node, x, y in zip(layout.nodes, layout.x, layout.y, strict=True):
-        if (kind := marks.get(int(node))) is not None:
-            yield circle(x + layout.side / 2, y + layout.side / 2, max(1.2, layout.side * 0.24), f"mark {kind}")
-
-
-def _labels(layout: Layout, note: Callable[[Shape], str]) -> Iterator[str]:
-    for one in labels(layout, note):
-        kind, frame = ("name", None) if one.name else ("note", one.frame)
-        anchor = "end" if one.right else ""
-        yield label(one.x, one.y, one.text, kind=kind, size=one.size, anchor=anchor, data_frame=frame)
 
 
 def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str) -> str:
@@ -93,12 +69,12 @@ def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str)
     states = node_states(cluster)
     entries = legend(states)
     drawing = svg_drawing(
+        cluster,
         layout,
         states,
         [state.name.lower() for state in State],
         title=f"{title}: {', '.join(f'{count:,} {state.label}' for state, count in entries)}",
         note=free_of(cluster),
-        tip=domain_tip(cluster),
     )
     return render(
         OWN,
@@ -111,7 +87,7 @@ def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str)
     )
 
 
-def domain_tip(cluster: Cluster) -> Callable[[Shape], str]:
+def _domain_tip(cluster: Cluster) -> Callable[[Shape], str]:
     """Return what gives the tooltip of a box: its name, and how many nodes are in which state."""
     states = node_states(cluster)
 
@@ -129,7 +105,8 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
     Keys: ``names``, ``places`` (distinct paths of domains), ``place`` (which path), ``gpus``, ``free``, ``flags``
     (square -> sentence).
     """
-    paths = [" / ".join(dict.fromkeys(cluster.node(int(i)).path)) for i in layout.nodes]
+    columns = [[level.domains[i] for i in level.domain_of[layout.nodes]] for level in cluster.levels]
+    paths = [" / ".join(dict.fromkeys(path)) for path in zip(*columns, strict=True)] or [""] * len(layout.nodes)
     places = list(dict.fromkeys(paths))
     number = {path: i for i, path in enumerate(places)}
     return {

@@ -9,12 +9,11 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from topology.cluster import Cluster, IntArray
-from topology.drawing.cluster_page import slices
 from topology.drawing.elements import XY
-from topology.drawing.layout import Layout, free_of, labels, legend
+from topology.drawing.layout import Layout, free_of, labels, slices
 from topology.drawing.palette import LIGHT
 from topology.drawing.sizing import text_width
-from topology.states import State, node_states
+from topology.states import State, legend, node_states
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

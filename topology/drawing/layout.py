@@ -15,7 +15,6 @@ from topology.cluster import Cluster, FloatArray, IntArray
 from topology.drawing.simplify import DETAIL, Shape, shapes
 from topology.drawing.sizing import BROAD, SizedBox, Sizer, Style, text_width
 from topology.quantities import plural
-from topology.states import State, count_states
 
 WIDTH = 1200.0  # Default width of a drawing
 MOST_HEIGHT = 0.8  # Height that a drawing should not exceed, as a share of its width
@@ -70,16 +69,15 @@ class Layout:
 
 def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> Layout:
     """Lay a cluster out, ``width`` wide at most; beyond so many nodes (``detail``) they are merged into bars."""
-    root, bars = shapes(cluster, detail=detail)
-    levels = [level.name for level in cluster.levels]
-    sides: Sequence[float] = BAR_SIDES if bars else SIDES
+    tree = shapes(cluster, detail=detail)
+    sides: Sequence[float] = BAR_SIDES if tree.bars else SIDES
     for side in sides:
         gap = 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
-        sizer = Sizer(root, levels, side=side, gap=0.0 if bars else gap)
+        sizer = Sizer(tree, side=side, gap=0.0 if tree.bars else gap)
         block = sizer.root(width)
         if block.width <= width and block.height <= MOST_HEIGHT * width:
             break
-    return _settle(block, sizer, bars)
+    return _settle(block, sizer, tree.bars)
 
 
 def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
@@ -116,6 +114,16 @@ def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
         y=np.concatenate(ys),
         side=float(sizer.side),
     )
+
+
+def slices(bar: Bar, paint: IntArray, kinds: int) -> Iterator[tuple[int, float, float]]:
+    """Yield upright slices of a bar: the kind, the left edge and the width of each."""
+    counts = np.bincount(paint[bar.shape.own], minlength=kinds)
+    x = bar.x
+    for kind in np.flatnonzero(counts):
+        width = bar.width * float(counts[kind]) / len(bar.shape.own)
+        yield int(kind), x, width
+        x += width
 
 
 ELLIPSIS = "…"
@@ -156,11 +164,6 @@ def fit(text: str, size: float, room: float) -> str:
         if text_width(text[:length] + ELLIPSIS, size) <= room:
             return text[:length] + ELLIPSIS
     return ""
-
-
-def legend(states: IntArray) -> tuple[tuple[State, int], ...]:
-    """Return states that occur and how many nodes are in each, from best to worst."""
-    return tuple((State(i), count) for i, count in enumerate(count_states(states)) if count)
 
 
 def free_of(cluster: Cluster) -> Callable[[Shape], str]:

@@ -42,13 +42,25 @@ class Shape:
             yield from child.walk()
 
 
-def shapes(cluster: Cluster, *, detail: int = DETAIL) -> tuple[Shape, bool]:
-    """Return the root of what to draw, and whether nodes are bars: more than ``detail`` are."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeTree:
+    """All that is drawn of a cluster."""
+
+    root: Shape
+    by_level: dict[str, list[Shape]]  # boxes of each level, from broad to close
+    bars: bool  # whether nodes are merged into bars
+
+
+def shapes(cluster: Cluster, *, detail: int = DETAIL) -> ShapeTree:
+    """Return what to draw; more nodes than ``detail`` are bars."""
     bars = len(cluster) > detail
     fitting = [depth for depth, level in enumerate(cluster.levels, 1) if len(level) <= BARS]
     depth = max(fitting, default=0) if bars else len(cluster.levels)
     levels = {level.name for level in cluster.levels[:depth]}
-    return _shape(domain_tree(cluster), levels, keep_single=bars), bars
+    root = _shape(domain_tree(cluster), levels, keep_single=bars)
+    boxes = [child for shape in root.walk() for child in shape.children]
+    by_level = {level.name: [box for box in boxes if box.levels[0] == level.name] for level in cluster.levels}
+    return ShapeTree(root, by_level, bars)
 
 
 def _shape(domain: Domain, levels: set[str], *, keep_single: bool) -> Shape:

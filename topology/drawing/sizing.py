@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil, log
 from statistics import median, median_high
 
 from topology.drawing.elements import XY
-from topology.drawing.simplify import Shape
+from topology.drawing.simplify import Shape, ShapeTree
 
 NARROW, NORMAL, WIDE = 0.36, 0.62, 1.0
 """Widths of letters of a sans-serif face as shares of its size; generous, so that nothing runs over."""
@@ -69,21 +68,16 @@ class Sizer:
     share their number of columns, to look alike; only a domain much larger than is usual at its level gets more.
     """
 
-    def __init__(self, root: Shape, levels: Sequence[str], *, side: float, gap: float) -> None:
+    def __init__(self, tree: ShapeTree, *, side: float, gap: float) -> None:
         self.side, self.gap = side, gap
-        self._root = root
-        self._levels = levels
-        self._broad = _broad_level(root)
-        self._by_level: dict[str, list[Shape]] = defaultdict(list)
+        self._root, self._by_level = tree.root, tree.by_level
+        self._broad = _broad_level(tree.root)
         self._blocks: dict[int, SizedBox] = {}
-        for shape in root.walk():
-            for child in shape.children:
-                self._by_level[child.levels[0]].append(child)
 
     def root(self, width: float) -> SizedBox:
         """Return the whole drawing as a block without a box."""
-        for level in reversed(self._levels):
-            if siblings := self._by_level[level]:
+        for siblings in reversed(self._by_level.values()):
+            if siblings:
                 self._measure(siblings)
         if not self._root.children:
             return self._nodes_block(self._root, best_columns(len(self._root.own), aspect=2.0), BROAD)
@@ -128,7 +122,7 @@ class Sizer:
         inner = [self._contents(shape, style) for shape in shapes]
         usual = median_high(len(blocks) for blocks in inner) if shapes else 1
         # boxes around those that divide the cluster are as wide as the page
-        depth = {level: i for i, level in enumerate(self._levels)}
+        depth = {level: i for i, level in enumerate(self._by_level)}
         around = self._broad and all(depth[shape.levels[0]] < depth[self._broad] for shape in shapes)
         aspect = PAGE_ASPECT if around else BOX_ASPECT
         for shape, blocks in zip(shapes, inner, strict=True):

@@ -17,7 +17,7 @@ from scheduler.job import FAMILIES, Job
 from scheduler.objective import job_level
 from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, IntArray
-from topology.drawing.cluster_page import domain_tip, node_data, svg_drawing
+from topology.drawing.cluster_page import node_data, svg_drawing
 from topology.drawing.layout import Layout, layout
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import Shape
@@ -134,12 +134,12 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
 
 def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen: Outcome, *, title: str) -> str:
     return svg_drawing(
+        cluster,
         plan,
         painting.paint,
         painting.classes,
         title=f"{title} on the cluster",
         note=_note(cluster, chosen.proposal.nodes if chosen.evaluation is not None else None),
-        tip=domain_tip(cluster),
         marks=painting.marks,
     )
 

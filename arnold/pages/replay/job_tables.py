@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from arnold.pages.row_chart import ChartRow, row_chart
 from simulator.engine.sim_job import SimJob
 from simulator.results.run_history import ENDED, RunHistory
-from simulator.results.run_summary import NAMES, Distribution, distribution, waits_by_size
+from simulator.results.run_summary import NAMES, SizeWaits
 from topology.quantities import duration, percent, plural
 
 MOST_JOBS = 4_000  # Jobs in the table; of longer traces those that waited longest, then those with most GPU time
@@ -48,34 +48,17 @@ def job_data(jobs: Sequence[SimJob], origin: float) -> dict[str, list[Any]]:
     }
 
 
-class WaitRow(NamedTuple):
-    """Waits of one class of size."""
-
-    name: str
-    jobs: int
-    waited: float  # share of jobs that waited at all
-    wait: Distribution
-
-
-def wait_rows(jobs: Sequence[SimJob]) -> list[WaitRow]:
-    """Return a row for each class that has jobs that started."""
-    return [
-        WaitRow(name, len(waits), float((waits > 0).mean()), found)
-        for name, waits in zip(NAMES, waits_by_size(jobs), strict=True)
-        if (found := distribution(waits)) is not None
-    ]
-
-
-def wait_chart(rows: Sequence[WaitRow]) -> str:
+def wait_chart(rows: Sequence[SizeWaits]) -> str:
     """Return a drawing: from the median to the 95th percentile a bar, a dot at the mean, a line to the largest."""
     drawn = []
-    for name, jobs, waited, wait in rows:
+    for row in rows:
+        wait = row.wait
         tip = (
-            f"{name}\n{plural(jobs, 'job')}, {percent(waited)} of them waited\nmean {duration(wait.mean)}, "
+            f"{row.name}\n{plural(row.jobs, 'job')}, {percent(row.waited)} of them waited\nmean {duration(wait.mean)}, "
             f"median {duration(wait.p50)}\n95% up to {duration(wait.p95)}, longest {duration(wait.max)}"
         )
-        tone = f"s{NAMES.index(name)}"
-        drawn.append(ChartRow(name, tone, wait.mean, (wait.p50, wait.max), tip, bar=(wait.p50, wait.p95)))
+        tone = f"s{NAMES.index(row.name)}"
+        drawn.append(ChartRow(row.name, tone, wait.mean, (wait.p50, wait.max), tip, bar=(wait.p50, wait.p95)))
     return row_chart(drawn, name="waits", title="Wait by size of job", kind="seconds", log_from=LEAST_WAIT)
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from arnold.pages.line_chart import ChartLine, LineChart
-from simulator.results.run_ettr import HOUR
-from simulator.results.time_series import TimeSeries
+from simulator.results.time_series import HOUR, TimeSeries
 from topology.cluster import FloatArray
 from topology.quantities import Kind
 

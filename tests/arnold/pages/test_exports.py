@@ -14,7 +14,7 @@ import pytest
 
 from arnold.commands.run import run
 from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
-from arnold.exports.tables import JOB_COLUMNS, SERIES_COLUMNS, job_rows, series_rows, write_rows
+from arnold.exports.tables import JOB_COLUMNS, SERIES_COLUMNS, job_rows, series_rows, table_bytes
 from simulator.engine.hooks import Incident
 from simulator.results.time_series import time_series
 from tests.simulator.clusters import racks
@@ -39,7 +39,7 @@ def test_every_format_says_the_same(tmp_path: Path) -> None:
     _, past = replayed(random_records(5, 30))
     rows = list(job_rows(past.jobs, racks(8).names))
     for suffix in ("csv", "parquet", "jsonl"):
-        write_rows(str(tmp_path / f"jobs.{suffix}"), rows, JOB_COLUMNS)
+        (tmp_path / f"jobs.{suffix}").write_bytes(table_bytes(f"jobs.{suffix}", rows, JOB_COLUMNS))
     table = pq.read_table(tmp_path / "jobs.parquet")
     assert table.column_names == list(JOB_COLUMNS)
     assert table.to_pylist() == rows
@@ -59,7 +59,7 @@ def test_a_job_that_was_never_placed_has_no_nodes() -> None:
 
 def test_a_table_without_rows_has_its_columns(tmp_path: Path) -> None:
     """Columns and types do not depend on what is in them."""
-    write_rows(str(tmp_path / "none.parquet"), [], JOB_COLUMNS)
+    (tmp_path / "none.parquet").write_bytes(table_bytes("none.parquet", [], JOB_COLUMNS))
     assert pq.read_table(tmp_path / "none.parquet").column_names == list(JOB_COLUMNS)
 
 
@@ -179,4 +179,4 @@ def test_too_many_buckets_are_refused(files: list[str], tmp_path: Path, capsys: 
 def test_rows_that_say_no_format_are_refused(tmp_path: Path) -> None:
     """From Python too."""
     with pytest.raises(InvalidInput, match="says no format"):
-        write_rows(str(tmp_path / "jobs.xls"), [], JOB_COLUMNS)
+        table_bytes("jobs.xls", [], JOB_COLUMNS)

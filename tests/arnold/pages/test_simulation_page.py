@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from base64 import b64decode
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.exports.frames import frames
 from arnold.pages.line_chart import ChartLine, LineChart, line_chart
-from arnold.pages.replay import simulation_page
-from arnold.pages.replay.job_tables import chosen_jobs, wait_rows
-from arnold.pages.replay.replay_page import Told
+from arnold.pages.replay.cluster_map import frames
+from arnold.pages.replay.job_tables import chosen_jobs
+from arnold.pages.replay.replay_page import simulation_page
 from simulator.engine.hooks import Incident
 from simulator.results.run_history import RunHistory
-from simulator.results.run_summary import run_summary
+from simulator.results.run_summary import run_summary, waits_by_size
 from tests.browser import show
 from tests.markup import tags
 from tests.simulator.clusters import racks
@@ -50,10 +50,9 @@ def page(**changes: Any) -> tuple[str, RunHistory]:
     """A run with a queue, failures, gangs on several racks and slow ones among them, and its page."""
     events = [Incident(300.0, "down", 3), Incident(900.0, "up", 3)]
     settings: dict[str, Any] = {"incidents": events, "recovery": KeepsHalf(), "pace": Twice()} | changes
-    _, past = replayed(random_records(3), racks(8), **settings)
-    algorithm = settings.get("algorithm", "gpu-packing")
-    told = Told("jobs.csv", "fifo-backfill", algorithm, notes=["<b>a note</b>"], fragmentation=0.25)
-    return simulation_page(past, run_summary(past), told), past
+    made, past = replayed(random_records(3), racks(8), **settings)
+    noted = replace(made, trace=made.trace.replace(notes=("<b>a note</b>",)))
+    return simulation_page(past, run_summary(past), noted), past
 
 
 def test_the_page_is_whole_and_needs_no_network() -> None:
@@ -145,7 +144,7 @@ def test_of_many_jobs_the_table_has_some_and_says_so() -> None:
 def test_waits_are_told_by_size() -> None:
     """Each class has its jobs; together they are all that started."""
     _, past = replayed(random_records(12))
-    rows = wait_rows(past.jobs)
+    rows = [one for one in waits_by_size(past.jobs) if one is not None]
     assert sum(row.jobs for row in rows) == 60
     assert [row.name for row in rows] == ["1 GPU or less", "2 to 8 GPUs", "9 to 64 GPUs"]
 

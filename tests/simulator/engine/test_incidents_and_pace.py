@@ -14,7 +14,7 @@ from simulator.engine.hooks import Incident, Setback, Why
 from simulator.engine.sim_job import SimJob
 from simulator.job_pace import CommPace
 from simulator.job_record import JobRecord
-from simulator.results.run_ettr import run_ettr
+from simulator.results.run_summary import run_ettr
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
 from tests.simulator.engine.runs import finished, placed, placed_run

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
-from simulator.results.bucket_integrals import counts, edges_of, round_step
 from simulator.results.run_summary import LIMITS, NAMES, distribution, size_class, wait_times
+from simulator.results.time_series import bucket_length, counts, edges_of
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 
@@ -58,7 +58,7 @@ def test_classes_of_size(gpus: float) -> None:
 @given(st.floats(1.0, 1e7), st.integers(1, 500))
 def test_buckets_cover_the_run(length: float, most: int) -> None:
     """From 0 to the length, none longer than the step, at most as many as asked for."""
-    step = round_step(length, most)
+    step = bucket_length(length, most)
     edges = edges_of(length, step)
     assert (edges[0], edges[-1]) == (0.0, length)
     assert (np.diff(edges) > 0).all()

@@ -11,14 +11,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from arnold.exports.frames import AWAY, frames
+from arnold.pages.replay.cluster_map import AWAY, frames
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord
-from simulator.results.bucket_integrals import edges_of, integrals, round_step
-from simulator.results.run_ettr import sliding_ettr, worst_ettr
 from simulator.results.run_history import FAILURE, PREEMPTION, log_attempts
 from simulator.results.run_summary import run_summary
-from simulator.results.time_series import time_series
+from simulator.results.time_series import bucket_length, edges_of, integrals, sliding_ettr, time_series, worst_ettr
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Planned, Twice, random_records, replayed
 from tests.simulator.results.disturbed import disturbed
@@ -157,7 +155,7 @@ def test_a_log_of_attempts_survives_a_checkpoint() -> None:
 )
 def test_buckets_have_round_lengths(length: float, most: int, step: float) -> None:
     """A day in 5-minute buckets, an hour in minutes; what is long beyond reason in multiples of 28 days."""
-    found = round_step(length, most)
+    found = bucket_length(length, most)
     assert found == pytest.approx(step, rel=0.05)
     assert length / found <= most
 

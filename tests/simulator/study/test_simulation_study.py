@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from arnold.commands.run import run
-from arnold.pages.replay import study_page
+from arnold.pages.replay.comparison import study_page
 from scheduler.study.executors import Here, Processes
 from simulator.study.compared import METRICS, Band, Bands, compare
 from simulator.study.on_dask import OnDask
