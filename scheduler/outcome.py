@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, Spread, evaluate, job_level, objective_of, slowest_in_use, step_time
+from scheduler.objective import Evaluation, Spread, evaluate, objective_of, slowest_in_use, step_time
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from topology.capacity import count_nodes
@@ -56,8 +56,8 @@ class Instance:
 
     @cached_property
     def level(self) -> Level:
-        """The level at which spread counts; raises as :func:`scheduler.objective.job_level`."""
-        return job_level(self.cluster, self.job)
+        """The level at which spread counts; raises as :meth:`Cluster.level`."""
+        return self.cluster.level(self.job.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
     """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk."""
     trunks = cluster.levels[0]
     # the level is the cluster's: a trunk by itself might count its spread elsewhere
-    job = job.replace(level=job_level(cluster, job).name)
+    job = job.replace(level=cluster.level(job.level).name)
     if reason := shortage(cluster, job):
         return Proposal(None, infeasible=reason)
     free = count_nodes(trunks, admissible(cluster, job))
