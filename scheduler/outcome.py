@@ -20,7 +20,7 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.objective import Evaluation, Spread, evaluate, objective_of, slowest_in_use, step_time
-from scheduler.placement.admission import admissible, shortage
+from scheduler.placement.admission import BoolArray, admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray, Level
@@ -58,6 +58,11 @@ class Instance:
     def level(self) -> Level:
         """The level at which spread counts; raises as :meth:`Cluster.level`."""
         return self.cluster.level(self.job.level)
+
+    @cached_property
+    def usable(self) -> BoolArray:
+        """Shape [nodes]: whether a cell of the job may be there."""
+        return admissible(self.cluster, self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,14 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
     outcome = judge(algorithm.name, cluster, job, proposal)
     stopped = not proposal.complete and outcome.status in ("feasible", "timeout")
     return replace(outcome, stopped_at=limits.seconds) if stopped else outcome
+
+
+def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
+    """Return whether a job has any placement; ``None`` = not settled in time."""
+    if job.holds:
+        return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
+    # without holds any choice of enough free nodes is a placement
+    return not shortage(cluster, job)
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:

@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.job import Hold, Job
 from scheduler.objective import Evaluation, Spread
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome, fits, run
 from scheduler.placement.admission import BoolArray, admissible, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.capacity import count_nodes
@@ -68,15 +68,6 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
         would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
         changes=tuple(_changes(cluster, job, solver, limits)),
     )
-
-
-def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
-    """Return whether a job has any placement; ``None`` = not settled in time."""
-    if shortage(cluster, job):
-        return False
-    if not job.holds:
-        return True
-    return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
 
 
 def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:

@@ -57,9 +57,8 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
     """
     from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document
-    from scheduler.outcome import run
+    from scheduler.outcome import fits, run
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.remedies import fits
 
     solver = ALGORITHMS.load(algorithm)
     instance = inputs.read()
