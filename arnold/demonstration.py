@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.job import Job, Parallelism
-from scheduler.objective import job_level
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
@@ -72,7 +71,7 @@ name: {job.name}
 gpus_per_node: {job.gpus_per_node}
 parallelism: {{tp: {degrees.tp}, pp: {degrees.pp}, dp: {degrees.dp}}}
 alpha: {job.alpha:<12} # affinity of data-parallel groups; pipeline groups get 1 - alpha
-level: {job_level(cluster, job).name:<12} # the level of the network whose domains count
+level: {cluster.level(job.level).name:<12} # the level of the network whose domains count
 microbatches: {job.microbatches:<5} # of a pipeline in a step: how much a slow stage costs
 """
 
@@ -85,7 +84,7 @@ def _workers(cluster: Cluster, job: Job, traced: Recipe) -> str:
     workers = [(rank, stage) for stage in range(traced.pp) for rank in range(traced.dp)]
     if len(healthy) < len(workers):
         raise InvalidInput(f"the cluster has {len(healthy)} healthy idle nodes; the traced job needs {len(workers)}")
-    domain = job_level(cluster, job).domain_of[healthy]
+    domain = cluster.level(job.level).domain_of[healthy]
     nodes = healthy[np.lexsort((healthy, domain, -np.bincount(domain)[domain]))]
     rows = [f"{rank},{stage},{cluster.names[node]}" for (rank, stage), node in zip(workers, nodes, strict=False)]
     return "\n".join(["dp,stage,node", *rows, ""])

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.job import Job
-from scheduler.objective import Spread, job_level, objective_of
+from scheduler.objective import Spread, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
 from scheduler.placement.types import Pair, Refutation
 from topology.cluster import Cluster
@@ -104,7 +104,7 @@ def _antichain(pairs: Collection[Pair]) -> set[Pair]:
 
 
 def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
-    domains = len(job_level(cluster, job))
+    domains = len(cluster.level(job.level))
     soft = sum(count.weight for count in job.counts)
     for dp in range(1, min(job.grid.rows, domains) + 1):
         for pp in range(1, min(job.grid.columns, domains) + 1):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.job import FAMILIES, Family, Grid, Job, stage_slowdown
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
 from topology.field_types import AtLeastOne
 from topology.flags import HEALTHY
@@ -47,14 +47,6 @@ class Evaluation:
     def spread(self) -> Spread:
         """Both spreads as one value."""
         return Spread(self.dp, self.pp)
-
-
-def job_level(cluster: Cluster, job: Job) -> Level:
-    """Return the level at which the job's spread counts.
-
-    :raises UnknownName: the job names a level that the cluster does not have.
-    """
-    return cluster.level(job.level) if job.level is not None else cluster.default_level()
 
 
 def spread(groups: IntArray, domains: IntArray) -> int:
@@ -91,7 +83,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
             raise InvalidPlacement(
                 f"one of the {hold.family} groups leaves its {hold.level}", fix="report this as a bug"
             )
-    level = job_level(cluster, job)
+    level = cluster.level(job.level)
     dp, pp = by_level[level.name]["dp"], by_level[level.name]["pp"]
     soft = sum(count.weight * by_level[cluster.level(count.level).name][count.family] for count in job.counts)
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))

@@ -19,11 +19,11 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, Spread, evaluate, job_level, objective_of, slowest_in_use, step_time
+from scheduler.objective import Evaluation, Spread, evaluate, objective_of, slowest_in_use, step_time
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from topology.capacity import count_nodes
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
 from topology.quantities import decimal
 
@@ -56,8 +56,13 @@ class Instance:
 
     @cached_property
     def level(self) -> Level:
-        """The level at which spread counts; raises as :func:`scheduler.objective.job_level`."""
-        return job_level(self.cluster, self.job)
+        """The level at which spread counts; raises as :meth:`Cluster.level`."""
+        return self.cluster.level(self.job.level)
+
+    @cached_property
+    def usable(self) -> BoolArray:
+        """Shape [nodes]: whether a cell of the job may be there."""
+        return admissible(self.cluster, self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,14 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
     return replace(outcome, stopped_at=limits.seconds) if stopped else outcome
 
 
+def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
+    """Return whether a job has any placement; ``None`` = not settled in time."""
+    if job.holds:
+        return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
+    # without holds any choice of enough free nodes is a placement
+    return not shortage(cluster, job)
+
+
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
     """Weigh a proposal of any algorithm by the one evaluator."""
     if proposal.nodes is None:
@@ -193,7 +206,7 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
     """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk."""
     trunks = cluster.levels[0]
     # the level is the cluster's: a trunk by itself might count its spread elsewhere
-    job = job.replace(level=job_level(cluster, job).name)
+    job = job.replace(level=cluster.level(job.level).name)
     if reason := shortage(cluster, job):
         return Proposal(None, infeasible=reason)
     free = count_nodes(trunks, admissible(cluster, job))

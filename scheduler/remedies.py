@@ -13,8 +13,8 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Hold, Job
-from scheduler.objective import Evaluation, Spread, job_level
-from scheduler.outcome import Outcome, run
+from scheduler.objective import Evaluation, Spread
+from scheduler.outcome import Outcome, fits, run
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.capacity import count_nodes
@@ -68,15 +68,6 @@ def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementA
         would_fit_if_empty=fits(cluster.emptied(), job, solver=solver, limits=limits),
         changes=tuple(_changes(cluster, job, solver, limits)),
     )
-
-
-def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
-    """Return whether a job has any placement; ``None`` = not settled in time."""
-    if shortage(cluster, job):
-        return False
-    if not job.holds:
-        return True
-    return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
 
 
 def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
@@ -183,13 +174,13 @@ def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
 
 def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:
     """Return how many of some nodes lie in each domain that matters to a job: ``8 in mp01, 4 in mp02``."""
-    level = cluster.level(_freeing_level(cluster, job))
+    level = cluster.level(_freeing_level(job))
     counts = count_nodes(level, np.isin(np.arange(len(cluster)), nodes))
     return ", ".join(f"{counts[k]} in {level.domains[k]}" for k in np.argsort(-counts, kind="stable") if counts[k])
 
 
-def _freeing_level(cluster: Cluster, job: Job) -> str:
-    return job.holds[0].level if job.holds else job_level(cluster, job).name
+def _freeing_level(job: Job) -> str | None:
+    return job.holds[0].level if job.holds else job.level
 
 
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
@@ -205,14 +196,14 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     """
     if (trunks := cluster.trunks) is None:
         return _nodes_to_free(cluster, job)
-    job = job.replace(level=job_level(cluster, job).name)
+    job = job.replace(level=cluster.level(job.level).name)
     parts = [np.flatnonzero(trunks.domain_of == k).astype(np.int32) for k in range(len(trunks))]
     found = [part[_nodes_to_free(cluster.subset(part), job)] for part in parts]
     return min((nodes for nodes in found if len(nodes)), key=len, default=np.zeros(0, dtype=np.int32))
 
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
-    level = cluster.level(_freeing_level(cluster, job))
+    level = cluster.level(_freeing_level(job))
     admitted = admissible(cluster, job)
     freeable = admissible(cluster.emptied(), job) & ~admitted
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)

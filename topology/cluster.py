@@ -149,16 +149,18 @@ class Cluster:
             hint = did_you_mean(name, self.names)
             raise UnknownName(f"no node is called {name!r}", fix=f"{hint}use a node name of the cluster file") from None
 
-    def level(self, name: str) -> Level:
-        """Return the level of that name; raise :class:`UnknownName` where none has it."""
+    def level(self, name: str | None) -> Level:
+        """Return the level of that name, the default one for ``None``; raise :class:`UnknownName` where none has it."""
+        if name is None:
+            return self.default_level()
         known = [level.name for level in self.levels]
         if name in known:
             return self.levels[known.index(name)]
         fix = f"{did_you_mean(name, known)}use one of its levels: {', '.join(known) or 'none'}"
         raise UnknownName(f"the cluster has no level {name!r}", fix=fix)
 
-    def level_index(self, name: str) -> int:
-        """Return the depth of the level of that name, 0 the broadest; raise :class:`UnknownName` where none has it."""
+    def level_index(self, name: str | None) -> int:
+        """Return the depth of a level by its name as :meth:`level` takes and refuses it, 0 the broadest."""
         return self.levels.index(self.level(name))
 
     @property

@@ -18,6 +18,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from topology.files import write_file
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -112,22 +114,12 @@ def print_sentences(out: Console, title: str, sentences: Sequence[str]) -> None:
         out.print(rows)
 
 
-def save_json(document: object, file: str | None) -> None:
-    """Write a document to a file, if one is named.
-
-    :raises InvalidInput: the file cannot be written.
-    """
-    from topology.files import write_file
-
-    if file is not None:
-        write_file(file, to_json(document) + "\n")
-
-
 def save_flags(flags: Iterable[NodeFlag], file: str | None) -> None:
     """Write the file of ``--flags-out``, if one is named, as ``--flags`` of `arnold place` reads it."""
     from topology.overlay import FlagFile
 
-    save_json(FlagFile(tuple(flags)), file)
+    if file is not None:
+        write_file(file, to_json(FlagFile(tuple(flags))) + "\n")
 
 
 def emit_json(document: object) -> None:
@@ -135,10 +127,16 @@ def emit_json(document: object) -> None:
     click.echo(to_json(document))
 
 
-def answer(document: T, show: Callable[[Console, T], None], *, as_json: bool) -> None:
-    """Print the one JSON document of a run, or show it as text."""
+def answer(document: T, show: Callable[[Console, T], None], *, as_json: bool, file: str | None = None) -> None:
+    """Print the one JSON document of a run, or show it as text; write it to a file too, if one is named.
+
+    :raises InvalidInput: the file cannot be written; then nothing is printed.
+    """
+    text = to_json(document) if as_json or file is not None else ""
+    if file is not None:
+        write_file(file, text + "\n")
     if as_json:
-        emit_json(document)
+        click.echo(text)
     else:
         show(console(), document)
 

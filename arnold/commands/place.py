@@ -10,7 +10,7 @@ import click
 from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.output import answer, progress, save_json
+from arnold.commands.output import answer, progress
 from topology.files import write_file
 
 if TYPE_CHECKING:
@@ -57,9 +57,8 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
     """
     from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document
-    from scheduler.outcome import run
+    from scheduler.outcome import fits, run
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.remedies import fits
 
     solver = ALGORITHMS.load(algorithm)
     instance = inputs.read()
@@ -72,13 +71,13 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
             would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
-    if outcome.evaluation is not None:
-        save_json(document, output)
-        if html is not None:
-            from arnold.pages.placement import placement_page
+    placed = outcome.evaluation is not None
+    if placed and html is not None:
+        from arnold.pages.placement import placement_page
 
-            write_file(html, placement_page(cluster, job, [outcome]))
-    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
+        write_file(html, placement_page(cluster, job, [outcome]))
+    file = output if placed else None
+    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json, file=file)
     return exit_code(outcome)
 
 

@@ -11,7 +11,6 @@ from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import admissible
 from topology.capacity import count_nodes
 from topology.flags import in_words
 from topology.hostlist import spell_names
@@ -71,7 +70,7 @@ def print_head(out: Console, instance: Instance) -> None:
     size = f": {grid.rows} x {grid.columns} cells, {grid.cells:,} nodes of {job.gpus_per_node} GPUs; "
     out.print(Text(job.name, "bold") + Text(size + f"alpha {decimal(job.alpha)}, beta {decimal(job.beta)}"))
     out.print(
-        f"{instance.source}: {len(cluster):,} nodes, {int(admissible(cluster, job).sum()):,} usable; "
+        f"{instance.source}: {len(cluster):,} nodes, {int(instance.usable.sum()):,} usable; "
         f"spread counts {plural(len(level), level.name)}"
     )
 
@@ -95,7 +94,7 @@ def _print_domains(out: Console, instance: Instance, nodes: IntArray) -> None:
     cluster, level = instance.cluster, instance.level
     domain = level.domain_of[nodes]
     cells = np.bincount(domain.ravel(), minlength=len(level))
-    usable = count_nodes(level, admissible(cluster, instance.job))
+    usable = count_nodes(level, instance.usable)
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     title = f"Cells in {plural(len(used), level.name)}"
     rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])

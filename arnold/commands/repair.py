@@ -11,7 +11,7 @@ import click
 from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.output import GOOD, answer, print_sentences, progress, save_json, table
+from arnold.commands.output import GOOD, answer, print_sentences, progress, table
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
 
@@ -71,8 +71,7 @@ def command(
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     document = repair_document(Instance(cluster, saved.job, inputs["cluster"], notes), repaired, lost=gone)
-    save_json(document, output)
-    answer(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json, file=output)
 
 
 def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:

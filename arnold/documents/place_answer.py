@@ -167,6 +167,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     if outcome.status == "refused":
         raise RefusedPlacement(outcome)
     cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
+    assignment = _placed_cells(instance, proposal.nodes)
     flags = flags_of_usable(cluster, job)
     used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
     avoided = {flag.node for flag in flags} - {*used}
@@ -190,7 +191,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         flags=flags,
         domains=worth.domains if worth else {},
         prices=proposal.prices,
-        assignment=_placed_cells(instance, proposal.nodes),
+        assignment=assignment,
         notes=(*instance.notes, *outcome.notes),
         job=job_document(instance),
         cluster=summarise_cluster(cluster, instance.source),

@@ -23,11 +23,11 @@ from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of, wit
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
 from scheduler.job import Job
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome, fits, run
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone
-from scheduler.remedies import fits, nodes_to_free, shares
+from scheduler.remedies import nodes_to_free, shares
 from scheduler.repair import Repair, repair
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible

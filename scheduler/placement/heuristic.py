@@ -15,7 +15,6 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Grid, Job
-from scheduler.objective import job_level
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, Proposal
 from topology.cluster import BoolArray, Cluster, IntArray, Level
@@ -39,7 +38,7 @@ class Request:
     @classmethod
     def of(cls, cluster: Cluster, job: Job, limits: Limits) -> Request:
         """Return what a rule may look at for a job; raises Infeasible when too few nodes are admitted."""
-        level = job_level(cluster, job)
+        level = cluster.level(job.level)
         if reason := shortage(cluster, job):
             raise Infeasible(reason)
         return cls(cluster, job, level, admissible(cluster, job), limits.seed)

@@ -99,12 +99,11 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
     @cached_property
     def domains(self) -> tuple[Level, IntArray]:
         """The level that counts, and the nodes of each of its domains that a gang may use."""
-        from scheduler.objective import job_level
         from scheduler.placement.admission import admissible
         from topology.capacity import count_nodes
 
         probe = self.job_shapes[0].job(1, level=self.level)
-        level = job_level(self.now, probe)
+        level = self.now.level(probe.level)
         return level, count_nodes(level, admissible(self.now, probe))
 
     @property

@@ -138,10 +138,9 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
         """Return what each cluster holds, and how long jobs wait on it."""
         import numpy as np
 
-        from scheduler.objective import job_level
         from topology.generate import with_domain
 
-        level = job_level(self.now, self.job_shapes[0].job(1, level=self.level))
+        level = self.now.level(self.level)
         added = self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
         rows = []
         for more in sorted({0, *self.more}):

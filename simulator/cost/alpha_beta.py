@@ -13,7 +13,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.objective import job_level
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.hierarchical import Crossing, hops_of
 from simulator.cost.step import Communication, Independent, pipeline_seconds, reduction_seconds, step_time
@@ -61,7 +60,7 @@ def alpha_beta(
 
     def price(placed: PlacedJob) -> StepTime:
         traffic, bandwidth = placed.traffic, placed.bandwidth
-        domains = job_level(placed.cluster, placed.job).domain_of[placed.nodes]
+        domains = placed.cluster.level(placed.job.level).domain_of[placed.nodes]
         one, other = hops_of(domains, around=placed.around)
         ordered = np.sort(domains, axis=1)
         of_row = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1, keepdims=True)

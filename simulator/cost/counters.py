@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.objective import job_level, spread
+from scheduler.objective import spread
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.step import Independent, flat_step
 from simulator.cost.types import PlacedJob, StepTime
@@ -27,7 +27,7 @@ def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
 
     def price(placed: PlacedJob) -> StepTime:
         job, flat = placed.job, flat_step(placed, calibration)
-        domains = job_level(placed.cluster, job).domain_of[placed.nodes]
+        domains = placed.cluster.level(job.level).domain_of[placed.nodes]
         groups, unit = job.grid.groups, flat.ideal * cost
         return StepTime(
             compute=flat.compute,

@@ -12,7 +12,7 @@ from math import ceil
 import numpy as np
 
 from scheduler.job import Job, Parallelism
-from scheduler.objective import job_level, spread
+from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import run
 from scheduler.placement.types import Limits, PlacementAlgorithm
@@ -86,7 +86,7 @@ class NodePool:
         try:
             if self._is_gang(nodes, gpus):
                 gang = self._job(need, record.parallelism)
-                _ = gang.grid, job_level(self.cluster, gang)
+                _ = gang.grid, self.cluster.level(gang.level)
         except InvalidJob as error:
             raise Disagreement("does not cut into nodes", error.message) from error
         usable = self._usable_for(nodes, gpus)
@@ -164,7 +164,7 @@ class NodePool:
         """Return nodes of a gang without a grid: one DP group."""
         if not self.cluster.levels:
             return Found(tuple(nodes.tolist()))
-        level = self.cluster.default_level() if self._level is None else self.cluster.level(self._level)
+        level = self.cluster.level(self._level)
         return Found(tuple(nodes.tolist()), (spread(np.zeros(len(nodes), dtype=np.int32), level.domain_of[nodes]), 1))
 
     def _job(self, need: Need, parallelism: Parallelism | None) -> Job:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scheduler.explain import cheaper_pairs, why_not
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import Spread, evaluate
-from scheduler.outcome import judge, run
+from scheduler.outcome import fits, judge, run
 from scheduler.placement.admission import admissible
-from scheduler.placement.types import Limits, Proposal, Refutation
-from scheduler.remedies import Misfit, diagnose, fits
+from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Refutation
+from scheduler.remedies import Misfit, diagnose
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidPlacement
@@ -250,3 +250,10 @@ def test_nodes_of_another_size() -> None:
 def test_without_constraints_counting_decides(dp: int, expected: bool) -> None:
     """No solver is asked: any choice of enough free nodes is a placement."""
     assert fits(racks(2, 2), job(dp), solver=None, limits=LIMITS) is expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("dp", "expected"), [(2, True), (3, False)])
+def test_with_constraints_the_exact_search_decides(dp: int, expected: bool) -> None:
+    """Two racks of two nodes hold two pipelines of two; for a third there are too few nodes, counted in no time."""
+    held = job(dp, 2, holds=(Hold("pp", "rack"),))
+    assert fits(racks(2, 2), held, solver=ALGORITHMS.load("exact"), limits=Limits(seconds=1e-6)) is expected

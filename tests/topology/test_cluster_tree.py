@@ -62,7 +62,9 @@ def test_of_two_flags_the_slower_counts() -> None:
 
 def test_the_default_level_tells_nodes_apart() -> None:
     """The broadest level with more than one domain; without levels there is none."""
-    assert build_cluster(LEVELS, NODES).default_level().name == "minipod"
+    cluster = build_cluster(LEVELS, NODES)
+    assert cluster.level(None) is cluster.default_level()
+    assert cluster.default_level().name == "minipod"
     assert build_cluster(LEVELS, NODES[:3]).default_level().name == "rack"
     assert build_cluster(LEVELS, NODES[:1]).default_level().name == "minipod"
     with pytest.raises(InvalidTopology, match="no levels"):

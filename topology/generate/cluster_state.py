@@ -101,7 +101,7 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     """
     if nodes < 1:
         raise InvalidTopology(f"a domain of {nodes} nodes", where="nodes", fix="give it at least one node")
-    grown = cluster.level(level) if level is not None else cluster.default_level()
+    grown = cluster.level(level)
     depth = cluster.levels.index(grown)
     gpus = int(np.bincount(cluster.gpus).argmax())
     # nodes of most domains of each level

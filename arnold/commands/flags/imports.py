@@ -18,7 +18,7 @@ from arnold.commands.flags.store_commands import (
     stamp_of,
     store_option,
 )
-from arnold.commands.output import answer, emit_json, plain, save_json, table
+from arnold.commands.output import answer, emit_json, plain, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
 
     now, source = present(at), read_source(file)
     document = _of_store(source, store, now) if by == STORE else _of_monitor(source, by, store, now, stamp_of(file))
-    save_json(document, output)
-    answer(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json, file=output)
 
 
 def _of_monitor(source: Source, by: str, store: str | None, now: datetime, stamp: str) -> ImportDocument:

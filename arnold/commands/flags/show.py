@@ -11,7 +11,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.flags.store_commands import at_option, factor, minute, parse_time, print_events, store_option
-from arnold.commands.output import answer, plain, print_sentences, save_json, table
+from arnold.commands.output import answer, plain, print_sentences, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -75,8 +75,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
         forgotten=forgotten,
         torn=0,
     )
-    save_json(document, output)
-    answer(document, _print_show, as_json=as_json)
+    answer(document, _print_show, as_json=as_json, file=output)
 
 
 @click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument", epilog=WHY_EXAMPLES)

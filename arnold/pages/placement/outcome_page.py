@@ -14,7 +14,6 @@ from arnold.pages.placement.grid import grid_drawing
 from arnold.pages.placement.panel import Panel, panel
 from scheduler.explain import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
-from scheduler.objective import job_level
 from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, IntArray
 from topology.drawing.cluster_page import node_data, svg_drawing
@@ -87,7 +86,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         raise InvalidInput("a page needs at least one outcome", fix="run at least one algorithm")
     chosen = outcomes[0]
     placed = [outcome for outcome in outcomes if outcome.proposal.nodes is not None and outcome.evaluation is not None]
-    level = job_level(cluster, job)
+    level = cluster.level(job.level)
     plan = layout(cluster)
     painting = paint(cluster, job, chosen)
     interactive = chosen.evaluation is not None and not plan.bars and job.grid.cells <= MOST_CELLS
@@ -153,7 +152,7 @@ def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
 
 
 def _grid(cluster: Cluster, job: Job, placed: Sequence[Outcome]) -> str:
-    level = job_level(cluster, job)
+    level = cluster.level(job.level)
     title = f"Cells of the job by {level.name}: {plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
     runs = [level.domain_of[one.proposal.nodes] for one in placed]
     return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
@@ -195,7 +194,7 @@ def _data(
 
     The notes of a placement are those of all labelled boxes, by the number of the frame.
     """
-    level = job_level(cluster, job)
+    level = cluster.level(job.level)
     position = np.empty(len(cluster), dtype=np.int64)
     position[plan.nodes] = np.arange(len(plan.nodes))
     return node_data(cluster, plan) | {

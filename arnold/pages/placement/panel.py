@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.explain import CheaperPair
 from scheduler.job import FAMILIES, Job
-from scheduler.objective import Evaluation, job_level, objective_of
+from scheduler.objective import Evaluation, objective_of
 from scheduler.outcome import TOLERANCE, Outcome, status_words
 from topology.cluster import Cluster, Level
 from topology.flags import HEALTHY
@@ -37,7 +37,7 @@ def panel(cluster: Cluster, job: Job, outcome: Outcome, *, main: Outcome, cheape
     :param main: the outcome that the page is about; its bound holds for all.
     :param cheaper: pairs of spreads that would cost less than the placement of ``main``.
     """
-    level = job_level(cluster, job)
+    level = cluster.level(job.level)
     words = _verdict(job, outcome, level, cheaper) if outcome is main else _beside(job, outcome, level, main)
     spreads = {} if outcome.evaluation is None else outcome.evaluation.by_level
     return Panel(
@@ -52,7 +52,7 @@ def _facts(cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None)
     worth = outcome.evaluation
     if worth is None or bound is None:
         return []
-    levels = several(job_level(cluster, job).name)
+    levels = several(cluster.level(job.level).name)
     flagged = np.count_nonzero((cluster.slowdown > HEALTHY) & (cluster.free_gpus == cluster.gpus))
     weights = f"{decimal(job.alpha)} x {worth.dp} + {decimal(job.beta)} x {worth.pp}"
     soft = worth.objective - objective_of(job, worth.dp, worth.pp)

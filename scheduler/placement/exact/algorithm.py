@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import evaluate, job_level, step_time
+from scheduler.objective import evaluate, step_time
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
@@ -181,7 +181,7 @@ def _counted_where_held(cluster: Cluster, job: Job) -> Job:
     Only there can it be counted out whether all holds can be kept: blocks lie in one domain at their level and broader
     ones.  At a closer level of its own the search sees no such hold.
     """
-    levels = [job_level(cluster, job), *(cluster.level(hold.level) for hold in job.holds)]
+    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in job.holds)]
     return job.replace(level=min(levels, key=lambda level: cluster.level_index(level.name)).name)
 
 

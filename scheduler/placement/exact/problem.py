@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import job_level, spread
+from scheduler.objective import spread
 from scheduler.placement.admission import Blocks, admissible, blocks_at, capacity_by_level, shortage
 from scheduler.placement.types import Pair
 from topology.capacity import count_nodes
@@ -72,7 +72,7 @@ class GridReduction:
     @cached_property
     def level(self) -> Level:
         """The level at which spread counts."""
-        return job_level(self.cluster, self.job)
+        return self.cluster.level(self.job.level)
 
     @cached_property
     def admitted(self) -> BoolArray:

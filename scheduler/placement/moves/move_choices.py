@@ -14,7 +14,6 @@ from math import lcm
 import numpy as np
 
 from scheduler.job import Family, Job
-from scheduler.objective import job_level
 from topology.cluster import BoolArray, Cluster, IntArray
 
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
@@ -99,7 +98,7 @@ class ObjectiveTerm:
 
 def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
     """Return the terms of the objective: Eq. 2 and the soft terms."""
-    depth = cluster.level_index(job_level(cluster, job).name)
+    depth = cluster.level_index(job.level)
     soft = (ObjectiveTerm(cluster.level_index(count.level), count.family, count.weight) for count in job.counts)
     return (ObjectiveTerm(depth, "dp", job.alpha), ObjectiveTerm(depth, "pp", job.beta), *soft)
 
