@@ -120,6 +120,7 @@ class Engine(SimulatedCluster):
         self.flags: dict[int, float] = {}
         self.begun = False
         self.arrived = 0  # Jobs that have been submitted
+        self._submissions = [*(job.submitted for job in jobs), inf]  # When each is; nothing comes after the last
         self.events = 0
         self.completed = 0
         self.policy_seconds = 0.0
@@ -139,7 +140,7 @@ class Engine(SimulatedCluster):
     @property
     def _arrives(self) -> float:
         """When the next job is submitted; infinite after the last."""
-        return self.jobs[self.arrived].submitted if self.arrived < len(self.jobs) else inf
+        return self._submissions[self.arrived]
 
     @property
     def over(self) -> bool:
@@ -153,9 +154,9 @@ class Engine(SimulatedCluster):
 
     def step(self, instants: int = 1) -> None:
         """Go on by so many instants, or to the end: each has its events, its submissions, then the dispatch passes."""
-        heap, jobs, dispatch = self.queue.heap, self.jobs, self.dispatch
+        heap, jobs, submissions, dispatch = self.queue.heap, self.jobs, self._submissions, self.dispatch
         release, announcement = EventPhase.RELEASE, EventPhase.ANNOUNCEMENT
-        arrives = self._arrives
+        arrives = submissions[self.arrived]
         while instants and self.completed < len(jobs) and (heap or arrives < inf):
             instants -= 1
             now = arrives
@@ -179,7 +180,7 @@ class Engine(SimulatedCluster):
                 self.events += 1
             while arrives == now < inf:
                 self._arrive(jobs[self.arrived])
-                arrives = self._arrives
+                arrives = submissions[self.arrived]
             while dispatch.due:
                 before = perf_counter()
                 for candidate in dispatch.candidates():
