@@ -17,6 +17,7 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.job_record import JobRecord
 from simulator.workload.job_kinds import KALOS, STATUSES, JobKind, grids, kinds_of
@@ -81,8 +82,9 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
     records: list[JobRecord | None] = [None] * len(times)
     for index, (kind, generator) in enumerate(zip(kinds, each, strict=True)):
         places = np.flatnonzero(kind_of == index)
-        for place, record in zip(places.tolist(), _jobs(kind, times[places], generator, spec), strict=True):
-            records[place] = replace(record, job_id=f"{kind.name}-{place + 1}")
+        jobs = _jobs(kind, spec, times=times, places=places, generator=generator)
+        for place, record in zip(places.tolist(), jobs, strict=True):
+            records[place] = record
     return tuple(record for record in records if record is not None)
 
 
@@ -148,9 +150,16 @@ def _per_day(spec: WorkloadSpec, kinds: Sequence[JobKind]) -> float:
     return spec.load * spec.gpus * DAY / gpu_time
 
 
-def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec: WorkloadSpec) -> list[JobRecord]:
-    """Return the jobs of one kind, one for each time of submission; without ids."""
-    count = len(times)
+def _jobs(
+    kind: JobKind,
+    spec: WorkloadSpec,
+    *,
+    times: FloatArray,
+    places: npt.NDArray[np.intp],
+    generator: np.random.Generator,
+) -> list[JobRecord]:
+    """Return the jobs of one kind: those at these places among the times of submission of all."""
+    count = len(places)
     sizes = generator.choice(list(kind.sizes), size=count, p=list(kind.sizes.values()))
     ends = generator.choice(len(STATUSES), size=count, p=[kind.status[status] for status in STATUSES])
     score = generator.standard_normal(count)
@@ -162,7 +171,8 @@ def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec
     estimates = LIMITS[np.minimum(np.searchsorted(LIMITS, guess), len(LIMITS) - 1)]
     chosen = generator.random(count)
     records = []
-    for i, (time, gpus) in enumerate(zip(times.tolist(), sizes.tolist(), strict=True)):
+    submits = zip(places.tolist(), times[places].tolist(), sizes.tolist(), strict=True)
+    for i, (place, time, gpus) in enumerate(submits):
         choices = grids(gpus) if kind.name != "evaluation" else []
         model, parallelism = choices[int(chosen[i] * len(choices))] if choices else ("", None)
         announced = None
@@ -170,7 +180,7 @@ def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec
             announced = max(0.0, time - spec.announce_seconds)
         records.append(
             JobRecord(
-                job_id="",
+                job_id=f"{kind.name}-{place + 1}",
                 submit=time,
                 duration=float(seconds[i]),
                 gpus=float(gpus),
