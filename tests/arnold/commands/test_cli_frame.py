@@ -33,14 +33,25 @@ COMPUTING = ["place", "explain", "compare", "repair", "stragglers", "study table
 SIMULATING = ["simulate", "study simulate", *(f"capacity {question}" for question in QUESTIONS)]
 
 
-@pytest.mark.parametrize("name", COMPUTING + SIMULATING)
-def test_help_of_a_command_computes_nothing(name: str) -> None:
-    """The options are read from dataclasses whose modules import numpy only where they compute."""
-    line = [*name.split(), "--help"]
-    code = f"import sys; from arnold.commands.run import run; run({line!r}); print(*sys.modules, sep='\\n')"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert f"Usage: arnold {name}" in out
-    assert not HEAVY & {module.partition(".")[0] for module in out.splitlines()}
+HELPS = f"""
+import sys
+from arnold.commands.run import run
+for name in {COMPUTING + SIMULATING}:
+    run([*name.split(), "--help"])
+    heavy = {HEAVY} & {{module.partition(".")[0] for module in sys.modules}}
+    assert not heavy, (name, heavy)
+"""
+
+
+def test_help_of_a_command_computes_nothing() -> None:
+    """The options are read from dataclasses whose modules import numpy only where they compute.
+
+    One program asks for the help of all, so what one of them imports is there to the end and is not missed.
+    """
+    ran = subprocess.run([sys.executable, "-c", HELPS], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    for name in COMPUTING + SIMULATING:
+        assert f"Usage: arnold {name}" in ran.stdout
 
 
 def test_every_command_of_the_table_explains_itself(arnold: Arnold) -> None:
