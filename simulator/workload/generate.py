@@ -17,7 +17,6 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from simulator.job_record import JobRecord
 from simulator.workload.job_kinds import KALOS, STATUSES, JobKind, grids, kinds_of
@@ -82,8 +81,8 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
     records: list[JobRecord | None] = [None] * len(times)
     for index, (kind, generator) in enumerate(zip(kinds, each, strict=True)):
         places = np.flatnonzero(kind_of == index)
-        jobs = _jobs(kind, spec, times=times, places=places, generator=generator)
-        for place, record in zip(places.tolist(), jobs, strict=True):
+        submits = dict(zip(places.tolist(), times[places].tolist(), strict=True))
+        for place, record in zip(submits, _jobs(kind, submits, generator, spec), strict=True):
             records[place] = record
     return tuple(record for record in records if record is not None)
 
@@ -151,15 +150,10 @@ def _per_day(spec: WorkloadSpec, kinds: Sequence[JobKind]) -> float:
 
 
 def _jobs(
-    kind: JobKind,
-    spec: WorkloadSpec,
-    *,
-    times: FloatArray,
-    places: npt.NDArray[np.intp],
-    generator: np.random.Generator,
+    kind: JobKind, submits: dict[int, float], generator: np.random.Generator, spec: WorkloadSpec
 ) -> list[JobRecord]:
-    """Return the jobs of one kind: those at these places among the times of submission of all."""
-    count = len(places)
+    """Return the jobs of one kind, by their places among the jobs of all kinds and their times of submission."""
+    count = len(submits)
     sizes = generator.choice(list(kind.sizes), size=count, p=list(kind.sizes.values()))
     ends = generator.choice(len(STATUSES), size=count, p=[kind.status[status] for status in STATUSES])
     score = generator.standard_normal(count)
@@ -171,8 +165,7 @@ def _jobs(
     estimates = LIMITS[np.minimum(np.searchsorted(LIMITS, guess), len(LIMITS) - 1)]
     chosen = generator.random(count)
     records = []
-    submits = zip(places.tolist(), times[places].tolist(), sizes.tolist(), strict=True)
-    for i, (place, time, gpus) in enumerate(submits):
+    for i, ((place, time), gpus) in enumerate(zip(submits.items(), sizes.tolist(), strict=True)):
         choices = grids(gpus) if kind.name != "evaluation" else []
         model, parallelism = choices[int(chosen[i] * len(choices))] if choices else ("", None)
         announced = None

@@ -22,9 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 PLACE = ("place", "--cluster", "c.csv", "--job", "j.yaml")
-QUICK = (*PLACE, "--algorithm", "best-fit")
-"""Where only its text matters: no solver is imported."""
-
+QUICK = (*PLACE, "--algorithm", "best-fit")  # where only its text matters: no solver is imported
 MISSING = ("place", "--cluster", "c.csv", "--job", "none.yaml")
 
 

@@ -55,17 +55,15 @@ class Flat:
     trunks: Sequence[int] = ()
     closed: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
-    @cached_property
+    @property
     def total(self) -> IntArray:
         """8, or 0 for nodes that are out."""
-        total = np.array([0 if i in self.out else 8 for i in range(self.nodes)], dtype=np.int32)
-        total.setflags(write=False)
-        return total
+        return np.array([0 if i in self.out else 8 for i in range(self.nodes)], dtype=np.int32)
 
     @cached_property
     def free(self) -> IntArray:
         """What the running jobs leave."""
-        free = self.total.copy()
+        free = self.total
         for one in self.running:
             free[list(one.places)] -= one.gpus
         free.setflags(write=False)

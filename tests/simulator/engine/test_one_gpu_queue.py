@@ -30,27 +30,20 @@ def waits_of_a_plain_queue(jobs: list[tuple[float, float]], servers: int) -> lis
     return waits
 
 
-@pytest.fixture(scope="module")
-def philly() -> list[tuple[float, float]]:
-    """Submission and duration of each job of one GPU in the Philly trace, in order."""
+@pytest.mark.parametrize("gpus", [64, 160])
+def test_philly_jobs_of_one_gpu_equal_a_plain_queue(gpus: int) -> None:
+    """All 76,627 of them, on so few GPUs that most have to wait, to a microsecond."""
     if "ARNOLD_DATA" not in os.environ:
         pytest.skip("ARNOLD_DATA is not set: the public traces are not here")
     with gzip.open(Path(os.environ["ARNOLD_DATA"]) / "philly" / "philly.csv.gz", "rt") as file:
         rows = [row for row in csv.DictReader(file) if row["num_gpus"] == "1"]
-    return sorted(
+    jobs = sorted(
         (datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp(), float(row["duration"]))
         for row in rows
     )
-
-
-@pytest.mark.parametrize("gpus", [64, 160])
-@pytest.mark.xdist_group("philly")  # the trace is read once
-def test_philly_jobs_of_one_gpu_equal_a_plain_queue(philly: list[tuple[float, float]], gpus: int) -> None:
-    """All 76,627 of them, on so few GPUs that most have to wait, to a microsecond."""
-    records = [JobRecord(str(i), submit, duration, 1) for i, (submit, duration) in enumerate(philly)]
+    records = [JobRecord(str(i), submit, duration, 1) for i, (submit, duration) in enumerate(jobs)]
     engine = Engine(records, GpuPool(racks(gpus // 8)), Fifo())
     engine.run()
     waits = [job.first_start - job.submitted for job in engine.jobs]
-    assert len(philly) == 76_627
-    # pytest.approx makes an object for each of the numbers.
-    np.testing.assert_allclose(waits, waits_of_a_plain_queue(philly, gpus), rtol=0, atol=1e-6)
+    assert len(jobs) == 76_627
+    np.testing.assert_allclose(waits, waits_of_a_plain_queue(jobs, gpus), rtol=0, atol=1e-6)
