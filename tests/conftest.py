@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 os.environ.pop("COLUMNS", None)  # the width of text must not depend on the terminal that the tests run in
+# What was compiled is kept, as by default: else each run of the tests, and each program they start, compiles all again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 settings.register_profile("arnold", deadline=None)
 settings.load_profile("arnold")
 

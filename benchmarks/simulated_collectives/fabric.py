@@ -117,6 +117,7 @@ class Fabric:
     done: Floats = field(init=False)
     consumed: Floats = field(init=False)
     _needs: npt.NDArray[np.intp] = field(init=False)
+    _lead: npt.NDArray[np.intp] = field(init=False)
 
     def __post_init__(self) -> None:
         n = len(self.slots)
@@ -128,6 +129,7 @@ class Fabric:
         self.on = np.zeros(n, dtype=np.bool_)
         self.ready, self.transmitted, self.done, self.consumed = (np.zeros(n) for _ in range(4))
         widest = max([1, *(len(slot.needs) for slot in self.slots)])
+        self._lead = np.where(self.way == RING, LEAD, 0)
         self._needs = np.full((n, widest), n, dtype=np.intp)
         for i, slot in enumerate(self.slots):
             self._needs[i, : len(slot.needs)] = slot.needs
@@ -152,12 +154,12 @@ class Fabric:
         delivered = np.minimum(self.transmitted - self.done, inward)
         room = np.where(posting, self.consumed + DEPTH - self.transmitted, 0.0)
         sent = np.minimum(np.minimum(self.ready - self.transmitted, outward), room) * (here & there)
-        have = np.floor(np.append(self.consumed + TINY, np.inf))[self._needs].min(axis=1) + np.where(
-            self.way == RING, LEAD, 0
-        )
+        whole = np.full(len(self.slots) + 1, np.inf)
+        np.floor(self.consumed + TINY, out=whole[:-1])
+        have = whole[self._needs].min(axis=1) + self._lead
         limit = np.minimum(np.minimum(have, self.total), self.transmitted + DEPTH) - self.ready
-        made = np.clip(np.minimum(limit, gpu[self.source]), 0.0, None) * here
+        made = np.maximum(np.minimum(limit, gpu[self.source]), 0.0) * here
         self.consumed += arrived
         self.done += np.where(self.on, delivered, 0.0)
-        self.transmitted += np.clip(sent, 0.0, None)
+        self.transmitted += np.maximum(sent, 0.0)
         self.ready += made

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.simulated_collectives.fabric import CHUNK_BYTES, Fabric, Slot, slots_of
+from benchmarks.simulated_collectives.fabric import CHUNK_BYTES, Bools, Fabric, Floats, Slot, slots_of
 from benchmarks.simulated_collectives.traced_job import Act, BenchJob, Fault
 from health.collectives.flow_progress import P2P, RECEIVE
 from health.collectives.recording import (
@@ -57,6 +57,7 @@ class _Run:
         slots = slots_of(self.groups, algorithm=job.algorithm, rings=job.rings)
         crossing = np.array([job.node(slot.source) != job.node(slot.target) for slot in slots], dtype=np.bool_)
         self.fabric = Fabric(slots, crossing)
+        self.pace, self.pace_with_fault = self._pace(None), self._pace(fault)
         self.flows = [{op: _flows(self.fabric, number, op) for op in OPS} for number in range(len(self.groups))]
         self.random = np.random.default_rng(seed)
         self.plans: list[list[Act]] = [job.step(rank) for rank in range(job.ranks)]
@@ -67,6 +68,8 @@ class _Run:
         self.present: list[set[int]] = [set() for _ in self.groups]
         self.running: dict[int, str] = {}
         self.member_launched = np.zeros((len(self.groups), job.ranks), dtype=np.bool_)
+        ends = np.stack([self.fabric.source, self.fabric.target])
+        self.launch_of_ends = self.fabric.group * job.ranks + ends  # places of both ends of each flow in the above
         self.ends: list[CompletionRow] = []
         self.samples: list[StateRow] = []
         self.crossed = False
@@ -79,12 +82,13 @@ class _Run:
         for rank in range(self.job.ranks):
             if self.launched[rank] is None and now >= self.wake[rank]:
                 self._next(rank, now)
+        if not self.running:  # no flow is on: nothing moves, nothing ends, nothing is to be seen
+            return
         fabric = self.fabric
-        launched = np.stack(
-            [self.member_launched[fabric.group, fabric.source], self.member_launched[fabric.group, fabric.target]]
-        )
-        gpu, outward, inward = self._rates(now)
-        fabric.tick(launched=launched, gpu=gpu, outward=outward, inward=inward, posting=self._posting(now))
+        launched = self.member_launched.take(self.launch_of_ends)
+        faulty = self.fault is not None and now >= self.fault.time
+        gpu, outward, inward, posting = self.pace_with_fault if faulty else self.pace
+        fabric.tick(launched=launched, gpu=gpu, outward=outward, inward=inward, posting=posting)
         self._complete(now)
         if tick % SAMPLE_TICKS == 0:
             self._sample(now)
@@ -98,13 +102,15 @@ class _Run:
     def _hits(self, kinds: Sequence[str], now: float) -> bool:
         return self.fault is not None and self.fault.kind in kinds and now >= self.fault.time
 
-    def _rates(self, now: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        fabric, fault = self.fabric, self.fault
+    def _pace(self, fault: Fault | None) -> tuple[Floats, Floats, Floats, Bools]:
+        """Return what :meth:`Fabric.tick` needs besides launches: the same in every step until, and from, the fault."""
+        fabric = self.fabric
         gpu = np.full(self.job.ranks, GPU_RATE * TICK)
         outward = np.full(len(fabric.slots), NET_RATE * TICK)
         inward = outward.copy()
-        if fault is None or now < fault.time:
-            return gpu, outward, inward
+        posting = np.ones(len(fabric.slots), dtype=np.bool_)
+        if fault is None:
+            return gpu, outward, inward, posting
         out = fabric.crossing & (fabric.source == fault.rank)
         into = fabric.crossing & (fabric.target == fault.rank)
         match fault.kind:
@@ -118,15 +124,11 @@ class _Run:
                 gpu[fault.rank] /= fault.factor
             case "gpu-stuck":
                 gpu[fault.rank] = 0.0
+            case "receiver-not-posting":
+                posting[into] = False
             case _:
                 pass
-        return gpu, outward, inward
-
-    def _posting(self, now: float) -> npt.NDArray[np.bool_]:
-        if self.fault is None or not self._hits(["receiver-not-posting"], now):
-            return np.ones(len(self.fabric.slots), dtype=np.bool_)
-        mute: npt.NDArray[np.bool_] = self.fabric.crossing & (self.fabric.target == self.fault.rank)
-        return ~mute
+        return gpu, outward, inward, posting
 
     def _next(self, rank: int, now: float) -> None:
         self.at[rank] += 1
@@ -173,7 +175,7 @@ class _Run:
     def _complete(self, now: float) -> None:
         fabric = self.fabric
         open_ = fabric.on & (fabric.consumed < fabric.total - 1e-6)
-        busy = set(np.unique(fabric.group[open_]).tolist())
+        busy = set(fabric.group[open_].tolist())
         for group in [group for group in self.running if group not in busy]:
             op = self.running.pop(group)
             flows = self.flows[group][op]
@@ -191,11 +193,10 @@ class _Run:
 
     def _sample(self, now: float) -> None:
         fabric = self.fabric
+        whole = [(counter + 1e-6).astype(int).tolist() for counter in (fabric.ready, fabric.transmitted, fabric.done)]
         for i in np.flatnonzero(fabric.on).tolist():
             slot = fabric.slots[i]
-            ready, transmitted, done = (
-                int(counter[i] + 1e-6) for counter in (fabric.ready, fabric.transmitted, fabric.done)
-            )
+            ready, transmitted, done = (counter[i] for counter in whole)
             if self.member_launched[slot.group, slot.source]:
                 self._write(now, slot, slot.source, slot.target, slot.way, ready, transmitted, done)
             if slot.way == P2P and self.member_launched[slot.group, slot.target]:

@@ -81,8 +81,9 @@ def generate(spec: WorkloadSpec) -> tuple[JobRecord, ...]:
     records: list[JobRecord | None] = [None] * len(times)
     for index, (kind, generator) in enumerate(zip(kinds, each, strict=True)):
         places = np.flatnonzero(kind_of == index)
-        for place, record in zip(places.tolist(), _jobs(kind, times[places], generator, spec), strict=True):
-            records[place] = replace(record, job_id=f"{kind.name}-{place + 1}")
+        submits = dict(zip(places.tolist(), times[places].tolist(), strict=True))
+        for place, record in zip(submits, _jobs(kind, submits, generator, spec), strict=True):
+            records[place] = record
     return tuple(record for record in records if record is not None)
 
 
@@ -148,9 +149,11 @@ def _per_day(spec: WorkloadSpec, kinds: Sequence[JobKind]) -> float:
     return spec.load * spec.gpus * DAY / gpu_time
 
 
-def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec: WorkloadSpec) -> list[JobRecord]:
-    """Return the jobs of one kind, one for each time of submission; without ids."""
-    count = len(times)
+def _jobs(
+    kind: JobKind, submits: dict[int, float], generator: np.random.Generator, spec: WorkloadSpec
+) -> list[JobRecord]:
+    """Return the jobs of one kind, by their places among the jobs of all kinds and their times of submission."""
+    count = len(submits)
     sizes = generator.choice(list(kind.sizes), size=count, p=list(kind.sizes.values()))
     ends = generator.choice(len(STATUSES), size=count, p=[kind.status[status] for status in STATUSES])
     score = generator.standard_normal(count)
@@ -162,7 +165,7 @@ def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec
     estimates = LIMITS[np.minimum(np.searchsorted(LIMITS, guess), len(LIMITS) - 1)]
     chosen = generator.random(count)
     records = []
-    for i, (time, gpus) in enumerate(zip(times.tolist(), sizes.tolist(), strict=True)):
+    for i, ((place, time), gpus) in enumerate(zip(submits.items(), sizes.tolist(), strict=True)):
         choices = grids(gpus) if kind.name != "evaluation" else []
         model, parallelism = choices[int(chosen[i] * len(choices))] if choices else ("", None)
         announced = None
@@ -170,7 +173,7 @@ def _jobs(kind: JobKind, times: FloatArray, generator: np.random.Generator, spec
             announced = max(0.0, time - spec.announce_seconds)
         records.append(
             JobRecord(
-                job_id="",
+                job_id=f"{kind.name}-{place + 1}",
                 submit=time,
                 duration=float(seconds[i]),
                 gpus=float(gpus),

@@ -103,7 +103,7 @@ def arnold(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("environment")
     for command in (
         ["-m", "venv", "--without-pip", str(place)],
-        ["-m", "pip", "--python", f"{place}/bin/python", "install", "--quiet", "--no-deps", str(wheel)],
+        ["-m", "pip", "--python", f"{place}/bin/python", "install", "--quiet", "--no-deps", "--no-compile", str(wheel)],
     ):
         subprocess.run([sys.executable, *command], check=True)
     (site,) = place.glob("lib/python*/site-packages")

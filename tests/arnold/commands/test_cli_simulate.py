@@ -261,8 +261,12 @@ def test_a_finished_run_leaves_no_checkpoint_and_a_foreign_one_is_refused(simula
 def test_an_interrupted_run_leaves_a_checkpoint_and_goes_on(
     simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Interrupted, then another policy is refused, then the same run goes on and writes what a whole run writes."""
-    trace = "job_id,submit_time,duration,gpus\n" + "".join(f"j{i},{i},3.5,{1 + i % 40}\n" for i in range(900))
+    """Interrupted, then another policy is refused, then the same run goes on and writes what a whole run writes.
+
+    The engine looks for interrupts every 64 instants, and each of the 120 jobs is submitted at an instant of its own.
+    """
+    monkeypatch.setattr("simulator.engine.engine.INSTANTS", 64)
+    trace = "job_id,submit_time,duration,gpus\n" + "".join(f"j{i},{i},3.5,{1 + i % 40}\n" for i in range(120))
     whole, resumed, path = tmp_path / "whole.csv", tmp_path / "resumed.csv", tmp_path / "run.json"
     assert simulate("--jobs-out", str(whole), "--json", trace=trace).code == 0
     with monkeypatch.context() as patched:

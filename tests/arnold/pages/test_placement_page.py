@@ -171,8 +171,11 @@ def cells_of(page: str) -> list[tuple[int, float, float]]:
 def test_rows_of_the_job_are_rows_of_the_drawing(rows: int, columns: int) -> None:
     """Cells of a PP group stand side by side on one line, those of a DP group below each other; what does not fit below
     each other goes on in the next block, and no block is higher than a screen.
+
+    Minipods have 250 nodes, and there are as many as the job fills, two at least: with one the spread counts racks.
     """
-    cluster, job = minipods(minipods=50, nodes=12_500), Job("llm", Parallelism(tp=8, pp=columns, dp=rows))
+    count = max(2, -(-rows * columns // 250))
+    cluster, job = minipods(minipods=count, nodes=250 * count), Job("llm", Parallelism(tp=8, pp=columns, dp=rows))
     nodes = np.arange(rows * columns, dtype=np.int32).reshape(rows, columns)
     page = placement_page(cluster, job, [judge("in-order", cluster, job, Proposal(nodes))])
     cells = np.array(cells_of(page)).reshape(rows, columns, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -59,12 +60,13 @@ class Flat:
         """8, or 0 for nodes that are out."""
         return np.array([0 if i in self.out else 8 for i in range(self.nodes)], dtype=np.int32)
 
-    @property
+    @cached_property
     def free(self) -> IntArray:
         """What the running jobs leave."""
         free = self.total
         for one in self.running:
             free[list(one.places)] -= one.gpus
+        free.setflags(write=False)
         return free
 
     @property

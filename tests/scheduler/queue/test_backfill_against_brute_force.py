@@ -14,10 +14,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scheduler.queue.fifo_and_backfill import FifoBackfill, shadow
+from scheduler.queue.queue_policy import HeldNodes
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 SIZE = 8
 NODES = 5
+POLICY = FifoBackfill()
 
 
 NUMBERS = st.lists(st.integers(0, 2), min_size=NODES, max_size=NODES)
@@ -49,7 +51,7 @@ def room_at(cluster: Flat, time: float, head: Wants, *, taken: tuple[int, ...] =
 
     Of trunks, in that which has most.
     """
-    free = cluster.free
+    free = cluster.free.copy()
     for one in cluster.running:
         if one.ends <= time:
             free[list(one.places)] += one.gpus
@@ -71,10 +73,15 @@ def earliest(cluster: Flat, head: Wants) -> int:
     return min(time for time in range(1, 5) if room_at(cluster, time, head) >= head.nodes)
 
 
-def offered(cluster: Flat, head: Wants, job: Wants) -> list[tuple[int, ...]]:
-    """Every choice of nodes that a job behind a blocked one may take."""
-    policy = FifoBackfill()
-    (keep,) = policy.offers(job, cluster, policy.holds([head], cluster))
+def held(cluster: Flat, head: Wants) -> HeldNodes:
+    """What the policy keeps for a blocked job."""
+    (hold,) = POLICY.holds([head], cluster)
+    return hold
+
+
+def offered(cluster: Flat, hold: HeldNodes, job: Wants) -> list[tuple[int, ...]]:
+    """Every choice of nodes that a job behind a blocked one, for which that is held, may take."""
+    (keep,) = POLICY.offers(job, cluster, [hold])
     left = cluster.free if keep is None else cluster.free - keep
     trunks = cluster.trunks or [0] * NODES
     choices = combinations(np.flatnonzero(left >= job.gpus).tolist(), job.nodes)
@@ -92,7 +99,7 @@ def test_a_job_that_stays_starts_exactly_where_the_first_is_not_delayed(case: tu
     shadow_time = earliest(cluster, head)
     assert shadow(head, cluster).until == shadow_time
 
-    choices = offered(cluster, head, job)
+    choices = offered(cluster, held(cluster, head), job)
     harmless = [
         choice
         for choice in combinations(np.flatnonzero(cluster.free >= job.gpus).tolist(), job.nodes)
@@ -115,7 +122,7 @@ def test_a_job_that_stays_leaves_the_first_the_trunk_that_has_room_first(case: t
     hold = shadow(head, cluster)
     assert hold.until == shadow_time
     assert len({cluster.trunks[node] for node in np.flatnonzero(hold.keep)}) <= 1
-    for choice in offered(cluster, head, job):
+    for choice in offered(cluster, held(cluster, head), job):
         assert room_at(cluster, shadow_time, head, taken=choice, gpus=job.gpus) >= head.nodes
 
 
@@ -124,13 +131,15 @@ def test_a_job_that_stays_leaves_the_first_the_trunk_that_has_room_first(case: t
 def test_a_start_gives_room_to_nobody(case: tuple[Flat, Wants], ends: int, data: st.DataObject) -> None:
     """Who was refused is refused as well when another has passed the same job: replays do not ask twice."""
     cluster, head = case
+    hold = held(cluster, head)
     passing = [replace(one, predicted=float(ends)) for one in NEEDS]
-    passing = [one for one in passing if offered(cluster, head, one)]
-    refused = [one for one in NEEDS if not offered(cluster, head, one)]
+    passing = [one for one in passing if offered(cluster, hold, one)]
+    refused = [one for one in NEEDS if not offered(cluster, hold, one)]
     assume(passing)
     passes = data.draw(st.sampled_from(passing))
-    places = data.draw(st.sampled_from(offered(cluster, head, passes)))
+    places = data.draw(st.sampled_from(offered(cluster, hold, passes)))
     started = Runs(99, places, gpus=passes.gpus, ends=float(ends))
     later = replace(cluster, running=sorted([*cluster.running, started], key=lambda one: (one.ends, one.key)))
-    assert shadow(head, later).until == shadow(head, cluster).until
-    assert not [one for one in refused if offered(later, head, one)]
+    after = held(later, head)
+    assert after.until == hold.until
+    assert not [one for one in refused if offered(later, after, one)]
