@@ -50,7 +50,7 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
     the job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.documents.explain_answer import explain_document
-    from scheduler.avoidance import weigh
+    from scheduler.explain_slow_nodes import weigh
     from scheduler.outcome import run
     from scheduler.placement.types import ALGORITHMS
     from scheduler.remedies import diagnose
@@ -91,7 +91,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
 def _ways(document: ExplainDocument) -> list[str]:
     """Return what avoiding slow nodes costs against using them, and which they are."""
     from arnold.commands.place_text import shown
-    from scheduler.avoidance import comparison
+    from scheduler.explain_slow_nodes import comparison
 
     lines = []
     for option in document.options:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.avoidance import AvoidanceOption
 from scheduler.explain import CheaperPair, cheaper_pairs
+from scheduler.explain_slow_nodes import AvoidanceOption
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, Status

@@ -14,9 +14,9 @@ from benchmarks.predictions.corrected import corrected
 from benchmarks.report import section, table
 from simulator.cost.alpha_beta import alpha_beta
 from simulator.cost.calibration import Calibration
-from simulator.cost.counters import spread_counters
 from simulator.cost.hierarchical import hierarchical
 from simulator.cost.shared_flows import SharedFlows
+from simulator.cost.spread_price import spread_counters
 from simulator.cost.types import CommModel
 
 MODELS: Mapping[str, Callable[[Calibration], CommModel]] = {

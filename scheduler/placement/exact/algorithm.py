@@ -1,12 +1,11 @@
 """The algorithm ``exact``: the best (S, R), proved or with a certified gap, then the nodes.
 
-Slow nodes are admitted up to a threshold of slowdown: only the slowest node sets the pace, so the options are the
-thresholds between the slowdowns of the free nodes, compared by predicted step time.
+Which slow nodes are used is decided in :mod:`scheduler.placement.exact.slow_nodes`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import ceil, inf
 from time import perf_counter
@@ -15,40 +14,17 @@ from typing import ClassVar
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import evaluate, step_time
-from scheduler.placement.admission import admissible
+from scheduler.objective import evaluate
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.exact.problem import GridProblem, GridReduction, counted_where_held
 from scheduler.placement.exact.search import fill_front, search_pairs
+from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_threshold, search_thresholds, thresholds
 from scheduler.placement.seating import seat
-from scheduler.placement.types import Limits, PriceOption, Proposal
+from scheduler.placement.types import Limits, Proposal
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
-from topology.flags import HEALTHY
-
-_SAME = 1e-9  # Step times closer than this are equal
-
-
-@dataclass(frozen=True, slots=True)
-class _Searched:
-    """One threshold of slowdown, searched, with the predicted step time of its best pair."""
-
-    reduction: GridReduction
-    search: PairSearch
-    time: float
-
-    @property
-    def lattice(self) -> Lattice:
-        return self.search.lattice
-
-    def option(self, *, chosen: bool) -> PriceOption:
-        """Return the threshold as one way to treat slow nodes, in words; the ideal has no spread and no slow node."""
-        slowest, objective = self.reduction.slowest, self.lattice.cost(self.lattice.best)
-        what = "without slow nodes" if slowest == HEALTHY else f"with nodes up to {slowest:g} times slower"
-        sentence = f"{what}: objective {objective:g}, predicted step time {self.time:.3f} x ideal"
-        return PriceOption(slowest, objective, self.time, chosen, sentence + (", chosen" if chosen else ""))
 
 
 @dataclass(frozen=True)
@@ -67,10 +43,10 @@ class Exact:
 
         start = perf_counter()
         options = thresholds(cluster, job)
-        refusal = GridReduction(cluster, _counted_where_held(cluster, job), options[-1]).refusal
+        refusal = GridReduction(cluster, counted_where_held(cluster, job), options[-1]).refusal
         if refusal:
             return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - start)
-        searched = self._search_options(cluster, job, options, limits)
+        searched = search_thresholds(cluster, job, options, limits, self.params)
         chosen = min(searched, key=lambda one: (round(one.time, 9), one.reduction.slowest))
         # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
         claims = searched[-1] if job.avoid == "ignore" else chosen
@@ -88,36 +64,7 @@ class Exact:
             statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.reduction.domains))},
         )
 
-    def _search_options(
-        self, cluster: Cluster, job: Job, options: tuple[float, ...], limits: Limits
-    ) -> list[_Searched]:
-        """Search the thresholds that can win, ascending; the widest first of all, for its bound serves the others."""
-        end = perf_counter() + limits.seconds
-        searched: list[_Searched] = []
-        # half the time for the widest, the rest shared out among the others as they come
-        widest = self._search(GridReduction(cluster, job, options[-1]), limits, end, shares=min(2, len(options)))
-        least = widest.lattice.bound()
-        for i, slowest in enumerate(options[:-1]):
-            # fewer nodes have no better objective, so no step time of this threshold is below this one
-            fastest = step_time(job, objective=least, slowest=slowest)
-            refusal = GridReduction(cluster, _counted_where_held(cluster, job), slowest).refusal
-            if refusal or any(one.time <= fastest + _SAME for one in searched):
-                continue
-            shares = len(options) - 1 - i
-            searched.append(self._search(GridReduction(cluster, job, slowest), limits, end, shares=shares))
-        return [*searched, widest]
-
-    def _search(self, reduction: GridReduction, limits: Limits, end: float, *, shares: int) -> _Searched:
-        """Search one threshold, in one of so many shares of the time that is left."""
-        job = reduction.job
-        seconds = max(self.params.least_seconds, (end - perf_counter()) / shares)
-        lattice = Lattice(reduction.problem, job.alpha, job.beta)
-        search = PairSearch(lattice, replace(limits, seconds=seconds), self.params)
-        search_pairs(search)
-        time = step_time(job, objective=lattice.cost(lattice.best), slowest=reduction.slowest)
-        return _Searched(reduction, search, time)
-
-    def _best_seating(self, searched: _Searched, limits: Limits) -> IntArray:
+    def _best_seating(self, searched: ThresholdSearch, limits: Limits) -> IntArray:
         """Seat the cheapest pair; with soft terms every corner of the front, and take the best by the evaluator.
 
         With a hold broader than the job's level these may break it; then nodes that keep it, by a search up there.
@@ -127,9 +74,9 @@ class Exact:
         corners = [(point.dp, point.pp) for point in lattice.pareto()] if job.counts else [lattice.best]
         seconds = self.params.seating_share * limits.seconds
         seated = [self._seat(reduction, lattice.built[pair], seconds) for pair in corners]
-        held = GridReduction(cluster, _counted_where_held(cluster, job), reduction.slowest)
+        held = GridReduction(cluster, counted_where_held(cluster, job), reduction.slowest)
         if held.level is not reduction.level:
-            above = self._search(held, limits, perf_counter() + seconds, shares=1).lattice
+            above = search_threshold(held, limits, perf_counter() + seconds, shares=1, params=self.params).lattice
             seated.append(self._seat(held, above.built[above.best], seconds))
         return min(seated, key=lambda nodes: _worth(cluster, job, nodes))
 
@@ -161,28 +108,6 @@ def solve_grid(
     lattice = Lattice(GridProblem(rows, columns, capacities), alpha, 1.0 - alpha)
     search_pairs(PairSearch(lattice, Limits(seconds=seconds, workers=1), params))
     return lattice.built[lattice.best]
-
-
-def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
-    """Return the slowdowns up to which nodes may be admitted, ascending, 1.0 (no flagged node) first.
-
-    ``strict`` leaves 1.0 alone; ``ignore`` puts no price on slow nodes, so only all or none of them make sense.
-    """
-    if job.avoid == "strict":
-        return (HEALTHY,)
-    slow = cluster.slowdown[admissible(cluster, job)]
-    found = [float(f) for f in np.unique(slow[slow > HEALTHY])]
-    return (HEALTHY, *(found if job.avoid == "price" else found[-1:]))
-
-
-def _counted_where_held(cluster: Cluster, job: Job) -> Job:
-    """Return the job with its spread counted at the broadest level of all that it counts or holds at.
-
-    Only there can it be counted out whether all holds can be kept: blocks lie in one domain at their level and broader
-    ones.  At a closer level of its own the search sees no such hold.
-    """
-    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in job.holds)]
-    return job.replace(level=min(levels, key=lambda level: cluster.level_index(level.name)).name)
 
 
 def _worth(cluster: Cluster, job: Job, nodes: IntArray) -> float:

@@ -154,3 +154,13 @@ class GridReduction:
             domain_of_part[p] = self.domains[assignment.right_mate(i)]
         domain_of_block = domain_of_part[part_of_block]
         return domain_of_block[self.blocks.row_of[:, None], self.blocks.column_of[None, :]]
+
+
+def counted_where_held(cluster: Cluster, job: Job) -> Job:
+    """Return the job with its spread counted at the broadest level of all that it counts or holds at.
+
+    Only there can it be counted out whether all holds can be kept: blocks lie in one domain at their level and broader
+    ones.  At a closer level of its own the search sees no such hold.
+    """
+    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in job.holds)]
+    return job.replace(level=min(levels, key=lambda level: cluster.level_index(level.name)).name)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from simulator.cost.alpha_beta import BusBandwidth, alpha_beta, drawn
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.counters import no_cost, spread_counters
 from simulator.cost.hierarchical import hierarchical
+from simulator.cost.spread_price import no_cost, spread_counters
 from simulator.cost.types import CommModel, PlacedJob
 from tests.simulator.cost.placed import pods, put, slowed
 from topology.errors import InvalidInput, UnknownName

@@ -8,8 +8,8 @@ import pytest
 from scheduler.affinity import Model, volumes
 from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import Calibration
-from simulator.cost.counters import no_cost
 from simulator.cost.hierarchical import hierarchical
+from simulator.cost.spread_price import no_cost
 from simulator.cost.step import pipeline_seconds
 from simulator.cost.types import DEFAULT_MODEL, traffic_of
 from tests.simulator.cost.placed import TINY, job, pods, put, slowed

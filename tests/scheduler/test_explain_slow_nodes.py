@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.avoidance import AvoidanceOption, comparison, weigh
+from scheduler.explain_slow_nodes import AvoidanceOption, comparison, weigh
 from scheduler.job import Avoid, Job, Parallelism
 from scheduler.outcome import run
 from scheduler.placement.exact.algorithm import Exact
