@@ -1,7 +1,8 @@
 """Public job traces in their own formats, read as JobRecords."""
 
-from simulator.traces.job_trace import JobTrace, max_gpus, merge, parse_window, resampled, scale_load, window
+from simulator.traces.job_trace import JobTrace
 from simulator.traces.trace_loading import read_trace
+from simulator.traces.trace_transforms import max_gpus, merge, parse_window, resampled, scale_load, window
 
 __all__ = [
     "JobTrace",
