@@ -44,6 +44,7 @@ def cluster_map(past: RunHistory) -> ClusterMap:
         return ClusterMap(why_none="GPUs were only counted in this run (--algorithm none): there is no map.")
     if len(cluster) > DETAIL:
         return ClusterMap(why_none="The cluster has too many nodes to draw each of them: there is no map.")
+    found = frames(past)
     plan = layout(cluster)
     nodes = node_data(cluster, plan)
     drawing = svg_drawing(
@@ -54,7 +55,6 @@ def cluster_map(past: RunHistory) -> ClusterMap:
         title="The cluster over time",
         note=lambda shape: f"{len(shape.nodes):,}",
     )
-    found = frames(past)
     return ClusterMap(drawing, len(found.jobs), nodes, _instants(past, plan, found))
 
 
