@@ -20,11 +20,12 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.objective import Evaluation, Spread, evaluate, objective_of, slowest_in_use, step_time
-from scheduler.placement.admission import admissible, shortage
+from scheduler.placement.admission import admissible, flags_of_usable, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
+from topology.flags import NodeFlag
 from topology.quantities import decimal
 
 Status = Literal["optimal", "feasible", "infeasible", "timeout", "gave-up", "refused"]
@@ -63,6 +64,11 @@ class Instance:
     def usable(self) -> BoolArray:
         """Shape [nodes]: whether a cell of the job may be there."""
         return admissible(self.cluster, self.job)
+
+    @cached_property
+    def flags(self) -> tuple[NodeFlag, ...]:
+        """What is held against nodes that the job could use otherwise, by node."""
+        return flags_of_usable(self.cluster, self.job)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import numpy as np
 from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
-from scheduler.outcome import Outcome
 from topology.capacity import count_nodes
 from topology.flags import in_words
 from topology.hostlist import spell_names

@@ -10,7 +10,6 @@ from scheduler.explain_slow_nodes import AvoidanceOption
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, Status
-from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.remedies import Misfit
 from topology.flags import NodeFlag
@@ -80,7 +79,7 @@ def explain_document(
         pareto=outcome.proposal.corners,
         prices=outcome.proposal.prices,
         options=tuple(options),
-        flags=flags_of_usable(instance.cluster, instance.job),
+        flags=instance.flags,
         diagnosis=diagnosis,
         solve_seconds=outcome.proposal.solve_seconds,
         notes=(*instance.notes, *outcome.notes),

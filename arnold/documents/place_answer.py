@@ -12,7 +12,6 @@ from scheduler.job import Family
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, RefusedPlacement
-from scheduler.placement.admission import flags_of_usable
 from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.repair import Prefer, Repair
 from topology.cluster import IntArray
@@ -168,9 +167,8 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         raise RefusedPlacement(outcome)
     cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
     assignment = _placed_cells(instance, proposal.nodes)
-    flags = flags_of_usable(cluster, job)
     used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
-    avoided = {flag.node for flag in flags} - {*used}
+    avoided = {flag.node for flag in instance.flags} - {*used}
     return PlaceDocument(
         status=outcome.status,
         algorithm=outcome.algorithm,
@@ -188,7 +186,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         spread_by_level=worth.by_level if worth else {},
         avoided=tuple(sorted(avoided, key=cluster.index_of.__getitem__)) if worth else (),
         used_flagged=used,
-        flags=flags,
+        flags=instance.flags,
         domains=worth.domains if worth else {},
         prices=proposal.prices,
         assignment=assignment,
