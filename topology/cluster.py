@@ -123,7 +123,7 @@ class Cluster:
 
     @property
     def node_size(self) -> int:
-        """GPUs of the usual node: what most nodes have, of equally many the larger; there is a node."""
+        """GPUs of the usual node: what most have, of equally many the larger; `InvalidTopology` without a node."""
         sizes: Counter[int] = Counter(self.gpus.tolist())
         if not sizes:
             raise InvalidTopology("the cluster has no nodes", fix="give a cluster with nodes")

@@ -206,7 +206,7 @@ def _read(document: StoredObject) -> dict[str, Any]:
     meta, spec = document.metadata, document.spec
     known = {"key": (meta.namespace or "default", spec.get("gang") or meta.name), "nodes": nodes, "pods": pods}
     asked = msgspec.convert(spec, PlanSpec)
-    if asked.parallelism is None:
+    if not asked.parallelism:
         return known
     # However it was written, it is compared as we write it; and that it cannot be read is found out now.
     degrees = parse_parallelism(asked.parallelism, order=asked.order)

@@ -186,6 +186,12 @@ def test_a_spec_that_cannot_be_read_is_refused(spec: dict[str, Any]) -> None:
         decode_plan({"metadata": {"name": "g"}, "spec": {"gang": "g", **spec}})
 
 
+def test_degrees_that_are_empty_are_none() -> None:
+    """A spec with empty degrees says nothing of them, as one without."""
+    plan = decode_plan({"metadata": {"name": "g"}, "spec": {"gang": "g", "parallelism": ""}})
+    assert not plan.spec.parallelism
+
+
 def test_fields_of_later_versions_are_left_alone() -> None:
     """An older replica reads what a newer one wrote."""
     document = encode_plan(big_plan(2))
