@@ -55,7 +55,8 @@ class Evaluation:
 def spread(groups: IntArray, domains: IntArray) -> int:
     """Return the largest number of distinct domains that a group touches.
 
-    :param groups: any shape, the group of each cell, numbered from 0; ``domains``: its domain, same shape.
+    :param groups: any shape, the group of each cell (of each pair, where cells are in several groups), numbered from 0;
+        ``domains``: its domain, same shape.
     """
     if groups.size <= FEW_CELLS:
         pairs = set(zip(groups.ravel().tolist(), domains.ravel().tolist(), strict=True))
@@ -83,7 +84,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     by_level: dict[str, Mapping[Family, int]] = {}
     for level in cluster.levels:
         domains = level.domain_of[nodes]
-        by_level[level.name] = {family: spread(grid.groups[family], domains) for family in FAMILIES}
+        by_level[level.name] = {family: spread(*grid.groups[family].paired(domains)) for family in FAMILIES}
     for hold in job.holds:
         if by_level[cluster.level(hold.level).name][hold.family] > 1:
             raise InvalidPlacement(

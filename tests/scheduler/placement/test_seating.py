@@ -24,6 +24,7 @@ from scheduler.placement.seating.parcel import (
     choose_fillings,
     shelf_fillings,
 )
+from scheduler.rank_groups import CellGroups
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 
@@ -248,7 +249,7 @@ def test_domains_make_up_for_each_other() -> None:
     second has that and its mirror image: the mirror image makes the worst column 3, against 4.
     """
     columns = np.array([0, 1], dtype=np.int32)
-    both = ParcelGroups(ids=columns, of_cell=columns)
+    both = ParcelGroups(ids=columns, pairs=CellGroups(cell=columns, group=columns))
     parcel = Parcel(columns * 0, columns, np.array([2, 2], dtype=np.int32), columns, {"dp": both})
     uneven, mirrored = (Filling(columns, {"dp": np.array(touched)}, 2) for touched in ([2, 1], [1, 2]))
     weights = Weights(soft={"dp": 0.0}, affinity={"dp": 1.0})
