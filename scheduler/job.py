@@ -157,10 +157,10 @@ class Parallelism:
         """Return how the cells are numbered: over rows that run faster than stages, stages (pp), and slower rows."""
         self._check_sizes(gpus_per_node)
         names = self.order.split("-")
-        at = names.index("pp")
+        at = names.index("pp") if self.pp > 1 else len(names)
         left, room = {}, gpus_per_node
         # a node is filled with all that runs faster than pp, or a part of it; then with stages, or a part; and so on
-        for part, axes in (("faster", names[:at]), ("pp", ["pp"]), ("slower", names[at + 1 :])):
+        for part, axes in (("faster", names[:at]), ("pp", names[at : at + 1]), ("slower", names[at + 1 :])):
             size = prod(self.dense.sizes[axis] for axis in axes)
             if size % room and room % size:
                 many = [axis for axis in axes if self.dense.sizes[axis] > 1]

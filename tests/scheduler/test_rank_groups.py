@@ -155,10 +155,8 @@ def cuts_into_nodes(setting: Setting, gpus: int) -> bool:
     return once and all(len(row & column) == 1 for row in rows for column in columns)
 
 
-@given(cut=cut_settings())
-def test_groups_of_cells_are_those_of_megatron(cut: tuple[Setting, int]) -> None:
-    """Each group touches the nodes of its ranks, wherever pipelines and DP groups make a grid of nodes."""
-    setting, gpus = cut
+def check_cells(setting: Setting, gpus: int) -> None:
+    """Each group touches the nodes of its ranks, where pipelines and DP groups make a grid of nodes; else refusal."""
     found = setting.parallelism
     if not cuts_into_nodes(setting, gpus):
         with pytest.raises(InvalidJob) as caught:
@@ -173,6 +171,22 @@ def test_groups_of_cells_are_those_of_megatron(cut: tuple[Setting, int]) -> None
         assert cells_of(grid, family) == nodes_touched(setting.of_family(family), gpus)
         assert len(groups.sizes) == len(cells_of(grid, family))
         assert groups.one_each == (groups.cell.tolist() == list(range(grid.cells)))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_small_settings_on_nodes(order: str) -> None:
+    """All small settings that Megatron accepts, on nodes of 8 GPUs; of the usual order on nodes of 4 as well."""
+    accepted = [setting for setting in small_settings(order) if setting.accepted]
+    for setting in accepted:
+        check_cells(setting, 8)
+    for setting in accepted if order == MEGATRON_ORDER else ():
+        check_cells(setting, 4)
+
+
+@given(cut=cut_settings())
+def test_groups_of_cells_are_those_of_megatron(cut: tuple[Setting, int]) -> None:
+    """The same in any order, on nodes of any size that divides the ranks."""
+    check_cells(*cut)
 
 
 @given(cut=cut_settings(), families=st.sets(st.sampled_from(FAMILIES)))
