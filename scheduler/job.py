@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -137,12 +137,13 @@ class Parallelism:
         cell_of_node = np.empty_like(number)
         cell_of_node[node_rank.ravel()] = number
         rows, columns = node_rank.shape
+        touched = partial(cell_groups, gpus=gpus_per_node, cell_of_node=cell_of_node)
         row, column = np.divmod(number, np.int32(columns))
         alone = CellGroups(number, number)
         groups: dict[Family, CellGroups] = {
             "tp": alone,
-            "cp": cell_groups(cell_of_node[self.dense.groups("cp") // gpus_per_node]) if self.cp > 1 else alone,
-            "ep": cell_groups(cell_of_node[self.expert.groups("ep") // gpus_per_node]) if self.ep > 1 else alone,
+            "cp": touched(self.dense, "cp") if self.cp > 1 else alone,
+            "ep": touched(self.expert, "ep") if self.ep > 1 else alone,
             "dp": CellGroups(number, column),
             "pp": CellGroups(number, row),
         }

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.job import FAMILIES, Family, Grid, Job, stage_slowdown
+from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
 from topology.field_types import AtLeastOne
@@ -66,6 +67,11 @@ def spread(groups: IntArray, domains: IntArray) -> int:
     return int(np.bincount(touched // width).max())
 
 
+def _spread_of(groups: CellGroups, domains: IntArray) -> int:
+    """Return the largest number of distinct domains that a group touches, given the domain of each cell."""
+    return 1 if groups.largest == 1 else spread(*groups.paired(domains))
+
+
 def objective_of(job: Job, dp: int, pp: int, soft: float = 0.0) -> float:
     """Return Eq. 2 for a pair of spreads, plus the soft terms."""
     return job.alpha * dp + job.beta * pp + soft
@@ -84,7 +90,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     by_level: dict[str, Mapping[Family, int]] = {}
     for level in cluster.levels:
         domains = level.domain_of[nodes]
-        by_level[level.name] = {family: spread(*grid.groups[family].paired(domains)) for family in FAMILIES}
+        by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
     for hold in job.holds:
         if by_level[cluster.level(hold.level).name][hold.family] > 1:
             raise InvalidPlacement(

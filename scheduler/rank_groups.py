@@ -8,7 +8,8 @@ ep, the data parallelism that is left without cp, and the same pp.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from functools import cached_property
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from topology.errors import InvalidJob
@@ -82,7 +83,7 @@ def expert_numbering(dense: RankNumbering, *, etp: int, ep: int) -> RankNumberin
     return expert
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CellGroups:
     """Which cells of a job the groups of one family touch: pairs of a cell and a group, in order of the cells.
 
@@ -91,9 +92,9 @@ class CellGroups:
     """
 
     cell: IntArray  # shape [pairs], the number of a cell in the grid, row by row; every cell has a pair
-    group: IntArray  # shape [pairs], the number of a group, by its first cell
+    group: IntArray  # shape [pairs], the number of a group, by its first node
 
-    @property
+    @cached_property
     def one_each(self) -> bool:
         """Whether each cell is in one group: then pair i is that of cell i."""
         return len(self.cell) == int(self.cell[-1]) + 1
@@ -105,6 +106,11 @@ class CellGroups:
 
         return np.bincount(self.group).astype(np.int32)
 
+    @cached_property
+    def largest(self) -> int:
+        """Cells of the largest group."""
+        return int(self.sizes.max())
+
     def of_pairs(self, of_cell: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return for each pair what is given for its cell; any shape with as many entries as there are cells."""
         return of_cell.ravel() if self.one_each else of_cell.ravel()[self.cell]
@@ -114,20 +120,27 @@ class CellGroups:
         return self.group, self.of_pairs(of_cell)
 
 
-def cell_groups(cells: IntArray) -> CellGroups:
-    """Return which cells groups touch; groups that touch the same cells count once.
+def cell_groups(numbering: RankNumbering, dimension: str, *, gpus: int, cell_of_node: IntArray) -> CellGroups:
+    """Return which cells the groups of a dimension touch; groups that touch the same cells count once.
 
-    :param cells: shape [groups, members], the cell that each member lies in; together all cells.
+    :param gpus: ranks of a node; ``cell_of_node``: shape [nodes].
     """
     import numpy as np
 
-    members = np.sort(cells, axis=1)
-    nothing = int(members.max()) + 1
-    # a cell that holds several members of a group is touched once
-    members[:, 1:][members[:, 1:] == members[:, :-1]] = nothing
-    members = np.unique(np.sort(members, axis=1), axis=0)
-    group, member = np.nonzero(members < nothing)
-    cell = members[group, member]
+    step = numbering.stride(dimension)
+    # neighbours in a run of this length lie in one node, and so do the ranks that each is grouped with
+    run = gcd(step, gpus)
+    node, offset = np.divmod(numbering.groups(dimension)[::run, 0], np.int32(gpus))
+    # which further nodes a group touches depends on where in its first node it begins
+    offsets, kind = np.unique(offset, return_inverse=True)
+    further = (offsets[:, None].astype(np.int64) + step * np.arange(numbering.sizes[dimension])) // gpus
+    nothing = len(cell_of_node)
+    further[:, 1:][further[:, 1:] == further[:, :-1]] = nothing
+    kinds, kind_of = np.unique(np.sort(further, axis=1), axis=0, return_inverse=True)
+    distinct = np.unique(node.astype(np.int64) * len(kinds) + kind_of.ravel()[kind])
+    first, touched = distinct // len(kinds), kinds[distinct % len(kinds)]
+    group, member = np.nonzero(touched < nothing)
+    cell = cell_of_node[first[group] + touched[group, member]]
     by_cell = np.argsort(cell, kind="stable")
     return CellGroups(cell[by_cell], group[by_cell].astype(np.int32))
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Family, Grid, Parallelism
-from scheduler.rank_groups import CellGroups, cell_groups, joined
+from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, joined
 from topology.errors import InvalidJob
 
 Groups = list[list[int]]
@@ -226,9 +226,11 @@ def test_expert_groups_that_share_a_node() -> None:
 
 
 def test_groups_with_the_same_cells_count_once() -> None:
-    """However many of their members lie in each: two GPUs in cell 0 and one in 1, or one and two."""
-    groups = cell_groups(np.array([[0, 0, 1], [0, 1, 1], [2, 2, 2]], dtype=np.int32))
-    assert (groups.cell.tolist(), groups.group.tolist()) == ([0, 1, 2], [0, 0, 1])
+    """Groups of three on nodes of 8: of ranks 0-2 and 3-5 in cell 0; 6-8 in cells 0 and 1, 15-17 in 1 and 2."""
+    numbering = RankNumbering({"ep": 3, "dp": 8})
+    groups = cell_groups(numbering, "ep", gpus=8, cell_of_node=np.arange(3, dtype=np.int32))
+    assert sorted(groups.sizes.tolist()) == [1, 1, 1, 2, 2]
+    assert np.bincount(groups.cell).tolist() == [2, 3, 2]
 
 
 def test_what_groups_join() -> None:

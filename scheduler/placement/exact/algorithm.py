@@ -121,6 +121,6 @@ def _least_soft(reduction: GridReduction) -> float:
     total = 0.0
     for count in reduction.job.counts:
         largest = int(count_nodes(reduction.cluster.level(count.level), reduction.admitted).max())
-        cells = int(reduction.job.grid.groups[count.family].sizes.max())
+        cells = reduction.job.grid.groups[count.family].largest
         total += count.weight * ceil(cells / largest)
     return total

@@ -96,7 +96,7 @@ def refine(
 
 def _families(job: Job) -> list[Family]:
     """Return the families that tell one filling from another: DP and PP, and those with groups of several cells."""
-    return [family for family in FAMILIES if family in ("dp", "pp") or int(job.grid.groups[family].sizes.max()) > 1]
+    return [family for family in FAMILIES if family in ("dp", "pp") or job.grid.groups[family].largest > 1]
 
 
 def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray, capacity: IntArray) -> Iterator[_Site]:
