@@ -87,8 +87,8 @@ def expert_numbering(dense: RankNumbering, *, etp: int, ep: int) -> RankNumberin
 class CellGroups:
     """Which cells of a job the groups of one family touch: pairs of a cell and a group, in order of the cells.
 
-    Mostly each cell is in one group.  Groups of experts that do not cut into nodes evenly share cells, so that some
-    have several.
+    Mostly each cell is in one group.  Context and expert groups that do not cut into nodes evenly share cells, so that
+    some cells are in several.
     """
 
     cell: IntArray  # shape [pairs], the number of a cell in the grid, row by row; every cell has a pair

@@ -257,6 +257,12 @@ def test_domains_make_up_for_each_other() -> None:
     assert chosen == [uneven, mirrored]
 
 
+def test_a_cell_in_two_groups_counts_in_both() -> None:
+    """Groups {0, 1} and {1, 2}: with cells 0 and 1 in one child and 2 in another they touch one and two children."""
+    groups = ParcelGroups(ids=np.array([3, 5]), pairs=CellGroups(np.array([0, 1, 1, 2]), np.array([0, 0, 1, 1])))
+    assert groups.touched(np.array([1, 1, 0], dtype=np.int32), 2).tolist() == [1, 2]
+
+
 def test_no_time_no_exact_search() -> None:
     """With no seconds left the solver is not asked, and the seating stands."""
 
