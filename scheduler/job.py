@@ -1,8 +1,8 @@
 """Job and Parallelism: a training job as a grid of node-sized cells with communication groups.
 
-Megatron numbers the GPUs of a job by a mixed radix over its dimensions, the first of ``order`` running fastest
-(Megatron-LM, ``parallel_state.RankGenerator``).  Expert parallelism does not multiply the number of GPUs: an expert
-group is cut out of ``ep`` consecutive ranks of the combined context x data dimension, as Megatron does it.
+Megatron numbers the GPUs of a job by a mixed radix over its dimensions, the first of ``order`` running fastest, and
+numbers them once more for the layers of experts (:mod:`scheduler.rank_groups`).  Expert parallelism does not multiply
+the number of GPUs: expert groups are cut out of the ranks of tensor x context x data parallelism.
 
 A *cell* is one node: ``gpus_per_node`` consecutive ranks.  Tensor-parallel groups never leave it.  The cells form a
 grid of ``rows`` x ``columns``: a row is a pipeline (PP) group, a column holds the cells of one pipeline stage, over
@@ -11,12 +11,14 @@ which gradients are reduced (Megatron's data-parallel group with context paralle
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
-from functools import cached_property
+from functools import cached_property, partial
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
+from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, expert_numbering, joined
 from topology.errors import InvalidJob
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 
 Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
+DEGREES = (*FAMILIES, "etp")  # what a job says of its parallelism, beside the order
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
+MOST_RANKS = 2**24  # of a job with context or expert groups, which are laid out by rank: a million nodes of 16 GPUs
 
 DEFAULT_ALPHA = 0.5  # DP affinity of a job that says nothing of it: DP and PP groups count alike
 DEFAULT_SPREAD_COST = 0.023
@@ -44,21 +48,36 @@ class Grid:
     rows: int
     columns: int
     node_rank: IntArray  # shape [rows, columns], the rank of each cell among the job's nodes
-    # for each family, shape [rows, columns], the number of the group each cell belongs to
-    groups: Mapping[Family, IntArray]
+    groups: Mapping[Family, CellGroups]
 
     @property
     def cells(self) -> int:
         """Number of cells, which is the number of nodes the job needs."""
         return self.rows * self.columns
 
+    def tied(self, families: Iterable[Family]) -> tuple[IntArray, IntArray]:
+        """Return what stays together when no group of some families is split: in every column the same rows, in every
+        row the same columns.
+
+        :returns: shape [rows], the part that each row is in, and shape [columns], the same of columns; from 0.
+        """
+        import numpy as np
+
+        row_of = np.arange(self.rows, dtype=np.int32)
+        column_of = np.arange(self.columns, dtype=np.int32)
+        for groups in map(self.groups.__getitem__, families):
+            row, column = np.divmod(groups.cell, np.int32(self.columns))
+            row_of = joined(row_of, row[column == 0], groups.group[column == 0])
+            column_of = joined(column_of, column[row == 0], groups.group[row == 0])
+        return row_of, column_of
+
 
 @dataclass(frozen=True)
 class Parallelism:
     """Degrees of parallelism, all at least 1.
 
-    :raises InvalidJob: a degree below 1, an order that does not name the five dimensions, ``ep`` that does not divide
-        ``cp * dp``.
+    :raises InvalidJob: a degree below 1, an order that does not name the five dimensions, expert groups that Megatron
+        refuses (:func:`scheduler.rank_groups.expert_numbering`).
     """
 
     tp: int = 1
@@ -67,9 +86,12 @@ class Parallelism:
     dp: int = 1
     pp: int = 1
     order: str = MEGATRON_ORDER  # dimensions from the fastest running rank to the slowest
+    etp: int | None = None  # expert tensor parallelism; None = tp, and tp is written as None, so that equals are equal
 
     def __post_init__(self) -> None:
-        for name in FAMILIES:
+        if self.etp == self.tp:
+            object.__setattr__(self, "etp", None)
+        for name in DEGREES:
             if self.degree(name) < 1:
                 raise InvalidJob(
                     f"{name} is {self.degree(name)}", where=f"parallelism.{name}", fix=f"{name} is at least 1"
@@ -80,99 +102,107 @@ class Parallelism:
                 where="parallelism.order",
                 fix=f"for example order: {MEGATRON_ORDER}",
             )
-        if (self.cp * self.dp) % self.ep:
-            raise InvalidJob(
-                f"expert groups of {self.ep} do not divide the {self.cp * self.dp} ranks of context x data parallelism",
-                where="parallelism.ep",
-                fix="choose ep so that it divides cp * dp (expert groups are cut out of them, as in Megatron)",
-            )
+        _ = self.expert  # refuses what Megatron refuses
 
-    def degree(self, family: Family) -> int:
-        """Return the size of the groups of a family, in GPUs."""
-        return int(getattr(self, family))
+    def degree(self, name: str) -> int:
+        """Return one of :data:`DEGREES`: the size of the groups of a family, in GPUs, or expert tensor parallelism."""
+        return self.tp if name == "etp" and self.etp is None else int(getattr(self, name))
 
     @property
     def gpus(self) -> int:
-        """Number of GPUs of the job: tp * cp * dp * pp (expert groups are cut out of cp * dp)."""
+        """Number of GPUs of the job: tp * cp * dp * pp (expert groups are cut out of tp * cp * dp)."""
         return self.tp * self.cp * self.dp * self.pp
+
+    @cached_property
+    def dense(self) -> RankNumbering:
+        """How ranks are numbered for all layers but those of experts."""
+        return RankNumbering({name: 1 if name == "ep" else self.degree(name) for name in self.order.split("-")})
+
+    @cached_property
+    def expert(self) -> RankNumbering:
+        """How ranks are numbered for the layers of experts."""
+        return expert_numbering(self.dense, etp=self.degree("etp"), ep=self.ep)
 
     def grid(self, gpus_per_node: int) -> Grid:
         """Return the grid of node-sized cells.
-
-        Walking the order from the fastest dimension, the node is filled with whole dimensions and at most one part of
-        a dimension; what is left of each dimension is its degree at node level.
 
         :raises InvalidJob: the groups do not cut into nodes evenly; the message names the dimension.
         """
         # not at the top: the options of commands are read from this module, and their help needs no arrays
         import numpy as np
 
-        inside, degree = self._split(gpus_per_node)
-        # the axes from the slowest to the fastest: ranks count the cells in this order
-        axes = [axis for axis in reversed(self.order.split("-")) if axis != "ep"]
-        coordinate = dict(zip(axes, np.indices([degree[axis] for axis in axes], dtype=np.int32), strict=True))
-        cp_first = axes.index("cp") > axes.index("dp")
-        fast, slow = ("cp", "dp") if cp_first else ("dp", "cp")
-        row = coordinate[fast] + coordinate[slow] * degree[fast]
-        rows, columns = degree["cp"] * degree["dp"], degree["pp"]
-        node_rank = np.empty((rows, columns), dtype=np.int32)
-        node_rank[row.ravel(), coordinate["pp"].ravel()] = np.arange(rows * columns, dtype=np.int32)
-
-        r, c = np.indices((rows, columns), dtype=np.int32)
-        cp_group = r // degree["cp"] if cp_first else r % degree["dp"]
-        expert_rows = self._expert_rows(inside["cp"] * inside["dp"])
-        groups: dict[Family, IntArray] = {
-            "tp": r * columns + c,
-            "cp": cp_group * columns + c,
-            "ep": (r // expert_rows) * columns + c,
-            "dp": c,
-            "pp": r,
+        # a DP group, with context parallel, is a column; its members run along the rows
+        node_rank = np.ascontiguousarray(self._cells(gpus_per_node).groups("faster", "slower").T)
+        number = np.arange(node_rank.size, dtype=np.int32)
+        cell_of_node = np.empty_like(number)
+        cell_of_node[node_rank.ravel()] = number
+        rows, columns = node_rank.shape
+        touched = partial(cell_groups, gpus=gpus_per_node, cell_of_node=cell_of_node)
+        row, column = np.divmod(number, np.int32(columns))
+        alone = CellGroups(number, number)
+        groups: dict[Family, CellGroups] = {
+            "tp": alone,
+            "cp": touched(self.dense, "cp") if self.cp > 1 else alone,
+            "ep": touched(self.expert, "ep") if self.ep > 1 else alone,
+            "dp": CellGroups(number, column),
+            "pp": CellGroups(number, row),
         }
         return Grid(rows, columns, node_rank, groups)
 
     def shape(self, gpus_per_node: int) -> tuple[int, int]:
         """Return rows and columns of the grid without building it; raises as :meth:`grid`."""
-        inside, degree = self._split(gpus_per_node)
-        self._expert_rows(inside["cp"] * inside["dp"])
-        return degree["cp"] * degree["dp"], degree["pp"]
+        cells = self._cells(gpus_per_node).sizes
+        return cells["faster"] * cells["slower"], cells["pp"]
 
-    def _split(self, gpus_per_node: int) -> tuple[dict[str, int], dict[str, int]]:
-        """Return how much of each dimension lies inside a node, and what is left of it at node level."""
-        if gpus_per_node % self.tp:
-            raise InvalidJob(
-                f"tensor-parallel groups of {self.tp} GPUs do not divide a node of {gpus_per_node} GPUs",
-                where="parallelism.tp",
-                fix=f"choose tp among the divisors of {gpus_per_node}: a tensor-parallel group never leaves its node",
-            )
-        inside, degree, room = {}, {}, gpus_per_node
-        for axis in ("tp", *(axis for axis in self.order.split("-") if axis not in ("tp", "ep"))):
-            size = int(getattr(self, axis))
+    def _cells(self, gpus_per_node: int) -> RankNumbering:
+        """Return how the cells are numbered: over rows that run faster than stages, stages (pp), and slower rows."""
+        self._check_sizes(gpus_per_node)
+        names = self.order.split("-")
+        at = names.index("pp") if self.pp > 1 else len(names)
+        left, room = {}, gpus_per_node
+        # a node is filled with all that runs faster than pp, or a part of it; then with stages, or a part; and so on
+        for part, axes in (("faster", names[:at]), ("pp", names[at : at + 1]), ("slower", names[at + 1 :])):
+            size = prod(self.dense.sizes[axis] for axis in axes)
             if size % room and room % size:
+                many = [axis for axis in axes if self.dense.sizes[axis] > 1]
                 raise InvalidJob(
-                    f"{axis} = {size} does not cut into nodes: each node has room for {room} of its ranks",
-                    where=f"parallelism.{axis}",
-                    fix=f"choose {axis} as a multiple or a divisor of {room}",
+                    f"{' * '.join(many)} = {size} does not cut into nodes: each node has room for {room} of its ranks",
+                    where=f"parallelism.{many[-1]}",
+                    fix=f"choose {many[-1]} so that {' * '.join(many)} is a multiple or a divisor of {room}",
                 )
-            inside[axis] = min(size, room)
-            degree[axis] = size // inside[axis]
-            room //= inside[axis]
+            inside = min(size, room)
+            left[part] = size // inside
+            room //= inside
         if room > 1:
             raise InvalidJob(
                 f"the job has {self.gpus} GPUs, less than one node of {gpus_per_node}",
                 where="parallelism",
                 fix="a gang is made of whole nodes: raise dp, or lower gpus_per_node to the node's real size",
             )
-        return inside, degree
+        return RankNumbering(left)
 
-    def _expert_rows(self, ranks_in_cell: int) -> int:
-        """Return rows of cells that one expert group touches."""
-        if self.ep % ranks_in_cell and ranks_in_cell % self.ep:
+    def _check_sizes(self, gpus_per_node: int) -> None:
+        """Refuse tensor-parallel groups that leave their node, and more ranks than groups are laid out for."""
+        if gpus_per_node % self.tp:
             raise InvalidJob(
-                f"expert groups of {self.ep} ranks do not cut into nodes that hold {ranks_in_cell} of them",
-                where="parallelism.ep",
-                fix=f"choose ep as a multiple or a divisor of {ranks_in_cell}",
+                f"tensor-parallel groups of {self.tp} GPUs do not divide a node of {gpus_per_node} GPUs",
+                where="parallelism.tp",
+                fix=f"choose tp among the divisors of {gpus_per_node}: a tensor-parallel group never leaves its node",
             )
-        return max(1, self.ep // ranks_in_cell)
+        apart = self.dense.stride("tp")
+        if self.tp > 1 and gpus_per_node % (apart * self.tp):
+            raise InvalidJob(
+                f"in order {self.order} the {self.tp} ranks of a tensor-parallel group are {apart} apart: some leave "
+                f"their node of {gpus_per_node} GPUs",
+                where="parallelism.order",
+                fix="let order begin with tp: a tensor-parallel group never leaves its node",
+            )
+        if self.cp * self.ep > 1 and self.gpus > MOST_RANKS:
+            raise InvalidJob(
+                f"the job has {self.gpus:,} GPUs; context and expert groups are laid out for up to {MOST_RANKS:,}",
+                where="parallelism",
+                fix="lower dp or pp, or check the degrees for a slip",
+            )
 
 
 @dataclass(frozen=True, slots=True)

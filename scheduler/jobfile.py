@@ -49,6 +49,7 @@ class ParallelismFile(_Strict):
     ep: AtLeastOne = 1
     dp: AtLeastOne = 1
     pp: AtLeastOne = 1
+    etp: Annotated[AtLeastOne | None, Field(description="Tensor parallelism of the experts; null = tp.")] = None
     order: str | None = None
 
 
@@ -208,7 +209,9 @@ def job_document(instance: Instance) -> JobDocument:
     return JobDocument(
         name=job.name,
         gpus_per_node=job.gpus_per_node,
-        parallelism=ParallelismFile(tp=degrees.tp, cp=degrees.cp, ep=degrees.ep, dp=degrees.dp, pp=degrees.pp),
+        parallelism=ParallelismFile(
+            tp=degrees.tp, cp=degrees.cp, ep=degrees.ep, dp=degrees.dp, pp=degrees.pp, etp=degrees.degree("etp")
+        ),
         order=degrees.order,
         alpha=job.alpha,
         level=instance.level.name,

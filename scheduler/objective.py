@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduler.job import FAMILIES, Family, Grid, Job, stage_slowdown
+from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
 from topology.field_types import AtLeastOne
@@ -55,7 +56,8 @@ class Evaluation:
 def spread(groups: IntArray, domains: IntArray) -> int:
     """Return the largest number of distinct domains that a group touches.
 
-    :param groups: any shape, the group of each cell, numbered from 0; ``domains``: its domain, same shape.
+    :param groups: any shape, the group of each cell (of each pair, where cells are in several groups), numbered from 0;
+        ``domains``: its domain, same shape.
     """
     if groups.size <= FEW_CELLS:
         pairs = set(zip(groups.ravel().tolist(), domains.ravel().tolist(), strict=True))
@@ -63,6 +65,11 @@ def spread(groups: IntArray, domains: IntArray) -> int:
     width = int(domains.max()) + 1
     touched = np.unique(groups.ravel().astype(np.int64) * width + domains.ravel())
     return int(np.bincount(touched // width).max())
+
+
+def _spread_of(groups: CellGroups, domains: IntArray) -> int:
+    """Return the largest number of distinct domains that a group touches, given the domain of each cell."""
+    return 1 if groups.largest == 1 else spread(*groups.paired(domains))
 
 
 def objective_of(job: Job, dp: int, pp: int, soft: float = 0.0) -> float:
@@ -83,7 +90,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     by_level: dict[str, Mapping[Family, int]] = {}
     for level in cluster.levels:
         domains = level.domain_of[nodes]
-        by_level[level.name] = {family: spread(grid.groups[family], domains) for family in FAMILIES}
+        by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
     for hold in job.holds:
         if by_level[cluster.level(hold.level).name][hold.family] > 1:
             raise InvalidPlacement(

@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.job import Hold, Job
 from scheduler.objective import Evaluation, Spread
 from scheduler.outcome import Outcome, fits, run
-from scheduler.placement.admission import admissible, shortage
+from scheduler.placement.admission import Blocks, admissible, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
@@ -223,9 +223,9 @@ def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArra
 
     :param free: shape [domains], admissible nodes; ``room``: same shape, nodes that could be freed.
     """
-    sizes = np.bincount(job.grid.groups[hold.family].ravel())
-    size = int(sizes.max())
-    missing = len(sizes) - int((free // size).sum())
+    groups = Blocks(*job.grid.tied([hold.family]))  # those that share cells count as one
+    size = groups.size
+    missing = groups.rows * groups.columns - int((free // size).sum())
     steps: list[tuple[int, int, int]] = []
     for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
         groups = (have + more) // size - have // size

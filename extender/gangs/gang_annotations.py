@@ -11,7 +11,7 @@ from typing import cast, get_args
 from extender.gangs.types import Asked, InvalidGang, TopologyRequest
 from extender.kubernetes_names import ALPHA, AVOID, EXPECTED_DURATION, GANG_SIZE, LEVEL, PARALLELISM, PREEMPTIBLE
 from extender.texts import LONGEST, clip
-from scheduler.job import FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
+from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
 from topology.errors import InvalidJob, did_you_mean
 from topology.readers.kubernetes_pods import Pod
 
@@ -31,9 +31,9 @@ def parse_parallelism(text: str, *, order: str | None = None) -> Parallelism:
         if match is None:
             raise InvalidJob(f"{part.strip()[:40]!r} is not a degree of parallelism", fix="write tp=8,pp=8,dp=12")
         name, degree = match[1].lower(), int(match[2])
-        if name not in FAMILIES:
-            hint = did_you_mean(name, FAMILIES)
-            raise InvalidJob(f"{name!r} is no kind of parallelism", fix=f"{hint}name some of {', '.join(FAMILIES)}")
+        if name not in DEGREES:
+            hint = did_you_mean(name, DEGREES)
+            raise InvalidJob(f"{name!r} is no kind of parallelism", fix=f"{hint}name some of {', '.join(DEGREES)}")
         if name in degrees:
             raise InvalidJob(f"{name} is given twice", fix="keep one of the two")
         degrees[name] = degree
@@ -41,8 +41,9 @@ def parse_parallelism(text: str, *, order: str | None = None) -> Parallelism:
 
 
 def format_parallelism(parallelism: Parallelism) -> str:
-    """Return the degrees as text, all of them."""
-    return ",".join(f"{family}={parallelism.degree(family)}" for family in FAMILIES)
+    """Return the degrees as text, all of them; etp where it is not that of tp."""
+    names = FAMILIES if parallelism.etp is None else DEGREES
+    return ",".join(f"{name}={parallelism.degree(name)}" for name in names)
 
 
 # Field of Asked -> the annotation that says it; members of a gang agree in each.

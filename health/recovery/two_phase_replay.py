@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import lcm
 from typing import Literal
 
 import numpy as np
 
 from health.recovery.machines import Machines
-from scheduler.job import Grid, Job
+from scheduler.job import Job
 from topology.errors import Infeasible, InvalidInput
 
 Phase = Literal["horizontal", "vertical"]
@@ -89,7 +88,8 @@ def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
         reduce gradients between them, which a fault may need to show; where none leaves one culprit, 1, which leaves
         the fewest suspects.
     """
-    rows = _rows_bound_together(job.grid)
+    # context and expert groups bind rows together, equally many: a group of replicas holds them whole
+    rows = int(np.bincount(job.grid.tied(("cp", "ep"))[0])[0])
     replica, replicas = rows * job.grid.columns, job.grid.rows // rows
     if replicas < 2:
         wrong = f"{job.name} is a single replica of {replica} machines: there are no two groups to compare"
@@ -102,14 +102,6 @@ def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
         wrong = f"{replicas} replicas do not cut into two or more groups of {k}"
         raise InvalidInput(wrong, where="--k", fix=f"choose one of: {', '.join(map(str, plans))}")
     return plans[k]
-
-
-def _rows_bound_together(grid: Grid) -> int:
-    """Return rows of cells that context and expert groups bind together: a group of replicas holds them whole.  Rows of
-    one stage are in one such group when its number is the same; the groups are equally large.
-    """
-    sizes = (int(np.bincount(grid.groups[family][:, 0]).max()) for family in ("cp", "ep"))
-    return lcm(*sizes)
 
 
 def replay_answer(suspects: Sequence[int], *, failed: bool) -> Answer:

@@ -109,16 +109,8 @@ def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
 
     :param depth: index of the level, 0 the broadest; ``len(cluster.levels)`` stands for the nodes themselves.
     """
-    grid = job.grid
-    row_of = np.arange(grid.rows, dtype=np.int32)
-    column_of = np.arange(grid.columns, dtype=np.int32)
-    for hold in job.holds:
-        if cluster.level_index(hold.level) < depth:
-            continue
-        groups = grid.groups[hold.family]
-        row_of = _join(row_of, groups[:, 0])
-        column_of = _join(column_of, groups[0])
-    return Blocks(row_of, column_of)
+    held = [hold.family for hold in job.holds if cluster.level_index(hold.level) >= depth]
+    return Blocks(*job.grid.tied(held))
 
 
 def capacity_by_level(cluster: Cluster, job: Job, usable: BoolArray) -> tuple[IntArray, ...]:
@@ -139,16 +131,3 @@ def capacity_by_level(cluster: Cluster, job: Job, usable: BoolArray) -> tuple[In
         # whole blocks alone: what is left over of a domain takes none
         capacities.append(cells // size * size)
     return tuple(reversed(capacities))
-
-
-def _join(first: IntArray, second: IntArray) -> IntArray:
-    """Return the finest partition that both partitions of the same things refine; classes numbered by first member."""
-    label = np.arange(len(first), dtype=np.int32)
-    while True:
-        before = label
-        for classes in (first, second):
-            least = np.full(int(classes.max()) + 1, len(classes), dtype=np.int32)
-            np.minimum.at(least, classes, label)
-            label = least[classes]
-        if np.array_equal(label, before):
-            return np.unique(label, return_inverse=True)[1].astype(np.int32)

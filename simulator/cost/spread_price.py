@@ -31,8 +31,8 @@ def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
         groups, unit = job.grid.groups, flat.ideal * cost
         return StepTime(
             compute=flat.compute,
-            dp=flat.dp + unit * job.alpha * (spread(groups["dp"], domains) - 1),
-            pp=flat.pp + unit * job.beta * (spread(groups["pp"], domains) - 1),
+            dp=flat.dp + unit * job.alpha * (spread(*groups["dp"].paired(domains)) - 1),
+            pp=flat.pp + unit * job.beta * (spread(*groups["pp"].paired(domains)) - 1),
             ideal=flat.ideal,
         )
 

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from io import StringIO
 from typing import Any
 
-from scheduler.job import FAMILIES, Parallelism
+from scheduler.job import DEGREES, FAMILIES, Parallelism
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import Clock, number, optional, record, status, whole
 from simulator.traces.trace_loading import Numbered
@@ -27,7 +27,7 @@ from topology.tables.text_rows import CsvRows, header_of, json_objects
 REQUIRED = ("job_id", "submit_time", "duration", "gpus")
 TIMES = ("start_time", "end_time")
 _REST = "nodes,user,queue,group,cpus,memory,status,priority,preemptible,announced,estimate,model"
-OPTIONAL = (*_REST.split(","), *FAMILIES, *TIMES)
+OPTIONAL = (*_REST.split(","), *DEGREES, *TIMES)
 SAME = {"submit": "submit_time", "duration_seconds": "duration"}
 """Other names of columns; the second is what a simulation writes."""
 
@@ -159,7 +159,7 @@ def _flag(cells: Mapping[str, Any], column: str) -> bool:
 
 
 def _parallelism(cells: Mapping[str, Any]) -> Parallelism | None:
-    degrees: dict[str, Any] = {name: whole(cells[name], name) for name in FAMILIES if cells.get(name) not in ("", None)}
+    degrees: dict[str, Any] = {name: whole(cells[name], name) for name in DEGREES if cells.get(name) not in ("", None)}
     if not degrees:
         return None
     try:
@@ -263,8 +263,9 @@ def _cells(record: JobRecord) -> dict[str, str]:
     said["submit_time"] = said.pop("submit")
     degrees = said.pop("parallelism", None)
     if degrees is not None:
-        # A degree that is left out is 1; one has to be there for a parallelism to be.
-        said |= {name: size for name in FAMILIES if (size := getattr(degrees, name)) > 1 or name == "tp"}
+        # A degree that is left out is 1, and etp is tp; one has to be there for a parallelism to be.
+        said |= {name: size for name in FAMILIES if (size := degrees.degree(name)) > 1 or name == "tp"}
+        said |= {} if degrees.etp is None else {"etp": degrees.etp}
     return {name: _plain(value) for name, value in said.items()}
 
 

@@ -75,6 +75,12 @@ def test_order_stands_in_either_place(text: str) -> None:
     assert read(text).job.parallelism.order == "tp-cp-ep-pp-dp"
 
 
+def test_experts_have_a_tensor_parallelism_of_their_own() -> None:
+    """`etp` is `tp` where it is left out."""
+    own = read("parallelism: {tp: 8, dp: 16, ep: 8, etp: 1}").job
+    assert [read(START).job.parallelism.degree("etp"), own.parallelism.degree("etp")] == [8, 1]
+
+
 def test_a_model_gives_alpha_and_microbatches() -> None:
     """A described 7B on L20 wants DP alignment (alpha 1); m = gb / (mb * dp) = 1500 / 150 = 10."""
     model = "model: {hidden: 4096, layers: 32, vocab: 32000, sequence_length: 4096, global_batch: 1500, gpu: L20}"
@@ -119,6 +125,13 @@ def test_the_command_line_wins() -> None:
         ("parallelism:\n  tp: 3\n  dp: 8", 2, "divide a node of 8"),
         ("parallelism:\n  tp: 8\n  dp: 0", 3, "greater than or equal to 1"),
         ("parallelism: {tp: 8, cp: 3, ep: 4, dp: 3}", 1, "expert groups of 4"),
+        ("parallelism:\n  tp: 8\n  etp: 3", 3, "do not divide the 8 ranks"),
+        ("parallelism:\n  tp: 8\n  etp: 0", 3, "greater than or equal to 1"),
+        (
+            "parallelism: {tp: 8, cp: 2, pp: 2}\norder: tp-cp-ep-pp-dp",
+            2,
+            "data parallelism of 2 and the other layers of 1",
+        ),
         ("parallelism: {tp: 4}", 1, "less than one node"),
         ("[1, 2]", 1, "keys with values"),
     ],

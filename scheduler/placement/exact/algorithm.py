@@ -11,8 +11,6 @@ from math import ceil, inf
 from time import perf_counter
 from typing import ClassVar
 
-import numpy as np
-
 from scheduler.job import Job
 from scheduler.objective import evaluate
 from scheduler.placement.exact.lattice import Lattice, PairSearch
@@ -123,6 +121,6 @@ def _least_soft(reduction: GridReduction) -> float:
     total = 0.0
     for count in reduction.job.counts:
         largest = int(count_nodes(reduction.cluster.level(count.level), reduction.admitted).max())
-        cells = int(np.bincount(reduction.job.grid.groups[count.family].ravel()).max())
+        cells = reduction.job.grid.groups[count.family].largest
         total += count.weight * ceil(cells / largest)
     return total

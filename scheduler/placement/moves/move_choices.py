@@ -65,10 +65,10 @@ class MoveChoices:
 
     def touched_by_fixed(self, term: ObjectiveTerm) -> BoolArray:
         """Return which domains each group touches with cells that cannot move, shape [groups, domains of the level]."""
-        level, group_of = self.cluster.levels[term.depth], self.job.grid.groups[term.family]
-        fixed = ~np.isin(self.block_of, self.movers)
-        touched = np.zeros((int(group_of.max()) + 1, len(level)), dtype=np.bool_)
-        touched[group_of[fixed], level.domain_of[self.old][fixed]] = True
+        level, groups = self.cluster.levels[term.depth], self.job.grid.groups[term.family]
+        fixed = groups.of_pairs(~np.isin(self.block_of, self.movers))
+        touched = np.zeros((len(groups.sizes), len(level)), dtype=np.bool_)
+        touched[groups.group[fixed], groups.of_pairs(level.domain_of[self.old])[fixed]] = True
         return touched
 
     def _index(self, domains: IntArray) -> IntArray:
@@ -143,16 +143,16 @@ def greedy_targets(choices: MoveChoices) -> IntArray:
         members = choices.block_of == mover
         raised = np.zeros(len(room))
         new = np.zeros(len(room))
-        for weight, group_of, touched, places, spread in tables:
-            groups = np.unique(group_of[members])
+        for weight, of_family, touched, places, spread in tables:
+            groups = np.unique(of_family.group[of_family.of_pairs(members)])
             added = ~touched[np.ix_(groups, places)]
             # what the largest spread grows by, if it grows at all
             raised += weight * np.maximum((spread[groups, None] + added).max(axis=0) - spread.max(), 0)
             new += added.sum(axis=0)
         answer[i] = np.lexsort((-room, new, raised, room <= 0))[0]
         room[answer[i]] -= 1
-        for _, group_of, touched, places, spread in tables:
-            groups = np.unique(group_of[members])
+        for _, of_family, touched, places, spread in tables:
+            groups = np.unique(of_family.group[of_family.of_pairs(members)])
             spread[groups] += ~touched[groups, places[answer[i]]]
             touched[groups, places[answer[i]]] = True
     return answer

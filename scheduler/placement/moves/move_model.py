@@ -139,7 +139,7 @@ class MoveModel:
                 continue
             block_of = blocks_at(cluster, job, above).of_cell
             places = self._choices_by_domain(above)
-            for members in self._movers_by(block_of).values():
+            for members in self._movers_by(block_of.ravel(), self._choices.block_of.ravel()).values():
                 for domain in places[members[0]]:
                     first = _sum(places[members[0]][domain])
                     # all movers of the block are in the domain, or none
@@ -158,13 +158,13 @@ class MoveModel:
     def _spread(self, term: ObjectiveTerm) -> tuple[cp_model.IntVar, list[cp_model.IntVar]]:
         """Return the largest number of domains a group of the family touches, and the touches that movers may add."""
         choices, model = self._choices, self._model
-        group_of, level = choices.job.grid.groups[term.family], choices.cluster.levels[term.depth]
-        touched = choices.touched_by_fixed(term)
+        level = choices.cluster.levels[term.depth]
+        touched, groups = choices.touched_by_fixed(term), choices.job.grid.groups[term.family]
         least = touched.sum(axis=1)
         places = self._choices_by_domain(term.depth)
         spread = model.new_int_var(max(1, int(least.max())), len(level), "")
         added: list[cp_model.IntVar] = []
-        for group, members in self._movers_by(group_of).items():
+        for group, members in self._movers_by(*groups.paired(choices.block_of)).items():
             news: dict[int, cp_model.IntVar] = {}
             for domain in places[members[0]]:
                 if not touched[group, domain]:
@@ -188,12 +188,12 @@ class MoveModel:
             places.append(by_domain)
         return places
 
-    def _movers_by(self, group_of: IntArray) -> dict[int, list[int]]:
-        """Return for each group the indices of the movers that have cells in it."""
+    def _movers_by(self, group_of: IntArray, block_of: IntArray) -> dict[int, list[int]]:
+        """Return for each group the indices of the movers that have cells in it, given pairs of a group and a block."""
         choices = self._choices
         index = np.full(len(choices.home), -1, dtype=np.int32)
         index[choices.movers] = np.arange(len(choices.movers))
-        mover_of = index[choices.block_of]
+        mover_of = index[block_of]
         moving = mover_of >= 0
         groups: dict[int, list[int]] = {}
         for group, mover in np.unique([group_of[moving], mover_of[moving]], axis=1).T.tolist():

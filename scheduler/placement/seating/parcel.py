@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.job import Family
+from scheduler.rank_groups import CellGroups
 from topology.cluster import BoolArray, IntArray
 
 _MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
@@ -24,12 +25,12 @@ class ParcelGroups:
     """The communication groups of one family that have cells in a parcel."""
 
     ids: IntArray  # shape [groups], their numbers in the whole job
-    of_cell: IntArray  # shape [cells], index into `ids`
+    pairs: CellGroups  # of a cell of the parcel and an index into `ids`
 
     def touched(self, child_of_cell: IntArray, children: int) -> IntArray:
         """Return how many children each group touches, shape [groups]."""
         touches = np.zeros((len(self.ids), children), dtype=np.bool_)
-        touches[self.of_cell, child_of_cell] = True
+        touches[self.pairs.paired(child_of_cell)] = True
         count: IntArray = np.count_nonzero(touches, axis=1).astype(np.int32)
         return count
 
@@ -50,7 +51,7 @@ class Parcel:
     @cached_property
     def shape(self) -> tuple[bytes, ...]:
         """Equal for parcels that differ only in where they lie: they have the same fillings."""
-        groups = (groups.of_cell for groups in self.groups.values())
+        groups = (array for groups in self.groups.values() for array in (groups.pairs.cell, groups.pairs.group))
         return tuple(array.tobytes() for array in (*self.pieces, self.capacities, self.block_of_cell, *groups))
 
     @cached_property

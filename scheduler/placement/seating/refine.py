@@ -23,6 +23,7 @@ from scheduler.placement.seating.parcel import (
     shelf_fillings,
     without_twins,
 )
+from scheduler.rank_groups import CellGroups
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
@@ -69,7 +70,7 @@ def refine(
             soft[count.family] += count.weight
     weights = Weights(soft, affinity={"dp": job.alpha, "pp": job.beta})
     # for one domain alone: a column touches S domains, so a child more in each costs S times
-    spreads = {family: spread(job.grid.groups[family], domain_of_cell) for family in weights.affinity}
+    spreads = {family: spread(*job.grid.groups[family].paired(domain_of_cell)) for family in weights.affinity}
     in_one_domain = Weights(weights.soft, {f: weight * spreads[f] for f, weight in weights.affinity.items()})
     deadline = monotonic() + seconds
     options: list[list[Filling]] = [[] for _ in sites]
@@ -82,7 +83,7 @@ def refine(
                 parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done
             )
         options[i] = known[parcel.shape]
-    group_counts = {family: _group_count(job, family) for family in families}
+    group_counts = {family: len(job.grid.groups[family].sizes) for family in families}
     parcels = [site.parcel for site in sites]
     chosen = choose_fillings(parcels, options, weights=weights, group_counts=group_counts)
     total = (np.bincount(closer.domain_of, minlength=len(closer)) // blocks.size).astype(np.int32)
@@ -95,16 +96,12 @@ def refine(
 
 def _families(job: Job) -> list[Family]:
     """Return the families that tell one filling from another: DP and PP, and those with groups of several cells."""
-    return [family for family in FAMILIES if family in ("dp", "pp") or _group_count(job, family) < job.grid.cells]
-
-
-def _group_count(job: Job, family: Family) -> int:
-    return int(job.grid.groups[family].max()) + 1
+    return [family for family in FAMILIES if family in ("dp", "pp") or job.grid.groups[family].largest > 1]
 
 
 def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray, capacity: IntArray) -> Iterator[_Site]:
     """Yield the parcel of every domain that holds cells, in order of the domains."""
-    groups = {family: job.grid.groups[family].ravel() for family in _families(job)}
+    groups = {family: job.grid.groups[family] for family in _families(job)}
     block_of = blocks.of_cell.ravel()
     by_domain = np.argsort(domain_of_cell.ravel(), kind="stable")
     domains, starts = np.unique(domain_of_cell.ravel()[by_domain], return_index=True)
@@ -121,14 +118,17 @@ def _sites(job: Job, closer: Level, blocks: Blocks, *, domain_of_cell: IntArray,
             columns=(numbers % blocks.columns).astype(np.int32),
             capacities=capacity[children],
             block_of_cell=block_of_cell.astype(np.int32),
-            groups={family: _groups(of_cell[cells]) for family, of_cell in groups.items()},
+            groups={family: _groups(of_family, cells) for family, of_family in groups.items()},
         )
         yield _Site(parcel, cells, children.astype(np.int32))
 
 
-def _groups(of_cell: IntArray) -> ParcelGroups:
-    ids, inner = np.unique(of_cell, return_inverse=True)
-    return ParcelGroups(ids, inner.astype(np.int32))
+def _groups(of_family: CellGroups, cells: npt.NDArray[np.int64]) -> ParcelGroups:
+    """Return the groups that some cells, ascending, are in."""
+    pairs = cells if of_family.one_each else np.flatnonzero(np.isin(of_family.cell, cells))
+    ids, inner = np.unique(of_family.group[pairs], return_inverse=True)
+    cell = np.searchsorted(cells, of_family.cell[pairs])
+    return ParcelGroups(ids, CellGroups(cell.astype(np.int32), inner.astype(np.int32)))
 
 
 def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, seconds: float) -> IntArray | None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
 from extender.gangs.gang_assembly import assemble
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang
@@ -66,6 +67,12 @@ def test_degrees_alone_say_the_size() -> None:
         del one["metadata"]["annotations"]["arnold.dev/gang-size"]
     found = gang(map(decode_pod, raw))
     assert (found.size, found.complete) == (6, True)
+
+
+@pytest.mark.parametrize("text", ["tp=8,cp=1,ep=1,dp=3,pp=2", "tp=8,cp=1,ep=8,dp=3,pp=2,etp=1"])
+def test_degrees_are_written_as_they_are_read(text: str) -> None:
+    """Expert tensor parallelism only where it is not that of tp: plans of before say the same."""
+    assert format_parallelism(parse_parallelism(text)) == text
 
 
 def test_missing_pods_are_named_by_rank() -> None:
@@ -141,6 +148,7 @@ def ask(index: int, gpus: str) -> Any:
         (annotate(None, "parallelism", "tp=8,qq=2"), "InvalidParallelism", "'qq' is no kind of parallelism"),
         (annotate(None, "parallelism", "tp=8,tp=2"), "InvalidParallelism", "tp is given twice"),
         (annotate(None, "parallelism", "tp=3,dp=16"), "InvalidParallelism", "do not divide a node of 8 GPUs"),
+        (annotate(None, "parallelism", "tp=8,pp=2,dp=3,etp=5"), "InvalidParallelism", "do not divide the 24 ranks"),
         (annotate(None, "parallelism", "tp=0,dp=16"), "InvalidParallelism", "tp is 0"),
         (annotate(None, "parallelism", "tp=4,dp=1"), "InvalidParallelism", "less than one node"),
         (annotate(None, "parallelism", "tp=8,dp=999999999"), "InvalidParallelism", "999,999,999 nodes"),

@@ -55,10 +55,10 @@ def test_a_hold_binds_at_its_level_and_broader_ones_only() -> None:
 
 
 def test_groups_that_share_cells_make_one_block() -> None:
-    """Data before context parallelism: cp groups are {r, r + 4} and ep groups {0, 1}, {2, 3}, ...; both held tie rows
-    {0, 1, 4, 5} and {2, 3, 6, 7} together.
+    """Experts before data before context parallelism: ep groups are {0, 1}, {2, 3}, ... and cp groups {r, r + 4}; both
+    held tie rows {0, 1, 4, 5} and {2, 3, 6, 7} together.
     """
-    both = job(("cp", "rack"), ("ep", "rack"), ep=2, cp=2, order="tp-dp-ep-cp-pp")
+    both = job(("cp", "rack"), ("ep", "rack"), ep=2, cp=2, order="tp-ep-dp-cp-pp")
     assert blocks_at(CLUSTER, both, 1).row_of.tolist() == [0, 0, 1, 1, 0, 0, 1, 1]
 
 

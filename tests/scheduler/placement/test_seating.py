@@ -24,6 +24,7 @@ from scheduler.placement.seating.parcel import (
     choose_fillings,
     shelf_fillings,
 )
+from scheduler.rank_groups import CellGroups
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 
@@ -248,12 +249,18 @@ def test_domains_make_up_for_each_other() -> None:
     second has that and its mirror image: the mirror image makes the worst column 3, against 4.
     """
     columns = np.array([0, 1], dtype=np.int32)
-    both = ParcelGroups(ids=columns, of_cell=columns)
+    both = ParcelGroups(ids=columns, pairs=CellGroups(cell=columns, group=columns))
     parcel = Parcel(columns * 0, columns, np.array([2, 2], dtype=np.int32), columns, {"dp": both})
     uneven, mirrored = (Filling(columns, {"dp": np.array(touched)}, 2) for touched in ([2, 1], [1, 2]))
     weights = Weights(soft={"dp": 0.0}, affinity={"dp": 1.0})
     chosen = choose_fillings([parcel, parcel], [[uneven], [uneven, mirrored]], weights=weights, group_counts={"dp": 2})
     assert chosen == [uneven, mirrored]
+
+
+def test_a_cell_in_two_groups_counts_in_both() -> None:
+    """Groups {0, 1} and {1, 2}: with cells 0 and 1 in one child and 2 in another they touch one and two children."""
+    groups = ParcelGroups(ids=np.array([3, 5]), pairs=CellGroups(np.array([0, 1, 1, 2]), np.array([0, 0, 1, 1])))
+    assert groups.touched(np.array([1, 1, 0], dtype=np.int32), 2).tolist() == [1, 2]
 
 
 def test_no_time_no_exact_search() -> None:

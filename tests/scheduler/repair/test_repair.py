@@ -113,6 +113,19 @@ def every_placement(cluster: Cluster, job: Job, old: IntArray) -> list[Tried]:
 
 HOLDS = [(), (Hold("ep", "rack"),), (Hold("pp", "minipod"),), (Hold("ep", "rack"), Hold("pp", "minipod"))]
 
+DEGREES = [
+    Parallelism(tp=8, dp=2, pp=2),
+    Parallelism(tp=8, dp=3, pp=2),
+    Parallelism(tp=8, dp=2, pp=3),
+    Parallelism(tp=8, dp=4, ep=2),
+    Parallelism(tp=8, dp=2, pp=2, ep=2),
+    Parallelism(tp=8, dp=5),
+    # expert groups on nodes 0 and 1, and on 1 and 2: in one column, in two, and twice in one column
+    Parallelism(dp=24, ep=12),
+    Parallelism(dp=24, pp=2, ep=12),
+    Parallelism(dp=48, ep=12),
+]
+
 
 @st.composite
 def losses(draw: st.DrawFn) -> tuple[Cluster, Job, IntArray, list[str]]:
@@ -121,10 +134,9 @@ def losses(draw: st.DrawFn) -> tuple[Cluster, Job, IntArray, list[str]]:
     sizes[0] += max(0, 7 - sum(sizes))
     homes = draw(st.lists(st.sampled_from(["m0", "m1"]), min_size=len(sizes), max_size=len(sizes)))
     slow = draw(st.sets(st.integers(0, sum(sizes) - 1), max_size=2))
-    rows, columns, ep = draw(st.sampled_from([(2, 2, 1), (3, 2, 1), (2, 3, 1), (4, 1, 2), (2, 2, 2), (5, 1, 1)]))
     job = Job(
         "job",
-        Parallelism(tp=8, dp=rows, pp=columns, ep=ep),
+        draw(st.sampled_from(DEGREES)),
         alpha=draw(st.sampled_from([0.1, 0.3, 0.5, 0.8])),
         level="minipod",
         avoid=draw(st.sampled_from(["price", "ignore"])),
@@ -132,10 +144,10 @@ def losses(draw: st.DrawFn) -> tuple[Cluster, Job, IntArray, list[str]]:
         counts=draw(st.sampled_from([(), (Count("ep", "rack", 0.25),), (Count("dp", "rack", 0.5),)])),
     )
     cluster = cluster_of(*zip(homes, sizes, strict=True), slow=tuple(slow))
-    choices = every_placement(cluster, job, np.full((rows, columns), -1))
+    choices = every_placement(cluster, job, np.full(job.parallelism.shape(8), -1))
     if not choices:
         job = job.replace(holds=())
-        choices = every_placement(cluster, job, np.full((rows, columns), -1))
+        choices = every_placement(cluster, job, np.full(job.parallelism.shape(8), -1))
     nodes = draw(st.sampled_from(choices)).nodes
     lost = draw(st.sets(st.integers(0, len(cluster) - 1), min_size=1, max_size=3))
     return cluster.with_busy(nodes.ravel().tolist()), job, nodes, [f"n{i}" for i in sorted(lost)]

@@ -17,10 +17,13 @@ WORDS = st.text(st.sampled_from("ab-7,\"' é"), max_size=5).map(str.strip)
 TIMES = st.one_of(st.integers(0, 10**9).map(float), st.floats(0.0, 1e9))
 AMOUNTS = st.none() | st.floats(0.0, 1e15)
 SMALL = st.integers(1, 3)
-# Expert groups are cut out of data-parallel ones: as large as these, or none.
+# Expert groups are cut out of data-parallel ones: as large as these, or none; their tensor parallelism is tp or 1.
 DEGREES = st.builds(
-    lambda tp, cp, dp, pp, experts: Parallelism(tp=tp, cp=cp, ep=dp if experts else 1, dp=dp, pp=pp),
+    lambda tp, cp, dp, pp, experts, split: Parallelism(
+        tp=tp, cp=cp, ep=dp if experts else 1, dp=dp, pp=pp, etp=tp if split else 1
+    ),
     *[SMALL] * 4,
+    st.booleans(),
     st.booleans(),
 )
 # A share of a GPU is counted in hundredths.

@@ -44,17 +44,29 @@ STATES = {
     "small": (4, 4, 1.0),
 }
 
+PP_EARLY = "tp-pp-cp-ep-dp"
 DEGREES = [
-    (1, 1, 2, 2),
-    (1, 1, 4, 1),
-    (1, 1, 1, 4),
-    (1, 2, 4, 1),
-    (1, 2, 2, 2),
-    (2, 1, 2, 1),
-    (2, 2, 1, 2),
-    (1, 4, 4, 1),
+    Parallelism(tp=8, dp=2, pp=2),
+    Parallelism(tp=8, dp=2, pp=2, order=PP_EARLY),
+    Parallelism(tp=8, dp=4),
+    Parallelism(tp=8, pp=4),
+    Parallelism(tp=8, ep=2, dp=4),
+    Parallelism(tp=8, ep=2, dp=4, order="tp-cp-dp-ep-pp"),
+    Parallelism(tp=8, ep=2, dp=2, pp=2),
+    Parallelism(tp=8, cp=2, dp=2),
+    Parallelism(tp=8, cp=2, ep=2, pp=2),
+    Parallelism(tp=8, cp=2, ep=2, pp=2, order=PP_EARLY),
+    Parallelism(tp=8, ep=4, dp=4),
+    # experts with a tensor parallelism of their own: groups inside a node, and over two or four
+    Parallelism(tp=8, ep=8, dp=4, etp=1),
+    Parallelism(tp=8, ep=16, dp=4, etp=1),
+    Parallelism(tp=8, ep=8, dp=2, pp=2, etp=2),
+    # three nodes, of which the second is in two groups; groups of which most lie inside a node
+    Parallelism(ep=12, dp=24),
+    Parallelism(tp=2, ep=3, dp=12),
+    Parallelism(cp=12, dp=2),
 ]
-"""cp, ep, dp and pp of jobs of four nodes of 8 GPUs with tp = 8."""
+"""Of jobs of three or four nodes of 8 GPUs."""
 
 
 @st.composite
@@ -71,13 +83,11 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 @st.composite
 def jobs(draw: st.DrawFn) -> Job:
-    """Four cells with any family structure, with and without constraints."""
-    cp, ep, dp, pp = draw(st.sampled_from(DEGREES))
-    order = draw(st.sampled_from(["tp-cp-ep-dp-pp", "tp-pp-cp-ep-dp"]))
+    """Three or four cells with any family structure, with and without constraints."""
     place = st.tuples(st.sampled_from(["cp", "ep", "dp", "pp"]), st.sampled_from(["minipod", "rack"]))
     return Job(
         "job",
-        Parallelism(tp=8, cp=cp, ep=ep, dp=dp, pp=pp, order=order),
+        draw(st.sampled_from(DEGREES)),
         alpha=draw(st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0])),
         level=draw(st.sampled_from([None, "minipod", "rack"])),
         avoid=draw(st.sampled_from(["strict", "price", "ignore"])),
