@@ -106,7 +106,7 @@ class PlacementInputs:
     def read(self) -> Instance:
         """Return the instance.
 
-        :raises ArnoldError: a file is unusable, or the job names a level that the cluster does not have.
+        :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
         from scheduler.jobfile import load_job, load_records
         from scheduler.outcome import Instance
@@ -125,7 +125,7 @@ class PlacementInputs:
         records = () if own.records is None else load_records(read_source(own.records))
         job = load_job(read_source(own.job), overrides=self.overrides, records=records)
         loaded = files.read()
-        job.check_levels(loaded.cluster)
+        job.check_names(loaded.cluster)
         return Instance(loaded.cluster, job.job, files.cluster, (*loaded.notes, *job.notes))
 
 
