@@ -220,9 +220,10 @@ class FleetState:
         return tuple(reservation for _, _, reservation in sorted(found, key=lambda row: row[:2]))
 
     @property
-    def trunk_of(self) -> None:
-        """``None``: nodes of Kubernetes are all joined."""
-        return
+    def compartment_of(self) -> IntArray | None:
+        """Shape [nodes], the type of GPU of each, where there are several; nodes of Kubernetes are all joined."""
+        tree = self._table.tree
+        return None if tree is None else tree.compartment_of
 
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], those that a job could use, or where that is not known all on which new pods may come."""

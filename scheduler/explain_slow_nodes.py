@@ -13,9 +13,9 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.objective import Spread, slowest_in_use, step_time
-from scheduler.outcome import Outcome, Status, run
+from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible
-from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.placement.types import Limits, PlacementAlgorithm, Status
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 from topology.json_record import JsonRecord

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
 from functools import cached_property, partial
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, expert_numbering, joined
@@ -222,6 +222,14 @@ class Count:
     weight: float
 
 
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast a job runs on a type of GPU, relative to the others: a factor above 0."""
+
+    gpu_type: str
+    factor: float
+
+
 @dataclass(frozen=True)
 class Job:
     """A gang that starts whole or not at all."""
@@ -232,6 +240,9 @@ class Job:
     gpus_per_node: int = 8
     level: str | None = None  # at which spread counts; None = the broadest with more than one domain
     avoid: Avoid = "price"  # what to do about slow nodes: never use them, weigh them against spread, or take no notice
+    gpu_types: tuple[str, ...] | None = None  # the types of GPU that its nodes may have; None = any
+    mix_types: bool = False  # whether its nodes may have several of these; else all have the same
+    speed: tuple[Speed, ...] = ()  # by type of GPU; 1 on those left out
     holds: tuple[Hold, ...] = ()
     counts: tuple[Count, ...] = ()
     microbatches: int | None = None  # microbatches a step, for the price of a slow node; None = unknown, the full price
@@ -241,11 +252,22 @@ class Job:
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:
             raise InvalidJob(f"alpha is {self.alpha}", where="alpha", fix="alpha lies between 0 and 1")
+        for one in self.speed:
+            if not 0.0 < one.factor < inf:
+                wrong = f"speed on {one.gpu_type} is {one.factor}"
+                raise InvalidJob(wrong, where="speed", fix="give a number above 0, 1 = as usual")
+        if self.gpu_types == ():
+            raise InvalidJob("gpu_types names no type", where="gpu_types", fix="name one, or leave gpu_types out")
 
     @property
     def beta(self) -> float:
         """PP affinity."""
         return 1.0 - self.alpha
+
+    def speed_on(self, gpu_types: Iterable[str]) -> float:
+        """Return how fast it runs on nodes of some types of GPU, at least one: the slowest sets the pace of all."""
+        factors = {one.gpu_type: one.factor for one in self.speed}
+        return min(factors.get(name, 1.0) for name in gpu_types)
 
     @cached_property
     def grid(self) -> Grid:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from scheduler.affinity import RECORDS, Model, Record, Size, affinity, microbatches
 from scheduler.job import (
@@ -23,6 +23,7 @@ from scheduler.job import (
     Job,
     Overrides,
     Parallelism,
+    Speed,
 )
 from scheduler.outcome import Instance
 from topology.cluster import Cluster
@@ -69,6 +70,17 @@ class ConstraintFile(_Strict):
         return self
 
 
+GpuTypes = Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
+
+
+def _type_names(given: object) -> object:
+    """Return what a file says of types of GPU; raise ValueError, in our words, where it is neither a list nor any."""
+    named = isinstance(given, list | tuple) and given and all(isinstance(one, str) and one for one in given)
+    if given is None or given == "any" or named:
+        return given
+    raise ValueError("give a list of names such as [H200, H100], or any")
+
+
 class JobDocument(_Strict):
     """The whole file."""
 
@@ -80,6 +92,8 @@ class JobDocument(_Strict):
     model: Model | None = None
     level: str | None = None
     avoid: Avoid = "price"
+    gpu_types: Annotated[GpuTypes | None, BeforeValidator(_type_names)] = None
+    speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
     constraints: tuple[ConstraintFile, ...] = Field(default=(), strict=False)
     microbatches: Size | None = None
     spread_cost: Factor | None = None
@@ -114,17 +128,26 @@ Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp")
 
 @dataclass(frozen=True, slots=True)
 class JobFile:
-    """A job with the levels that it names (and the option or line that names each), and how it was read."""
+    """A job with the levels and types of GPU that it names (and the option or line that names each), and how it was
+    read.
+    """
 
     job: Job
     levels: tuple[tuple[str, str], ...]
+    gpu_types: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]  # one sentence each, for the user
 
-    def check_levels(self, cluster: Cluster) -> None:
-        """Make sure that the cluster has every level that the job names.
+    def check_names(self, cluster: Cluster) -> None:
+        """Make sure that the cluster has every level and every type of GPU that the job names.
 
-        :raises UnknownName: a level is missing; says where the job names it.
+        :raises UnknownName: one is missing; says where the job names it.
         """
+        types = [*cluster.nodes_of_type]
+        for name, where in self.gpu_types:
+            if name not in types:
+                none = "none; give --gpu-type NAME if all nodes are of one, or leave gpu_types and speed out"
+                fix = f"{did_you_mean(name, types)}types of this cluster: {', '.join(types) or none}"
+                raise UnknownName(f"the cluster has no GPUs of the type {name!r}", where=where, fix=fix)
         known = [level.name for level in cluster.levels]
         for name, where in self.levels:
             if name not in known:
@@ -173,6 +196,9 @@ def job_of(
             gpus_per_node=content.gpus_per_node,
             level=overrides.level or content.level,
             avoid=overrides.avoid or content.avoid,
+            gpu_types=tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None,
+            mix_types=content.gpu_types == "any",
+            speed=tuple(Speed(name, factor) for name, factor in (content.speed or {}).items()),
             holds=tuple(Hold(c.family, c.within) for c in content.constraints if c.within is not None),
             counts=tuple(
                 Count(c.family, c.level, c.weight)
@@ -185,7 +211,9 @@ def job_of(
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    return JobFile(job, tuple(_named_levels(content, where, overrides)), tuple(notes))
+    return JobFile(
+        job, tuple(_named_levels(content, where, overrides)), tuple(_named_types(content, where)), tuple(notes)
+    )
 
 
 def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:
@@ -198,6 +226,14 @@ def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> I
         for key in ("within", "level"):
             if (name := getattr(constraint, key)) is not None:
                 yield name, where("constraints", i, key)
+
+
+def _named_types(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
+    """Yield names of types of GPU, and where each stands."""
+    for i, name in enumerate(content.gpu_types if isinstance(content.gpu_types, tuple) else ()):
+        yield name, where("gpu_types", i)
+    for name in content.speed or ():
+        yield name, where("speed", name)
 
 
 def job_document(instance: Instance) -> JobDocument:
@@ -216,6 +252,8 @@ def job_document(instance: Instance) -> JobDocument:
         alpha=job.alpha,
         level=instance.level.name,
         avoid=job.avoid,
+        gpu_types="any" if job.mix_types else job.gpu_types,
+        speed={one.gpu_type: one.factor for one in job.speed} or None,
         constraints=(*hard, *soft),
         microbatches=job.microbatches,
         spread_cost=job.spread_cost,

@@ -82,8 +82,8 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
 
     :param nodes: shape [rows, columns], index of the node of each cell.
     :raises InvalidPlacement: wrong shape, a cell without a node, a node twice, a node that is not free or has the wrong
-        number of GPUs, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken, nodes in several
-        trunks that nothing joins.
+        number of GPUs, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken, GPUs of a type
+        that the job does not admit or several that it does not mix, nodes in several trunks that nothing joins.
     """
     grid = job.grid
     _check_nodes(cluster, job, grid, nodes)
@@ -123,11 +123,23 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free")
     if (bad := flat[cluster.gpus[flat] != job.gpus_per_node]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} has not {job.gpus_per_node} GPUs")
+    _check_types(cluster, job, flat)
     if (trunks := cluster.trunks) is not None and len(touched := np.unique(trunks.domain_of[flat])) > 1:
         first, second = (trunks.domains[k] for k in touched[:2])
         raise InvalidPlacement(f"nothing joins {first!r} and {second!r}, and the placement lies in both")
     if job.avoid == "strict" and (bad := flat[cluster.slowdown[flat] > 1.0]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is flagged and the job avoids flagged nodes")
+
+
+def _check_types(cluster: Cluster, job: Job, flat: IntArray) -> None:
+    if job.gpu_types is not None and (bad := flat[~cluster.of_types(job.gpu_types)[flat]]).size:
+        node = cluster.node(int(bad[0]))
+        raise InvalidPlacement(
+            f"node {node.name!r} has GPUs of the type {node.gpu_type!r}, which the job does not admit"
+        )
+    if len(cluster.gpu_types) > 1 and not job.mix_types and len(kinds := np.unique(cluster.gpu_type_of[flat])) > 1:
+        first, second = (cluster.gpu_types[k] for k in kinds[:2])
+        raise InvalidPlacement(f"GPUs of the types {first!r} and {second!r} are mixed, and the job does not say any")
 
 
 def step_time(job: Job, *, objective: float, slowest: float) -> float:

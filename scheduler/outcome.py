@@ -3,8 +3,8 @@
 Every command, study and service calls algorithms through :func:`run`, so that no algorithm scores itself and no
 placement that breaks a rule is ever shown.
 
-Where a cluster falls into trunks which nothing joins, an algorithm is asked in each trunk, and the best answer counts:
-so every algorithm heeds them without knowing of them, and a proof in each trunk is a proof for the cluster.
+An algorithm is asked for each type of GPU that the job may be on (:mod:`scheduler.gpu_types`), there for each trunk
+(:mod:`scheduler.trunks`), and the best answer counts: so every algorithm heeds both without knowing of them.
 """
 
 from __future__ import annotations
@@ -14,24 +14,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from time import perf_counter
-from typing import Literal
 
-import numpy as np
-
+from scheduler.gpu_types import TypeAnswer, TypeOption, compare_types, in_words
 from scheduler.job import Job
-from scheduler.objective import Evaluation, Spread, evaluate, objective_of, slowest_in_use, step_time
-from scheduler.placement.admission import admissible, flags_of_usable, shortage
-from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
-from topology.capacity import count_nodes
-from topology.cluster import BoolArray, Cluster, IntArray, Level
-from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
+from scheduler.objective import Evaluation, Spread, evaluate, objective_of
+from scheduler.placement.admission import admissible, choices, flags_of_usable, shortage, types_of
+from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
+from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
+from topology.cluster import BoolArray, Cluster, Level
+from topology.errors import InvalidPlacement
 from topology.flags import NodeFlag
 from topology.quantities import decimal
-
-Status = Literal["optimal", "feasible", "infeasible", "timeout", "gave-up", "refused"]
-"""``optimal``: proved; ``feasible``: valid, with a gap; ``infeasible``: the algorithm shows that its rule admits no
-placement; ``timeout``: out of time with nothing valid; ``gave-up``: a heuristic ended without a placement and proved
-nothing; ``refused``: the algorithm proposed what the evaluator refuses."""
 
 STATUS: Mapping[Status, str] = {
     "optimal": "proved optimal",
@@ -83,6 +76,7 @@ class Outcome:
     gap: float | None = None  # (objective - bound) / objective, 0 when proved; present with evaluation
     reason: str = ""  # why there is no placement; empty when there is one
     notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each
+    types: tuple[TypeOption, ...] = ()  # the types of GPU that it could be on; empty = nothing says any
     # seconds of the time limit that stopped the algorithm; None = it ended by itself, or proved its answer all the same
     stopped_at: float | None = None
 
@@ -132,11 +126,63 @@ def trivial_bound(job: Job) -> float:
 
 def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
     """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`."""
+    jobs = choices(cluster, job)
+    if len(jobs) == 1:
+        outcome = _answer(algorithm, cluster, job, limits)
+        said = cluster.nodes_of_type and types_of(cluster, job)
+        options = compare_types(cluster, [_of_type(cluster, job, outcome)]).options if said else ()
+    else:
+        outcome, options = _best_of_types(algorithm, cluster, job, jobs, limits)
+    stopped = not outcome.proposal.complete and outcome.status in ("feasible", "timeout")
+    return replace(outcome, types=options, stopped_at=limits.seconds if stopped else None)
+
+
+def _answer(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
+    """Return the outcome for a job that leaves no choice of types of GPU."""
     ask = propose if cluster.trunks is None else propose_in_a_trunk
-    proposal = ask(algorithm, cluster, job, limits)
-    outcome = judge(algorithm.name, cluster, job, proposal)
-    stopped = not proposal.complete and outcome.status in ("feasible", "timeout")
-    return replace(outcome, stopped_at=limits.seconds) if stopped else outcome
+    return judge(algorithm.name, cluster, job, ask(algorithm, cluster, job, limits))
+
+
+def _best_of_types(
+    algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, jobs: Sequence[Job], limits: Limits
+) -> tuple[Outcome, tuple[TypeOption, ...]]:
+    """Return the best outcome over some choices of types, its bound that of all of them, and what each would give."""
+    refusals = {number: reason for number, one in enumerate(jobs) if (reason := shortage(cluster, one))}
+    end, left = perf_counter() + limits.seconds, len(jobs) - len(refusals)
+    outcomes = []
+    for number, one in enumerate(jobs):
+        if number in refusals:
+            outcomes.append(judge(algorithm.name, cluster, one, Proposal(None, infeasible=refusals[number])))
+            continue
+        seconds = max(LEAST_SECONDS, (end - perf_counter()) / left)
+        outcomes.append(_answer(algorithm, cluster, one, replace(limits, seconds=seconds)))
+        left -= 1
+    comparison = compare_types(cluster, [_of_type(cluster, *pair) for pair in zip(jobs, outcomes, strict=True)])
+    best = outcomes[comparison.best]
+    proposal = replace(
+        best.proposal,
+        lower_bound=comparison.bound if best.evaluation else None,
+        complete=all(outcome.proposal.complete for outcome in outcomes),
+        solve_seconds=sum(outcome.proposal.solve_seconds for outcome in outcomes),
+    )
+    if best.evaluation is None:
+        reasons = (
+            f"{in_words(types_of(cluster, one))}: {found.reason}" for one, found in zip(jobs, outcomes, strict=True)
+        )
+        reason = shortage(cluster, job) or "; ".join(reasons)
+        return replace(
+            best, proposal=replace(proposal, infeasible=proposal.infeasible and reason), reason=reason
+        ), comparison.options
+    return _weighed(best, proposal, best.evaluation, comparison.bound), comparison.options
+
+
+def _of_type(cluster: Cluster, job: Job, outcome: Outcome) -> TypeAnswer:
+    """Return an outcome for some types as what is compared with those for others."""
+    bound = outcome.bound
+    if bound is None:
+        bound = inf if outcome.status == "infeasible" else max(trivial_bound(job), outcome.proposal.lower_bound or 0.0)
+    usable, nodes = int(admissible(cluster, job).sum()), outcome.proposal.nodes
+    return TypeAnswer(job, outcome.status, outcome.verdict, usable, nodes, outcome.evaluation, bound)
 
 
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
@@ -165,110 +211,17 @@ def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
         notes += (f"{name} claims the bound {proposal.lower_bound:g}, which its own placement refutes: report this.",)
     elif proposal.lower_bound is not None:
         bound = max(bound, proposal.lower_bound)
+    return _weighed(Outcome(name, "feasible", proposal, notes=notes), proposal, evaluation, bound)
+
+
+def _weighed(outcome: Outcome, proposal: Proposal, evaluation: Evaluation, bound: float) -> Outcome:
+    """Return an outcome with what its placement is worth, proved where the bound says so."""
     proved = bound >= evaluation.objective - TOLERANCE
-    return Outcome(
-        name,
-        "optimal" if proved else "feasible",
-        proposal,
+    return replace(
+        outcome,
+        status="optimal" if proved else "feasible",
+        proposal=proposal,
         evaluation=evaluation,
         bound=evaluation.objective if proved else bound,
         gap=0.0 if proved else (evaluation.objective - bound) / evaluation.objective,
-        notes=notes,
-    )
-
-
-_LEAST_SECONDS = 0.05  # Time that a trunk gets when the others have used all of it up
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """What an algorithm says of one trunk, with nodes of the whole cluster."""
-
-    proposal: Proposal
-    evaluation: Evaluation | None  # `None` = no placement, or none that is valid
-    time: float  # predicted step time; `inf` without a placement
-
-    @property
-    def rank(self) -> tuple[float, float, int, bool]:
-        """By which answers are compared, the least the best."""
-        if self.evaluation is None:
-            return inf, inf, 0, self.proposal.nodes is None
-        # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
-        spreads = self.evaluation.dp + self.evaluation.pp
-        return round(self.time, 9), round(self.evaluation.objective, 9), spreads, False
-
-
-def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-    """Return what an algorithm proposes; that nothing fits, or that time ran out, is a proposal too."""
-    try:
-        return algorithm.place(cluster, job, limits)
-    except Infeasible as error:
-        return Proposal(None, infeasible=error.message)
-    except SolverTimeout:
-        return Proposal(None, complete=False)
-
-
-def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-    """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk."""
-    trunks = cluster.levels[0]
-    # the level is the cluster's: a trunk by itself might count its spread elsewhere
-    job = job.replace(level=cluster.level(job.level).name)
-    if reason := shortage(cluster, job):
-        return Proposal(None, infeasible=reason)
-    free = count_nodes(trunks, admissible(cluster, job))
-    fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
-    end = perf_counter() + limits.seconds
-    answers = []
-    for number, trunk in enumerate(fitting):
-        seconds = max(_LEAST_SECONDS, (end - perf_counter()) / (len(fitting) - number))
-        nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
-        proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
-        answers.append(_weighed(cluster, job, nodes, proposal))
-    return _together(answers)
-
-
-def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> _Answer:
-    """Return a proposal for some nodes (a trunk's, by their indices in the cluster) as one for the cluster."""
-    if proposal.nodes is None:
-        return _Answer(proposal, None, inf)
-    chosen = nodes[proposal.nodes]
-    proposal = replace(proposal, nodes=chosen)
-    try:
-        evaluation = evaluate(cluster, job, chosen)
-    except InvalidPlacement:
-        return _Answer(proposal, None, inf)
-    slowest = slowest_in_use(cluster, evaluation)
-    return _Answer(proposal, evaluation, step_time(job, objective=evaluation.objective, slowest=slowest))
-
-
-def _together(answers: Sequence[_Answer]) -> Proposal:
-    best = min(answers, key=lambda answer: answer.rank)
-    proposals = [answer.proposal for answer in answers]
-    placed = [proposal for proposal in proposals if not proposal.infeasible]
-    infeasible = "" if placed else proposals[0].infeasible
-    bounds = [proposal.lower_bound for proposal in placed]
-    return replace(
-        best.proposal,
-        lower_bound=None if None in bounds else min((bound for bound in bounds if bound is not None), default=None),
-        complete=all(proposal.complete for proposal in proposals),
-        infeasible=infeasible,
-        pareto=_front(placed),
-        refutations=_refuted_everywhere(best.proposal, placed),
-        solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
-    )
-
-
-def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:
-    """Return the corners of all fronts that no other corner beats; proved where each trunk's front is."""
-    points = {point for proposal in proposals for point in proposal.pareto}
-    all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in proposals)
-    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points))
-
-
-def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[Refutation, ...]:
-    """Return what rules a pair out in the chosen trunk, where something rules it out in each other trunk too."""
-    return tuple(
-        known
-        for known in best.refutations
-        if all(any(other.covers(*known.pair) for other in one.refutations) for one in proposals)
     )

@@ -63,7 +63,7 @@ def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
     :raises InvalidPlacement: a cell is missing or there twice, or a node is not in the cluster.
     """
     document, saved, file = _load(source)
-    file.check_levels(cluster)
+    file.check_names(cluster)
     which = _cells(saved.assignment, document, file.job, cluster)
     indices = np.array([cluster.index_of[cell.node] for cell in saved.assignment], dtype=np.int32)
     return SavedPlacement(file.job, indices[which])

@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.job import Hold, Job
 from scheduler.objective import Evaluation, Spread
 from scheduler.outcome import Outcome, fits, run
-from scheduler.placement.admission import Blocks, admissible, shortage
+from scheduler.placement.admission import Blocks, admissible, choices, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
@@ -190,16 +190,21 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
     are taken where the next group is cheapest.
 
-    Where nothing joins the trunks of the cluster, all in the one that needs fewest.
+    All of the type of GPU that needs fewest, unless the job may mix types; and where nothing joins the trunks of the
+    cluster, all in the one that needs fewest.
 
     :returns: indices of nodes; empty when no choice helps.
     """
+    nowhere = np.zeros(0, dtype=np.int32)
+    if not job.mix_types and len(jobs := choices(cluster, job)) > 1:
+        of_types = [nodes_to_free(cluster, one) for one in jobs]
+        return min((nodes for nodes in of_types if len(nodes)), key=len, default=nowhere)
     if (trunks := cluster.trunks) is None:
         return _nodes_to_free(cluster, job)
     job = job.replace(level=cluster.level(job.level).name)
     parts = [np.flatnonzero(trunks.domain_of == k).astype(np.int32) for k in range(len(trunks))]
     found = [part[_nodes_to_free(cluster.subset(part), job)] for part in parts]
-    return min((nodes for nodes in found if len(nodes)), key=len, default=np.zeros(0, dtype=np.int32))
+    return min((nodes for nodes in found if len(nodes)), key=len, default=nowhere)
 
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:

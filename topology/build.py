@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 
-from topology.cluster import MAX_GPUS, MAX_LEVELS, MAX_NODES, ROOT, Cluster, Level, Node
+from topology.cluster import MAX_GPUS, MAX_LEVELS, MAX_NODES, ROOT, Cluster, Level, Node, numbered_types
 from topology.errors import InvalidTopology, TooLarge
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 
@@ -47,10 +47,13 @@ def build_cluster(
         for row in rows
         if row.slowdown > HEALTHY
     ]
+    gpu_types, gpu_type_of = numbered_types(row.gpu_type for row in rows)
     cluster = Cluster(
         names=tuple(row.name for row in rows),
         gpus=np.array([row.gpus for row in rows], dtype=np.int32),
         free_gpus=np.array([row.free_gpus for row in rows], dtype=np.int32),
+        gpu_types=gpu_types,
+        gpu_type_of=gpu_type_of,
         levels=_build_levels(level_names, rows, where),
         flags={},
     )
@@ -96,6 +99,8 @@ def _row_fault(row: Node, depth: int) -> _Fault | None:
     if not 0 <= row.free_gpus <= row.gpus:
         free = f"node {row.name!r} has {_short(row.free_gpus)} free GPUs of {row.gpus}"
         return free, "free GPUs lie between 0 and the node's GPUs"
+    if not row.gpu_type.isprintable():
+        return _unprintable("GPU type", row.gpu_type)
     return None
 
 

@@ -14,12 +14,12 @@ def count_nodes(level: Level, nodes: BoolArray) -> IntArray:
 
 
 def most_together(cluster: Cluster, nodes: BoolArray) -> int:
-    """Return how many of some nodes, shape [nodes], one job can have: all, or those of one trunk where nothing joins
-    the trunks.
+    """Return how many of some nodes, shape [nodes], one job that mixes no types of GPU can have: those of one
+    compartment.
     """
-    if (trunks := cluster.trunks) is None:
+    if (compartment_of := cluster.compartment_of) is None:
         return int(np.count_nonzero(nodes))
-    return int(count_nodes(trunks, nodes).max())
+    return int(np.bincount(compartment_of[nodes], minlength=1).max())
 
 
 def shortage_apart(cluster: Cluster, nodes: BoolArray, wanted: int) -> str:
@@ -42,10 +42,10 @@ def shortage_apart(cluster: Cluster, nodes: BoolArray, wanted: int) -> str:
 def together(cluster: Cluster, nodes: npt.NDArray[np.intp], wanted: int) -> npt.NDArray[np.intp]:
     """Return the nodes, of those given in ascending order, among which a job of so many is to choose its own.
 
-    :returns: all of them, or where nothing joins the trunks those of the tightest trunk; empty where there are too few.
+    :returns: all of them, or those of the tightest compartment; empty where there are too few.
     """
-    if (trunks := cluster.trunks) is not None:
-        counts = np.bincount(trunks.domain_of[nodes], minlength=len(trunks))
+    if (compartment_of := cluster.compartment_of) is not None:
+        counts = np.bincount(compartment_of[nodes])
         enough = np.flatnonzero(counts >= wanted)
-        nodes = nodes[trunks.domain_of[nodes] == enough[counts[enough].argmin()]] if len(enough) else nodes[:0]
+        nodes = nodes[compartment_of[nodes] == enough[counts[enough].argmin()]] if len(enough) else nodes[:0]
     return nodes if len(nodes) >= wanted else nodes[:0]

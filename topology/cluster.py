@@ -11,7 +11,7 @@ hangs on), shown as an *implicit* domain of the same name; a node without any br
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -45,6 +45,7 @@ class Node:
     gpus: int
     free_gpus: int
     slowdown: float = HEALTHY
+    gpu_type: str = ""  # of its GPUs, such as H100; empty = not said
 
     @property
     def free(self) -> bool:
@@ -78,13 +79,15 @@ class Cluster:
     names: tuple[str, ...]  # names of the nodes, unique
     gpus: IntArray  # shape [nodes], GPUs of each node, at least 1
     free_gpus: IntArray  # shape [nodes], GPUs not in use, 0 to gpus
+    gpu_types: tuple[str, ...]  # names of the types of GPU, unique, each of a node or more; empty text = not said
+    gpu_type_of: IntArray  # shape [nodes], index into gpu_types: all GPUs of a node are of one type
     levels: tuple[Level, ...]  # from the broadest to the closest
     flags: Mapping[int, NodeFlag]  # findings about nodes, at most one a node, active ones only
     gpus_assumed: bool = False  # whether nothing says how many GPUs some nodes have, so that a usual number was taken
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
 
     def __post_init__(self) -> None:
-        for array in (self.gpus, self.free_gpus, *(level.domain_of for level in self.levels)):
+        for array in (self.gpus, self.free_gpus, self.gpu_type_of, *(level.domain_of for level in self.levels)):
             array.setflags(write=False)
 
     def __len__(self) -> int:
@@ -139,7 +142,8 @@ class Cluster:
         """Return one node, by index or by name; raise :class:`UnknownName` for a name that no node has."""
         i = which if isinstance(which, int) else self.index(which)
         path = tuple(level.domains[level.domain_of[i]] for level in self.levels)
-        return Node(self.names[i], path, int(self.gpus[i]), int(self.free_gpus[i]), float(self.slowdown[i]))
+        gpus, free, gpu_type = int(self.gpus[i]), int(self.free_gpus[i]), self.gpu_types[self.gpu_type_of[i]]
+        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type)
 
     def index(self, name: str) -> int:
         """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
@@ -148,6 +152,17 @@ class Cluster:
         except KeyError:
             hint = did_you_mean(name, self.names)
             raise UnknownName(f"no node is called {name!r}", fix=f"{hint}use a node name of the cluster file") from None
+
+    @property
+    def nodes_of_type(self) -> Mapping[str, int]:
+        """Nodes of each type of GPU, the types that are said alone, most nodes first."""
+        counts = np.bincount(self.gpu_type_of, minlength=len(self.gpu_types)).tolist()
+        named = [(name, count) for name, count in zip(self.gpu_types, counts, strict=True) if name]
+        return dict(sorted(named, key=lambda of_type: (-of_type[1], of_type[0])))
+
+    def of_types(self, names: Collection[str]) -> BoolArray:
+        """Return shape [nodes], whether the GPUs are of one of the types; a type that no node has is none of them."""
+        return np.array([name in names for name in self.gpu_types], dtype=np.bool_)[self.gpu_type_of]
 
     def level(self, name: str | None) -> Level:
         """Return the level of that name, the default one for ``None``; raise :class:`UnknownName` where none has it."""
@@ -167,6 +182,16 @@ class Cluster:
     def trunks(self) -> Level | None:
         """The broadest level, where a job must lie inside one of its domains; ``None`` = a job may span the cluster."""
         return None if self.joined or not self.levels or len(self.levels[0]) == 1 else self.levels[0]
+
+    @cached_property
+    def compartment_of(self) -> IntArray | None:
+        """Shape [nodes], the number of each node's compartment, where a job that mixes no types of GPU lies in one: the
+        nodes of one type, of one trunk where nothing joins the trunks.  ``None`` = all nodes are one compartment.
+        """
+        trunks, types = self.trunks, len(self.gpu_types)
+        if trunks is None:
+            return self.gpu_type_of if types > 1 else None
+        return trunks.domain_of * np.int32(types) + self.gpu_type_of
 
     def default_level(self) -> Level:
         """Return the broadest level with more than one domain where a job can be, or the broadest of all."""
@@ -194,6 +219,14 @@ class Cluster:
                 merged[i] = flag
         return self.replace(flags=merged)
 
+    def with_gpu_types(self, types: Mapping[int, str]) -> Cluster:
+        """Return a copy in which some nodes, by index, have GPUs of another type."""
+        named = [self.gpu_types[of] for of in self.gpu_type_of.tolist()]
+        for node, name in types.items():
+            named[node] = name
+        names, type_of = numbered_types(named)
+        return self.replace(gpu_types=names, gpu_type_of=type_of)
+
     def emptied(self) -> Cluster:
         """Return a copy in which no GPU is in use (flags stay): for "would it fit if the cluster were empty?"."""
         return self.replace(free_gpus=self.gpus.copy())
@@ -214,10 +247,23 @@ class Cluster:
             domains, above = tuple(level.domains[k] for k in used), parents[level.parent_of[used]]
             levels.append(Level(level.name, domains, domain_of.astype(np.int32), above, level.implicit[used]))
             parents = renumbered
+        of_types, gpu_type_of = np.unique(self.gpu_type_of[nodes], return_inverse=True)
         return self.replace(
             names=tuple(compress(self.names, kept)),
             gpus=self.gpus[nodes],
             free_gpus=self.free_gpus[nodes],
+            gpu_types=tuple(self.gpu_types[k] for k in of_types),
+            gpu_type_of=gpu_type_of.astype(np.int32),
             levels=tuple(levels),
             flags={int(new_index[node]): flag for node, flag in self.flags.items() if kept[node]},
         )
+
+
+def numbered_types(types: Iterable[str]) -> tuple[tuple[str, ...], IntArray]:
+    """Return the names of types of GPU in order of first appearance, and the number of each node's, shape [nodes].
+
+    :param types: of each node; empty = not said.
+    """
+    numbers: dict[str, int] = {}
+    type_of = [numbers.setdefault(name, len(numbers)) for name in types]
+    return tuple(numbers), np.array(type_of, dtype=np.int32)

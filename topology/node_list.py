@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster
-from topology.errors import InvalidTopology, did_you_mean, some
+from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source
 from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
@@ -31,6 +31,8 @@ class Listed:
     """In the words of the list, ``idle~``; empty = nothing but that it is in use."""
     gpus: int | None = None
     """``None`` = not said."""
+    gpu_type: str = ""
+    """Empty = not said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,33 @@ def with_gpus(
         notes.append(f"nodes without GPUs, left out: {some(bare)}")
         filled = filled.subset(np.delete(np.arange(len(cluster), dtype=np.int32), [cluster.index_of[n] for n in bare]))
     return filled, tuple(notes)
+
+
+def with_types(
+    cluster: Cluster, lists: Sequence[NodeList], gpu_type: str | None, *, source: str
+) -> tuple[Cluster, tuple[str, ...]]:
+    """Return the cluster with a type of GPU on the nodes whose file says none, and what was decided.
+
+    What the user says counts before what the lists say; without either the type stays unsaid.
+
+    :raises InvalidInput: the user says a type, and the file has one for every node.
+    """
+    silent = [i for i, of in enumerate(cluster.gpu_type_of.tolist()) if not cluster.gpu_types[of]]
+    if gpu_type is not None:
+        if not silent:
+            known, fix = f"{source} says itself of which type its GPUs are", "leave --gpu-type out, or correct the file"
+            raise InvalidInput(known, where="--gpu-type", fix=fix)
+        if not gpu_type.strip() or not gpu_type.isprintable():
+            raise InvalidInput(f"{gpu_type[:60]!r} is no type", where="--gpu-type", fix="give a name such as H100")
+        return cluster.with_gpu_types(dict.fromkeys(silent, gpu_type.strip())), ()
+    told = {name: listed.gpu_type for one in lists for name, listed in one.nodes.items() if listed.gpu_type}
+    found = {i: told[cluster.names[i]] for i in silent if cluster.names[i] in told}
+    if not found:
+        return cluster, ()
+    words = ", ".join(f"{name} on {nodes:,} nodes" for name, nodes in Counter(found.values()).most_common())
+    return cluster.with_gpu_types(found), (
+        f"types of GPU from the list of nodes, as {source} does not say them: {words}",
+    )
 
 
 def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str, ...]]:
@@ -162,5 +191,6 @@ def _stated(source: Source, rows: Sequence[SlurmNode], cluster: Cluster) -> Node
         use, before = use_of(row.state), known.get(row.name)
         if before is None or use > before.use:
             gpus = row.gpus if row.gpus is not None or before is None else before.gpus
-            known[row.name] = Listed(use, "+".join(row.state).lower(), gpus)
+            gpu_type = row.gpu_type or ("" if before is None else before.gpu_type)
+            known[row.name] = Listed(use, "+".join(row.state).lower(), gpus, gpu_type)
     return NodeList(source.name, known, strangers, states=True)

@@ -31,6 +31,7 @@ class SlurmNode:
     name: str
     state: tuple[str, ...]  # words of its state, ("IDLE", "DRAIN") or ("drng*",)
     gpus: int | None  # None = not said
+    gpu_type: str  # empty = not said
     place: str  # where it stands
 
 
@@ -68,6 +69,21 @@ def gpus_of(gres: str, *, where: str = "") -> int:
         many = f"more than {MAX_GPUS} GPUs a node: {text!r}"
         raise InvalidInput(many, where=where, fix=f"a node has at most {MAX_GPUS} GPUs")
     return gpus
+
+
+def gpu_type_of(*resources: str | None) -> str:
+    """Return the type of GPU in lists of generic or trackable resources: in the first that says it; empty = none does.
+
+    A node with GPUs of several types is of a type of its own.
+
+    >>> gpu_type_of("gpu:h100:8(S:0)"), gpu_type_of("gpu:8", "gres/gpu:a100=8"), gpu_type_of("gpu:b:2,gpu:a:2")
+    ('h100', 'a100', 'a+b')
+    """
+    for text in resources:
+        words = [[word for word in re.split("[:=]", match[1]) if word] for match in _GRES.finditer(text or "")]
+        if types := {of_gpu[0] for of_gpu in words if of_gpu and not of_gpu[0].isdecimal()}:
+            return "+".join(sorted(types))
+    return ""
 
 
 def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> int | None:
@@ -140,7 +156,7 @@ def _from_json(source: Source) -> Iterator[SlurmNode]:
         except InvalidInput as error:
             error.where = document.where("nodes", i)
             raise
-        yield SlurmNode(node.name, node.words(), gpus, place)
+        yield SlurmNode(node.name, node.words(), gpus, gpu_type_of(node.gres, node.tres), place)
     for i, row in enumerate(found.sinfo or []):
         try:
             gpus = None if row.gres.total is None else gpus_of(row.gres.total, where=place)
@@ -149,7 +165,7 @@ def _from_json(source: Source) -> Iterator[SlurmNode]:
             raise
         for hostlist in row.nodes.nodes:
             for name in expand_hostlist(hostlist, where=place):
-                yield SlurmNode(name, tuple(row.node.state), gpus, place)
+                yield SlurmNode(name, tuple(row.node.state), gpus, gpu_type_of(row.gres.total), place)
 
 
 def _from_records(source: Source) -> Iterator[SlurmNode]:
@@ -163,8 +179,9 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
         if not name or not state:
             stateless = f"the node {name or ''!r} has no state"
             raise InvalidInput(stateless, where=place, fix="give all that `scontrol show nodes` prints")
-        gpus = _gpus_said(_value("Gres", record), _value("CfgTRES", record), where=place)
-        yield SlurmNode(name, (state,), gpus, place)
+        resources = _value("Gres", record), _value("CfgTRES", record)
+        gpus = _gpus_said(*resources, where=place)
+        yield SlurmNode(name, (state,), gpus, gpu_type_of(*resources), place)
 
 
 def _value(key: str, record: str) -> str | None:
@@ -183,5 +200,5 @@ def _from_table(source: Source, known: Container[str]) -> list[SlurmNode] | None
         limit = min(MAX_NODES, budget)
         names = [row.nodes] if row.nodes in known else expand_hostlist(row.nodes, where=row.place, limit=limit)
         budget -= len(names)
-        found += [SlurmNode(name, (row.state,), gpus, row.place) for name in names]
+        found += [SlurmNode(name, (row.state,), gpus, gpu_type_of(row.gres), row.place) for name in names]
     return found

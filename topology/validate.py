@@ -28,6 +28,8 @@ class ClusterSummary(JsonRecord):
     """Nodes with a flag, faulty ones among them."""
     levels: Mapping[str, int]
     """Number of domains of each level, from the broadest to the closest."""
+    gpu_types: Mapping[str, int]
+    """Nodes of each type of GPU, most first; nodes of which no type is said are in none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
         free=int(cluster.idle.sum()),
         flagged=int((cluster.slowdown > HEALTHY).sum()),
         levels={level.name: len(level) for level in cluster.levels},
+        gpu_types=cluster.nodes_of_type,
     )
 
 
@@ -92,6 +95,11 @@ def warnings(cluster: Cluster) -> list[str]:
     if len(sizes) > 1:
         counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.most_common())
         found.append(f"nodes differ in GPUs ({counts}); a job uses nodes of one size")
+    types = cluster.nodes_of_type
+    if types and (unsaid := len(cluster) - sum(types.values())):
+        found.append(f"the type of GPU is said of some nodes and not of {unsaid} of {len(cluster)}")
+    if len(types) > 1:
+        found.append("nodes differ in type of GPU; a job uses nodes of one type, unless it says gpu_types: any")
     if not cluster.idle.any():
         found.append("no node is free: every one is in use or faulty")
     return found

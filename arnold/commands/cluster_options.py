@@ -37,6 +37,9 @@ class ClusterFiles:
         default=None,
         metadata={"metavar": "N", "help": "GPUs of each node, where the cluster file does not say  [default: 8]"},
     )
+    gpu_type: str | None = field(
+        default=None, metadata={"metavar": "NAME", "help": "Type of their GPUs, where the cluster file does not say it"}
+    )
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Which nodes are in use: a node or Slurm hostlist a line, or what sinfo or scontrol say of nodes; may be repeated.
     """
@@ -56,13 +59,14 @@ class ClusterFiles:
             format=self.format,
             levels=levels,
             gpus_per_node=self.gpus_per_node,
+            gpu_type=self.gpu_type,
             busy=self.busy,
             flags=self.flags,
         )
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-_OVERLAY = ("levels", "gpus_per_node", "busy", "flags")
+_OVERLAY = ("levels", "gpus_per_node", "gpu_type", "busy", "flags")
 
 state_options = options_of(ClusterFiles, only=("format", *_OVERLAY))
 """Give a command how to read a cluster file, and what lies over it."""
@@ -102,7 +106,7 @@ class PlacementInputs:
     def read(self) -> Instance:
         """Return the instance.
 
-        :raises ArnoldError: a file is unusable, or the job names a level that the cluster does not have.
+        :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
         from scheduler.jobfile import load_job, load_records
         from scheduler.outcome import Instance
@@ -121,7 +125,7 @@ class PlacementInputs:
         records = () if own.records is None else load_records(read_source(own.records))
         job = load_job(read_source(own.job), overrides=self.overrides, records=records)
         loaded = files.read()
-        job.check_levels(loaded.cluster)
+        job.check_names(loaded.cluster)
         return Instance(loaded.cluster, job.job, files.cluster, (*loaded.notes, *job.notes))
 
 

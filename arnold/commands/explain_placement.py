@@ -85,6 +85,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
     print_sentences(out, "Why they are flagged", flag_sentences(document.flags))
     if len(document.prices) > len(document.options):
         print_sentences(out, "Slow nodes, by how slow", [price.sentence for price in document.prices])
+    print_sentences(out, "Types of GPU", [one.sentence for one in document.types if len(document.types) > 1])
     print_sentences(out, "Notes", document.notes)
 
 
@@ -103,10 +104,14 @@ def _ways(document: ExplainDocument) -> list[str]:
 
 
 def _heading(document: ExplainDocument) -> str:
+    from scheduler.gpu_types import in_words
+
     if not document.cheaper:
         return "Nothing can be cheaper"
     without = any(option.chosen and option.way == "avoid" for option in document.options)
     where = " without slow nodes" if without else ""
+    if len(document.types) > 1:
+        where += "".join(f" on {in_words(option.gpu_types)}" for option in document.types if option.chosen)
     why = "why it cannot be" if document.status == "optimal" else "what is known of it"
     pairs = "1 pair" if len(document.cheaper) == 1 else f"{len(document.cheaper):,} pairs"
     return f"What would be cheaper, and {why}{where}: {pairs} of (DP spread, PP spread)"

@@ -41,7 +41,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     out.print()
     out.print(Text(outcome.verdict, COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
     if outcome.proposal.nodes is not None and outcome.evaluation is not None:
-        _print_domains(out, instance, outcome.proposal.nodes)
+        _print_domains(out, instance, outcome, outcome.proposal.nodes)
         print_pareto(out, instance, outcome)
         levels = table("largest spread at", *FAMILIES, title="Every level and family")
         for level, families in document.spread_by_level.items():
@@ -57,6 +57,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     else:
         out.print("A longer --time-limit may help.")
     print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
+    print_sentences(out, "Types of GPU", [one.sentence for one in document.types if len(document.types) > 1])
     print_sentences(out, "Notes", document.notes)
 
 
@@ -89,11 +90,15 @@ def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
     out.print("", rows)
 
 
-def _print_domains(out: Console, instance: Instance, nodes: IntArray) -> None:
+def _print_domains(out: Console, instance: Instance, outcome: Outcome, nodes: IntArray) -> None:
     cluster, level = instance.cluster, instance.level
     domain = level.domain_of[nodes]
     cells = np.bincount(domain.ravel(), minlength=len(level))
-    usable = count_nodes(level, instance.usable)
+    of_types = instance.usable
+    for option in outcome.types:
+        if option.chosen:
+            of_types = of_types & cluster.of_types(option.gpu_types)
+    usable = count_nodes(level, of_types)
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     title = f"Cells in {plural(len(used), level.name)}"
     rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])

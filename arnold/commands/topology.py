@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +12,7 @@ from arnold.commands.cluster_options import ClusterFiles, state_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, emit_json, plain, progress, table
+from topology.quantities import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -106,6 +107,8 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
         return
     # not by click's own choice, which is UTF-8 where the encoding is ASCII
     click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)
+    if types := _types(topology.cluster.nodes_of_type):
+        click.echo(types.encode(errors="replace"))
     _print_notes(topology.notes)
 
 
@@ -126,6 +129,8 @@ def _print_validation(out: Console, document: ValidateDocument) -> None:
     name = cluster.source if cluster.source != "-" else "standard input"
     out.print(f"{name}: valid {document.format}", style="bold green")
     out.print(f"{cluster.nodes:,} nodes, {cluster.free:,} free, {cluster.flagged:,} flagged")
+    if types := _types(cluster.gpu_types):
+        out.print(types, soft_wrap=True, markup=False)
     if document.levels:
         rows = table("level", "domains", "smallest", "median", "largest", title="Levels, nodes in a domain")
         for level in document.levels:
@@ -134,6 +139,12 @@ def _print_validation(out: Console, document: ValidateDocument) -> None:
         out.print(rows)
     _print_notes(document.notes)
     _print_notes(document.warnings, word="Warning")
+
+
+def _types(nodes: Mapping[str, int]) -> str:
+    """Return nodes of each type of GPU as a line; empty where no type is said."""
+    listed = [f"{name} on {plural(count, 'node')}" for name, count in nodes.items()]
+    return f"GPUs: {', '.join(listed)}" if listed else ""
 
 
 def _print_notes(notes: Sequence[str], *, word: str = "Note", err: bool = False) -> None:

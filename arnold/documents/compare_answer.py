@@ -8,8 +8,8 @@ from math import inf
 
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
-from scheduler.outcome import Instance, Outcome, Status
-from scheduler.placement.types import ALGORITHMS
+from scheduler.outcome import Instance, Outcome
+from scheduler.placement.types import ALGORITHMS, Status
 from topology.field_types import NotNegative
 from topology.json_record import JsonRecord
 from topology.validate import ClusterSummary, summarise_cluster

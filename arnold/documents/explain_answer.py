@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from scheduler.explain import CheaperPair, cheaper_pairs
 from scheduler.explain_slow_nodes import AvoidanceOption
+from scheduler.gpu_types import TypeOption
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
-from scheduler.outcome import Instance, Outcome, Status
-from scheduler.placement.types import ParetoPoint, PriceOption
+from scheduler.outcome import Instance, Outcome
+from scheduler.placement.types import ParetoPoint, PriceOption, Status
 from scheduler.remedies import Misfit
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
@@ -45,6 +46,9 @@ class ExplainDocument(JsonRecord):
     """The trade between DP and PP spread, as far as known."""
     prices: tuple[PriceOption, ...]
     """How slow nodes were weighed."""
+    types: tuple[TypeOption, ...]
+    """What each type of GPU that the job may be on would give, each solved; the pairs and the trade are those of the
+    chosen one.  Empty where nothing says the types of nodes."""
     options: tuple[AvoidanceOption, ...]
     """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
     flags: tuple[NodeFlag, ...]
@@ -78,6 +82,7 @@ def explain_document(
         cheaper=cheaper_pairs(instance.cluster, instance.job, outcome),
         pareto=outcome.proposal.corners,
         prices=outcome.proposal.prices,
+        types=outcome.types,
         options=tuple(options),
         flags=instance.flags,
         diagnosis=diagnosis,

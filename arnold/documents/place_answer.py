@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from scheduler.gpu_types import TypeOption
 from scheduler.job import Family
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
@@ -53,7 +54,8 @@ class PlaceDocument(JsonRecord):
     objective: float | None
     """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job."""
     bound: float | None
-    """No placement has a smaller objective."""
+    """No placement has a smaller objective; on other types of GPU none has a smaller objective / speed than this bound
+    has at the speed of the chosen type."""
     gap: Share | None
     """(objective - bound) / objective, 0 when proved."""
     alpha: Share
@@ -78,6 +80,8 @@ class PlaceDocument(JsonRecord):
     """Cells in each domain of the level that counts; domains without cells are left out."""
     prices: tuple[PriceOption, ...]
     """How slow nodes were weighed."""
+    types: tuple[TypeOption, ...]
+    """What each type of GPU that the job may be on would give; empty where nothing says the types of nodes."""
     assignment: tuple[PlacedCell, ...]
     """One row for each cell, in order of node rank."""
     notes: tuple[str, ...]
@@ -189,6 +193,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         flags=instance.flags,
         domains=worth.domains if worth else {},
         prices=proposal.prices,
+        types=outcome.types,
         assignment=assignment,
         notes=(*instance.notes, *outcome.notes),
         job=job_document(instance),

@@ -15,7 +15,7 @@ from topology.build import build_cluster, qualified
 from topology.cluster import BoolArray, Cluster, IntArray, Node
 from topology.errors import ArnoldError
 from topology.flags import FAULTY, NodeFlag
-from topology.readers.kubernetes_labels import check_labels, choose_labels
+from topology.readers.kubernetes_labels import check_labels, choose_labels, gpu_type
 from topology.readers.kubernetes_objects import Taint
 
 
@@ -51,7 +51,10 @@ def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTabl
     tree = None
     try:
         if rows:
-            nodes = (Node(host.name, path, host.gpus, host.gpus) for host, path in zip(rows, paths, strict=True))
+            nodes = (
+                Node(host.name, path, host.gpus, host.gpus, gpu_type=gpu_type(host.labels))
+                for host, path in zip(rows, paths, strict=True)
+            )
             tree = build_cluster(chosen, nodes)
     except ArnoldError as error:
         problems.append(Problem("InvalidTopology", error.message, error.fix))
@@ -208,6 +211,8 @@ def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
         names=(*cluster.names, *names),
         gpus=np.append(cluster.gpus, np.full(len(names), own.gpus, dtype=np.int32)),
         free_gpus=np.append(cluster.free_gpus, np.zeros(len(names), dtype=np.int32)),
+        gpu_types=cluster.gpu_types,
+        gpu_type_of=np.append(cluster.gpu_type_of, cluster.gpu_type_of[like]),
         levels=tuple(levels),
         flags={**cluster.flags, **dict(enumerate(gone, start=first))},
     )

@@ -15,7 +15,7 @@ from datetime import datetime
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
-from topology.readers.kubernetes_objects import Amounts, NodeObject, Taint, instant, quantity
+from topology.readers.kubernetes_objects import Amounts, NodeObject, Taint, instant
 from topology.readers.kubernetes_pods import NodeSelector, Pod, Requirement
 
 GONE = "the node is gone"
@@ -90,7 +90,7 @@ def host_of(node: NodeObject) -> Host:
 
 
 def _gpus(amounts: Amounts | None) -> int | None:
-    return None if amounts is None or amounts.gpu is None else quantity(amounts.gpu)
+    return None if amounts is None else amounts.gpus
 
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")

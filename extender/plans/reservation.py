@@ -28,7 +28,7 @@ from extender.plans.custom_resource import (
     written,
 )
 from scheduler.job import Job
-from topology.readers.kubernetes_objects import GPU, START_OF_TIME, instant
+from topology.readers.kubernetes_objects import GPUS, START_OF_TIME, instant
 from topology.readers.kubernetes_pods import Toleration
 
 PATIENCE = timedelta(hours=1)
@@ -120,7 +120,7 @@ class Reservation(CustomResource, frozen=True):
         given = ((one.key, one.operator or "Equal", one.value, one.effect) for one in self.ask.tolerations)
         return Demand(
             selector=tuple(sorted(self.ask.node_selector.items())),
-            tolerations=tuple(sorted({*given, (GPU, "Exists", "", "")})),
+            tolerations=tuple(sorted({*given, *((gpu, "Exists", "", "") for gpu in GPUS)})),
         )
 
     @cached_property

@@ -1,8 +1,9 @@
 """Which nodes a gang may use, and which of its cells must stay together, decided in one place for every algorithm.
 
-A gang takes whole nodes: idle (no GPU in use), of the job's size, never faulty.  Slow nodes are admitted unless the job
-says ``avoid: strict``; weighing them under ``avoid: price`` is the business of the algorithm that can, and it narrows
-the admitted nodes with ``slowest``.  Hard constraints of a job (``holds``) concern groups, not nodes: they make blocks.
+A gang takes whole nodes: idle (no GPU in use), of the job's size, of types of GPU that it admits, never faulty.  Slow
+nodes are admitted unless the job says ``avoid: strict``; weighing them under ``avoid: price`` is the business of the
+algorithm that can, and it narrows the admitted nodes with ``slowest``.  Hard constraints of a job (``holds``) concern
+groups, not nodes: they make blocks.
 """
 
 from __future__ import annotations
@@ -27,12 +28,33 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     """
     limit = _slowest(job) if slowest is None else slowest
     admitted: BoolArray = cluster.idle & (cluster.gpus == job.gpus_per_node) & (cluster.slowdown <= limit)
-    return admitted
+    return admitted if job.gpu_types is None else admitted & cluster.of_types(job.gpu_types)
+
+
+def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
+    """Return the job as a job for one type of GPU, for each that it may be on; then for several, where it may mix them.
+
+    :returns: the job itself, alone, where there is nothing to choose.
+    """
+    names = types_of(cluster, job)
+    if len(names) < 2:
+        return (job,)
+    alone = [job.replace(gpu_types=(name,), mix_types=False) for name in names]
+    if not job.mix_types:
+        return tuple(alone)
+    paces = sorted({job.speed_on([name]) for name in names})
+    mixed = [tuple(name for name in names if job.speed_on([name]) >= pace) for pace in paces]
+    return (*alone, *(job.replace(gpu_types=several) for several in mixed if len(several) > 1))
+
+
+def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
+    """Return the types of GPU of the cluster that the job may be on; empty text = nodes of which no type is said."""
+    return tuple(name for name in cluster.gpu_types if job.gpu_types is None or name in job.gpu_types)
 
 
 def flags_of_usable(cluster: Cluster, job: Job) -> tuple[NodeFlag, ...]:
     """Return flags of the nodes that the job could use if nothing were held against them, by node."""
-    usable = (cluster.gpus == job.gpus_per_node) & (cluster.free_gpus == cluster.gpus)
+    usable = (cluster.gpus == job.gpus_per_node) & (cluster.free_gpus == cluster.gpus) & typed(cluster, job)
     flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
     return tuple(sorted(flagged, key=lambda flag: flag.node))
 
@@ -45,26 +67,51 @@ def shortage(cluster: Cluster, job: Job) -> str:
     """
     admitted = admissible(cluster, job)
     free = int(admitted.sum())
+    if free >= job.grid.cells and (short := _short_of_one_type(cluster, job, admitted)):
+        return short
     if free >= job.grid.cells:
         apart = shortage_apart(cluster, admitted, job.grid.cells)
-        return apart and f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs {apart}"
+        return apart and f"{_needs(job)} {apart}"
     fits_size = cluster.gpus == job.gpus_per_node
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
     whole_nodes = "" if fits_size.any() else ": ask for whole nodes"
     if whole_nodes and cluster.gpus_assumed:
         whole_nodes = f", which is assumed: give --gpus-per-node {job.gpus_per_node} if that is what they have"
+    fits = fits_size & typed(cluster, job)
     held = {
         f"with another number of GPUs{whole_nodes}": ~fits_size,
-        "faulty": fits_size & faulty,
-        "in use": fits_size & ~faulty & in_use,
-        "flagged (avoid: strict)": fits_size & ~faulty & ~in_use & (cluster.slowdown > _slowest(job)),
+        "with another type of GPU": fits_size & ~fits,
+        "faulty": fits & faulty,
+        "in use": fits & ~faulty & in_use,
+        "flagged (avoid: strict)": fits & ~faulty & ~in_use & (cluster.slowdown > _slowest(job)),
     }
     others = ", ".join(f"{int(nodes.sum())} {why}" for why, nodes in held.items() if nodes.any())
-    return (
-        f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs, the cluster has {free} of "
-        f"{len(cluster)}" + (f" ({others})" if others else "")
-    )
+    return f"{_needs(job)}, the cluster has {free} of {len(cluster)}" + (f" ({others})" if others else "")
+
+
+def _needs(job: Job) -> str:
+    types = "" if job.gpu_types is None else f" of the type {' or '.join(job.gpu_types)}"
+    return f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs{types}"
+
+
+def _short_of_one_type(cluster: Cluster, job: Job, admitted: BoolArray) -> str:
+    """Return why no type of GPU has nodes enough, in one trunk, though all types together have; empty = one has."""
+    jobs = () if job.mix_types else choices(cluster, job)
+    if len(jobs) < 2 or any(not shortage(cluster, one) for one in jobs):
+        return ""
+    free = np.bincount(cluster.gpu_type_of[admitted], minlength=len(cluster.gpu_types)).tolist()
+    listed = [
+        f"{count} of {name or 'no type that is said'}"
+        for name, count in zip(cluster.gpu_types, free, strict=True)
+        if count
+    ]
+    return f"{_needs(job)}, all with the same type of GPU; free are {', '.join(listed)} (gpu_types: any would mix them)"
+
+
+def typed(cluster: Cluster, job: Job) -> BoolArray:
+    """Return shape [nodes], whether the GPUs are of a type that the job admits."""
+    return np.ones(len(cluster), dtype=np.bool_) if job.gpu_types is None else cluster.of_types(job.gpu_types)
 
 
 def _slowest(job: Job) -> float:

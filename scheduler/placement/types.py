@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from annotated_types import Gt, Interval
 
@@ -19,6 +19,11 @@ from topology.plugins import PluginGroup
 if TYPE_CHECKING:
     from scheduler.job import Job
     from topology.cluster import Cluster, IntArray
+
+Status = Literal["optimal", "feasible", "infeasible", "timeout", "gave-up", "refused"]
+"""``optimal``: proved; ``feasible``: valid, with a gap; ``infeasible``: the algorithm shows that its rule admits no
+placement; ``timeout``: out of time with nothing valid; ``gave-up``: a heuristic ended without a placement and proved
+nothing; ``refused``: the algorithm proposed what the evaluator refuses."""
 
 Pair = tuple[int, int]  # (S, R): DP spread and PP spread
 

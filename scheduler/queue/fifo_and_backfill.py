@@ -61,8 +61,9 @@ def shadow(head: Waiting, cluster: ClusterState) -> HeldNodes:
     more than it needs may be used up.  Of ``gpus`` units that it needs on a node, those that return by then need not be
     kept now; so a node that comes back by itself is not among what others miss, however many free ones there are.
 
-    Where the job must lie in one trunk, all this is so of the trunk that has room first, and nothing is kept elsewhere.
-    Of several at one time it is always the same, so that no start changes which: a job that was refused stays refused.
+    Where the job must lie in one compartment, all this is so of the one that has room first, and nothing is kept
+    elsewhere.  Of several at one time it is always the same, so that no start changes which: a job that was refused
+    stays refused.
     """
     found = [_shadow_among(usable, head, cluster) for usable in usable_together(head, cluster)]
     known = [hold for hold in found if hold is not None]

@@ -61,7 +61,7 @@ def cheapest_victims(job: Waiting, cluster: ClusterState, *, may_stop: Callable[
     For each node that the job could use: which jobs to stop there, lowest priority first and youngest first among
     equals, until there is room.  Then the nodes where that costs least, by the highest priority stopped and the
     GPU-seconds lost.  At last a job that turns out not to be in the way is left alone.  Greedy: a gang on several of
-    the nodes is counted on each.  Where the job must lie in one trunk, that in which all this costs least.
+    the nodes is counted on each.  Where the job must lie in one compartment, that in which all this costs least.
 
     :returns: none when it would not help, or when there is room already.
     """

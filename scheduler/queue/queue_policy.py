@@ -149,8 +149,10 @@ class ClusterState(Protocol):
         """Those announced whose job has not started, by time of arrival."""
 
     @property
-    def trunk_of(self) -> IntArray | None:
-        """Shape [nodes], the trunk of each, where a job must lie in one of them; ``None`` = it may span the cluster."""
+    def compartment_of(self) -> IntArray | None:
+        """Shape [nodes], the compartment of each (type of GPU, trunk), where a job must lie in one of them; ``None`` =
+        it may span the cluster.
+        """
 
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
@@ -239,14 +241,14 @@ def kept(holds: Sequence[HeldNodes], job: Waiting, cluster: ClusterState) -> Kee
 
 def usable_together(job: Waiting, cluster: ClusterState) -> Sequence[BoolArray]:
     """Return among which nodes a job could lie if the cluster were empty: all that it could use, or those of each
-    trunk.
+    compartment.
 
-    :returns: masks of shape [nodes]; no trunk without a node for it.
+    :returns: masks of shape [nodes]; no compartment without a node for it.
     """
-    usable, trunk_of = cluster.usable(job), cluster.trunk_of
-    if trunk_of is None:
+    usable, compartment_of = cluster.usable(job), cluster.compartment_of
+    if compartment_of is None:
         return (usable,)
-    return [usable & (trunk_of == trunk) for trunk in np.unique(trunk_of[usable])]
+    return [usable & (compartment_of == number) for number in np.unique(compartment_of[usable])]
 
 
 class BasePolicy:

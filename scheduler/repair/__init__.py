@@ -23,7 +23,7 @@ from scheduler.objective import Evaluation, evaluate
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, fewest_moves
 from scheduler.repair.objective_first import best_objective
-from scheduler.repair.repair_problem import RepairProblem, problem_of
+from scheduler.repair.repair_problem import RepairProblem, of_its_type, problem_of
 from topology.cluster import Cluster, IntArray
 
 _DEFAULT_LIMITS = Limits()
@@ -85,7 +85,7 @@ def repair(
     """Give the cells on lost nodes other nodes.
 
     A node of the job that may not be used any more (faulty, or slow under ``avoid: strict``) is replaced like a lost
-    one, with a note.
+    one, with a note.  The types of GPU stay those of the placement before, unless the job may mix them.
 
     :param cluster: the cluster now; whether it shows the job's own nodes as in use makes no difference.
     :param nodes: shape [rows, columns], the placement before.
@@ -96,6 +96,7 @@ def repair(
     :raises SolverTimeout: time ran out before a repair was found.
     """
     started = perf_counter()
+    job = of_its_type(cluster, job, nodes)
     before = _worth_before(cluster, job, nodes)
     problem = problem_of(cluster, job, nodes, lost)
     plan = _plan(problem, prefer, limits, algorithm)

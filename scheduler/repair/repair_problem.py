@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.admission import admissible, blocks_at, capacity_by_level
+from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, typed
 from scheduler.placement.moves.move_choices import MoveChoices, closest_depth
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.errors import Infeasible, UnknownName
@@ -44,6 +44,14 @@ class RepairProblem:
     def slowdown(self) -> FloatArray:
         """Shape [nodes], as the job minds it: under ``avoid: ignore`` no node is slow."""
         return np.ones(len(self.cluster)) if self.job.avoid == "ignore" else self.cluster.slowdown
+
+
+def of_its_type(cluster: Cluster, job: Job, nodes: IntArray) -> Job:
+    """Return a placed job as one for the type of GPU of its nodes, shape [rows, columns]; unless it may mix them."""
+    used = np.unique(cluster.gpu_type_of[nodes])
+    if job.mix_types or len(cluster.gpu_types) < 2 or len(used) > 1:
+        return job
+    return job.replace(gpu_types=(cluster.gpu_types[used[0]],))
 
 
 def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str]) -> RepairProblem:
@@ -161,11 +169,14 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     wanted, missing = int((~problem.stays).sum()), job.grid.cells - _room(cluster, job, problem.admitted)
     others = (cluster.gpus == job.gpus_per_node) & ~problem.spare
     others[gone] = others[problem.old] = False
+    other_type = others & ~typed(cluster, job)
+    others &= ~other_type
     away = others & _away(cluster, problem.old)
     faulty = others & ~away & (cluster.slowdown == FAULTY)
     used = others & ~away & ~faulty & (cluster.free_gpus < cluster.gpus)
     slow = others & ~away & ~faulty & ~used
     kinds = {
+        "with another type of GPU": other_type,
         "joined to those of the job by no switch": away,
         "in use": used,
         "flagged, refused by avoid: strict": slow,

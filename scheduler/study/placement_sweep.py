@@ -9,8 +9,8 @@ from typing import Protocol
 
 from scheduler.job import Job
 from scheduler.objective import Spread
-from scheduler.outcome import Status, run
-from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.outcome import run
+from scheduler.placement.types import ALGORITHMS, Limits, Status
 from scheduler.study.executors import Executor, Here
 from topology.cluster import Cluster
 from topology.field_types import NotNegative

@@ -96,15 +96,18 @@ class NodePool:
         if apart := shortage_apart(self.cluster, usable, nodes):
             fix = "describe a switch above them if jobs can span them"
             raise Disagreement("larger than one domain", f"{wanted} {apart}", fix=fix)
+        if (most := most_together(self.cluster, usable)) < nodes:
+            of_type = f"{wanted}, all with the same type of GPU; of one type there are at most {most}"
+            raise Disagreement("larger than one type of GPU", of_type)
         return need
 
     def _nodes_with(self, gpus: float) -> int:
         return int(np.count_nonzero(self.total >= gpus * UNITS))
 
     @property
-    def trunk_of(self) -> IntArray | None:
+    def compartment_of(self) -> IntArray | None:
         """Those of the cluster."""
-        return None if (trunks := self.cluster.trunks) is None else trunks.domain_of
+        return self.cluster.compartment_of
 
     def usable(self, job: Waiting) -> BoolArray:
         """Return nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""
@@ -139,7 +142,7 @@ class NodePool:
         return most_together(self.cluster, self.usable(job)) >= job.nodes
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
-        """Return nodes for the job; where nothing joins the trunks, all of one of them."""
+        """Return nodes for the job, all of one compartment."""
         free = self.free if keep is None else self.free - keep
         fits = free >= job.gpus
         if job.nodes == 1:

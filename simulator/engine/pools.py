@@ -60,8 +60,8 @@ class Pool(Protocol):
         """Return what a job asks for; raises Disagreement if it could not run even if the cluster were empty."""
 
     @property
-    def trunk_of(self) -> IntArray | None:
-        """Shape [nodes], the trunk of each, where a job must lie in one; ``None`` = it may span the cluster."""
+    def compartment_of(self) -> IntArray | None:
+        """Shape [nodes], the compartment of each, where a job must lie in one; ``None`` = it may span the cluster."""
 
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], which could host a part of the job if the cluster were empty."""
@@ -122,8 +122,8 @@ class GpuPool:
         return Need(1, units, units)
 
     @property
-    def trunk_of(self) -> None:
-        """``None``: without nodes there are no trunks."""
+    def compartment_of(self) -> None:
+        """``None``: without nodes there are no compartments."""
         return
 
     @cached_property

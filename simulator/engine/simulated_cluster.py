@@ -111,9 +111,9 @@ class SimulatedCluster:
         return (job for _, _, job in self._ending)
 
     @property
-    def trunk_of(self) -> IntArray | None:
-        """Shape [nodes], the trunk of each; ``None`` = a job may span the cluster."""
-        return self.pool.trunk_of
+    def compartment_of(self) -> IntArray | None:
+        """Shape [nodes], the compartment of each; ``None`` = a job may span the cluster."""
+        return self.pool.compartment_of
 
     # What happens to jobs
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from scheduler.affinity import Record
 from scheduler.job import Count, Hold, Overrides
-from scheduler.jobfile import MAX_CELLS, JobFile, load_job, load_records
+from scheduler.jobfile import MAX_CELLS, JobFile, job_document, job_of, load_job, load_records
+from scheduler.outcome import Instance
 from topology.build import build_cluster
 from topology.cluster import Node
 from topology.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge, UnknownName
@@ -134,6 +135,13 @@ def test_the_command_line_wins() -> None:
         ),
         ("parallelism: {tp: 4}", 1, "less than one node"),
         ("[1, 2]", 1, "keys with values"),
+        (START + "gpu_types: H100", 3, "give a list of names such as [H200, H100], or any"),
+        (START + "gpu_types: []", 3, "give a list of names"),
+        (START + "gpu_types: [H100, 100]", 3, "give a list of names"),
+        (START + "speed: 2", 3, "keys with values are expected"),
+        (START + "speed:\n  H200: 1.35\n  H100: 0", 5, "greater than 0"),
+        (START + "speed:\n  H200: -1.35", 4, "greater than 0"),
+        (START + "speed:\n  H200: .nan", 4, "finite"),
     ],
 )
 def test_mistakes_are_named_with_line_and_remedy(text: str, line: int, words: str) -> None:
@@ -172,8 +180,43 @@ def test_a_level_that_the_cluster_lacks(text: str, overrides: Overrides, where: 
     """Every place that names a level is checked against the cluster, with the closest name that exists."""
     cluster = build_cluster(["minipod"], [Node("n1", ("a",), 8, 8)])
     with pytest.raises(UnknownName, match="did you mean 'minipod'") as caught:
-        read(text, overrides=overrides).check_levels(cluster)
+        read(text, overrides=overrides).check_names(cluster)
     assert caught.value.where == where
+
+
+TYPED = build_cluster(["r"], [Node("n1", ("a",), 8, 8, gpu_type="H100"), Node("n2", ("a",), 8, 8, gpu_type="H200")])
+
+
+def test_types_of_gpu_and_speeds() -> None:
+    """A list is what is allowed, any one of them for all nodes; any may be mixed; left out, any one type."""
+    found = read(START + "gpu_types: [H200, H100, H200]\nspeed: {H200: 1.35}")
+    found.check_names(TYPED)
+    assert (found.job.gpu_types, found.job.mix_types) == (("H200", "H100"), False)
+    assert [found.job.speed_on(names) for names in (["H200"], ["H100"], ["H200", "H100"])] == [1.35, 1.0, 1.0]
+    assert (read(START + "gpu_types: any").job.gpu_types, read(START + "gpu_types: any").job.mix_types) == (None, True)
+    assert (read(START).job.gpu_types, read(START).job.mix_types, read(START).job.speed) == (None, False, ())
+
+
+@pytest.mark.parametrize("keys", ["gpu_types: [H100]\nspeed: {H200: 1.35}", "gpu_types: any", "name: j"])
+def test_types_survive_a_saved_placement(keys: str) -> None:
+    """The job as it was understood says them as the file did."""
+    job = read(f"parallelism: {{tp: 8}}\n{keys}").job
+    again = job_of(job_document(Instance(TYPED, job)), lambda *_: "saved").job
+    assert (again.gpu_types, again.mix_types, again.speed) == (job.gpu_types, job.mix_types, job.speed)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("gpu_types:\n- H200\n- H101\n", 5), ("gpu_types: any\nspeed: {H100: 2, H101: 1}", 4)]
+)
+def test_a_type_that_the_cluster_lacks(text: str, line: int) -> None:
+    """Named with its line and the closest that exists; or how to say it, where the cluster says none."""
+    with pytest.raises(UnknownName, match="no GPUs of the type 'H101'") as caught:
+        read(START + text).check_names(TYPED)
+    assert caught.value.where == f"job.yaml:{line}"
+    assert caught.value.fix == "did you mean 'H100'? types of this cluster: H100, H200"
+    with pytest.raises(UnknownName) as caught:
+        read(START + text).check_names(build_cluster(["r"], [Node("n1", ("a",), 8, 8)]))
+    assert "give --gpu-type NAME if all nodes are of one" in caught.value.fix
 
 
 def test_own_measurements_extend_the_table() -> None:

@@ -79,6 +79,17 @@ def test_the_page_holds_every_node_with_its_state(cluster: Cluster) -> None:
         assert shown == (counts[state] > 0)
 
 
+def test_the_tooltip_says_the_type_of_gpu() -> None:
+    """Of a node the page knows its type, of a domain how many nodes of each; nothing where nothing is said."""
+    nodes = [Node(f"n{i}", ("r",), 8, 8, gpu_type=name) for i, name in enumerate(["H100", "<A100>", "H100", ""])]
+    page = drawing(build_cluster(["rack"], nodes), "html", title="Test").decode()
+    assert (page_data(page)["types"], page_data(page)["type"]) == (["H100", "<A100>", ""], [0, 1, 0, 2])
+    assert "GPUs: 2 of H100, 1 of &lt;A100&gt;" in page
+    assert "<A100>" not in page
+    untyped = build_cluster(["rack"], [Node("n0", ("r",), 8, 8)])
+    assert "GPUs: " not in drawing(untyped, "html", title="Test").decode()
+
+
 def test_the_page_needs_no_network(cluster: Cluster) -> None:
     """No address, no import, and a policy that forbids fetching anything."""
     page = drawing(cluster, "html").decode()

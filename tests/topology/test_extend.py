@@ -24,6 +24,12 @@ def test_a_minipod_more() -> None:
     assert after.names[:24] == before.names
 
 
+def test_types_of_gpu_stay_and_the_usual_one_comes() -> None:
+    """One A100 among H100s: new nodes are H100s."""
+    before = minipods(minipods=2, nodes=6).with_gpu_types(dict.fromkeys(range(6), "H100") | {0: "A100"})
+    assert [node.gpu_type for node in with_domain(before, 2)] == ["A100", *["H100"] * 7]
+
+
 def test_flags_stay_where_they_are() -> None:
     """A flag is not lost and not doubled."""
     before = minipods(minipods=2, nodes=8).with_flags([NodeFlag("n3", "straggler", 1.5, source="someone")])

@@ -218,3 +218,10 @@ def test_more_flags_than_free_nodes_are_refused() -> None:
         flag_some(cluster, 4, seed=0)
     with pytest.raises(InvalidInput, match="0 are free"):
         flag_some(flag_some(cluster, 3, seed=0), 1, seed=0)
+
+
+def test_presets_of_one_type_of_gpu_say_it() -> None:
+    """Published of two; the fabrics of the others are described without their GPUs."""
+    assert generate("nvl72", blocks=1, racks=1).nodes_of_type == {"GB200": 18}
+    assert generate("llama3-pods", pods=1, racks=2).nodes_of_type == {"H100": 4}
+    assert generate("minipods").nodes_of_type == {}

@@ -13,7 +13,7 @@ from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import ArnoldError, InvalidInput, InvalidTopology, TooLarge
 from topology.files import Source
-from topology.node_list import read_node_list, with_gpus, with_node_list
+from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
 from topology.states import State, node_states
 
 CLUSTER = build_cluster(["rack"], [Node(f"n{i}", ("r",), 8, 8) for i in range(1, 10)])
@@ -253,6 +253,45 @@ def test_gpus_of_the_list_fill_the_cluster() -> None:
     assert "4 on 2 nodes" in notes
     assert "4 GPUs a node assumed (1 nodes)" in notes
     assert "nodes without GPUs, left out: 1 (n3)" in notes
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "n1 idle gpu:h100:8(S:0-1)\nn2 alloc gpu:h100:8\nn3 idle gpu:a100:8\nn4 idle gpu:8\n",
+            ["h100", "h100", "a100", ""],
+        ),
+        (
+            "NodeName=n1 State=IDLE Gres=gpu:gb200:4(S:0)\nNodeName=n2 State=IDLE Gres=gpu:a:2,gpu:b:2\n",
+            ["gb200", "a+b", "", ""],
+        ),
+        ("NodeName=n1 State=IDLE Gres=(null) CfgTRES=cpu=9,gres/gpu=8,gres/gpu:h100=8\n", ["h100", "", "", ""]),
+        ('{"nodes": [{"name": "n3", "state": ["IDLE"], "gres": "gpu:h200:8", "tres": "cpu=1"}]}', ["", "", "h200", ""]),
+        (
+            '{"sinfo": [{"node": {"state": ["IDLE"]}, "nodes": {"nodes": ["n[1-2]"]}, "gres": {"total": "gpu:l40s"}}]}',
+            ["l40s", "l40s", "", ""],
+        ),
+    ],
+)
+def test_types_of_the_list_fill_the_cluster(text: str, expected: list[str]) -> None:
+    """In every form that Slurm prints; a node with several types is of one of its own, others stay as they are."""
+    cluster, notes = with_types(bare(), [read_node_list(Source("list", text), bare())], None, source="topology.conf")
+    assert [node.gpu_type for node in cluster] == expected
+    assert "types of GPU from the list of nodes" in notes[0]
+
+
+def test_the_type_that_the_user_says_counts() -> None:
+    """Before a list; not before the file, and it fills what the file leaves open."""
+    lists = [read_node_list(Source("list", "n1 idle gpu:h100:8\n"), bare())]
+    cluster, notes = with_types(bare().with_gpu_types({3: "A100"}), lists, "H200", source="c.csv")
+    assert ([node.gpu_type for node in cluster], notes) == (["H200", "H200", "H200", "A100"], ())
+    with pytest.raises(InvalidInput, match="says itself of which type its GPUs are") as caught:
+        with_types(cluster, [], "H100", source="c.csv")
+    assert (caught.value.where, caught.value.fix) == ("--gpu-type", "leave --gpu-type out, or correct the file")
+    for wrong in (" ", "a\nb"):
+        with pytest.raises(InvalidInput, match="is no type"):
+            with_types(bare(), [], wrong, source="c.csv")
 
 
 def test_other_gpus_than_those_that_count_are_told() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from topology.cluster import Cluster, IntArray
 from topology.drawing.elements import circle, label, number, rect, svg
 from topology.drawing.layout import Layout, free_of, labels, slices
@@ -94,7 +96,10 @@ def _domain_tip(cluster: Cluster) -> Callable[[Shape], str]:
     def tip(shape: Shape) -> str:
         name = " / ".join(f"{level} {name}" for level, name in zip(shape.levels, shape.names, strict=True))
         counts = ", ".join(f"{count:,} {state.label}" for state, count in legend(states[shape.nodes]))
-        return f"{name or 'cluster'}\n{len(shape.nodes):,} nodes: {counts}"
+        types = np.bincount(cluster.gpu_type_of[shape.nodes], minlength=len(cluster.gpu_types)).tolist()
+        named = [f"{n:,} of {of}" for of, n in zip(cluster.gpu_types, types, strict=True) if of and n]
+        kinds = f"\nGPUs: {', '.join(named)}" if named else ""
+        return f"{name or 'cluster'}\n{len(shape.nodes):,} nodes: {counts}{kinds}"
 
     return tip
 
@@ -102,8 +107,8 @@ def _domain_tip(cluster: Cluster) -> Callable[[Shape], str]:
 def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
     """Return what the script of a page knows of each square, in the order of the squares.
 
-    Keys: ``names``, ``places`` (distinct paths of domains), ``place`` (which path), ``gpus``, ``free``, ``flags``
-    (square -> sentence).
+    Keys: ``names``, ``places`` (distinct paths of domains), ``place`` (which path), ``gpus``, ``free``, ``types``
+    (of GPU) and ``type`` (which of them), ``flags`` (square -> sentence).
     """
     columns = [[level.domains[i] for i in level.domain_of[layout.nodes]] for level in cluster.levels]
     paths = [" / ".join(dict.fromkeys(path)) for path in zip(*columns, strict=True)] or [""] * len(layout.nodes)
@@ -115,6 +120,8 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
         "place": [number[path] for path in paths],
         "gpus": cluster.gpus[layout.nodes].tolist(),
         "free": cluster.free_gpus[layout.nodes].tolist(),
+        "types": cluster.gpu_types,
+        "type": cluster.gpu_type_of[layout.nodes].tolist(),
         "flags": {
             str(i): flag_sentence(cluster.flags[int(node)])
             for i, node in enumerate(layout.nodes)

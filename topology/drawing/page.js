@@ -9,7 +9,9 @@ const tipOf = []; // functions that give the lines of an element, or null
 const root = document.documentElement;
 
 function linesOf(i) {
-  const lines = [page.names[i], page.places[page.place[i]], `${page.free[i]} of ${page.gpus[i]} GPUs free`];
+  const kind = page.types[page.type[i]];
+  const gpus = `${page.free[i]} of ${page.gpus[i]} ${kind ? `${kind} GPUs` : "GPUs"} free`;
+  const lines = [page.names[i], page.places[page.place[i]], gpus];
   if (page.flags[i]) lines.push(page.flags[i]);
   return lines.concat(...moreLines.map((more) => more(i)));
 }

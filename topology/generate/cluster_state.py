@@ -94,7 +94,7 @@ def flag_some(cluster: Cluster, count: int, seed: int, *, faulty_share: float = 
 
 
 def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cluster:
-    """Return the cluster with one more, empty domain of so many nodes with the usual number of GPUs.
+    """Return the cluster with one more, empty domain of so many nodes with the usual number of GPUs, of the usual type.
 
     Its level is that given, or the broadest with more than one domain.  Closer levels of it are divided as they usually
     are, broader ones take it under their last domain.
@@ -104,6 +104,7 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     grown = cluster.level(level)
     depth = cluster.levels.index(grown)
     gpus = int(np.bincount(cluster.gpus).argmax())
+    usual = cluster.gpu_types[np.bincount(cluster.gpu_type_of).argmax()]
     # nodes of most domains of each level
     sizes = [int(np.bincount(np.bincount(one.domain_of)).argmax()) for one in cluster.levels]
     broad = cluster.node(len(cluster) - 1).path[:depth]
@@ -111,14 +112,16 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     # without slowdowns, which the flags have
     paths = zip(*(one.own_names() for one in cluster.levels), strict=True)
     counts = zip(cluster.gpus.tolist(), cluster.free_gpus.tolist(), strict=True)
-    rows = [Node(name, path, *of) for name, path, of in zip(cluster.names, paths, counts, strict=True)]
+    types = [cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()]
+    facts = zip(cluster.names, paths, counts, types, strict=True)
+    rows = [Node(name, path, *of, gpu_type=gpu_type) for name, path, of, gpu_type in facts]
     for i in range(nodes):
         closer = tuple(
             _fresh(f"new-{one.name}{i // size + 1}", one.domains)
             for one, size in zip(cluster.levels[depth:], (nodes, *sizes[depth + 1 :]), strict=True)
         )
         name = _fresh(f"new{last + i + 1}", taken)
-        rows.append(Node(name, (*broad, *closer), gpus, gpus))
+        rows.append(Node(name, (*broad, *closer), gpus, gpus, gpu_type=usual))
     grown_cluster = build_cluster([one.name for one in cluster.levels], rows, flags=cluster.flags.values())
     return grown_cluster.replace(gpus_assumed=cluster.gpus_assumed, joined=cluster.joined)
 

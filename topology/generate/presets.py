@@ -37,7 +37,7 @@ def _check_total(nodes: int) -> None:
         raise TooLarge(f"a cluster of {nodes:,} nodes is beyond the limit of {MAX_NODES:,}", fix="choose smaller sizes")
 
 
-def _grow(levels: Levels, leaves: Sequence[Leaf], *, gpus: int) -> Cluster:
+def _grow(levels: Levels, leaves: Sequence[Leaf], *, gpus: int, gpu_type: str = "") -> Cluster:
     """Make a cluster out of its closest domains, in order; numbers of a level are unique over the whole cluster.
 
     Names are numbers behind a prefix, padded to one width and counted through the whole cluster: ``n0001``, ``r001``.
@@ -49,17 +49,17 @@ def _grow(levels: Levels, leaves: Sequence[Leaf], *, gpus: int) -> Cluster:
     for path, count in leaves:
         names = tuple(f"{prefix}{i + 1:0{width}d}" for (_, prefix), i, width in zip(levels, path, widths, strict=True))
         numbers = range(len(rows) + 1, len(rows) + count + 1)
-        rows += [Node(f"n{number:0{digits}d}", names, gpus, gpus) for number in numbers]
+        rows += [Node(f"n{number:0{digits}d}", names, gpus, gpus, gpu_type=gpu_type) for number in numbers]
     return build_cluster([name for name, _ in levels], rows)
 
 
-def _regular(levels: Levels, fan_out: Sequence[int], *, nodes: int, gpus: int) -> Cluster:
+def _regular(levels: Levels, fan_out: Sequence[int], *, nodes: int, gpus: int, gpu_type: str = "") -> Cluster:
     """Return a tree of equal domains: so many of each level in one of the level above, so many nodes in the closest."""
     _check_total(prod(fan_out) * nodes)
     paths: list[tuple[int, ...]] = [()]
     for fan in fan_out:
         paths = [(*path, (path[-1] if path else 0) * fan + i) for path in paths for i in range(fan)]
-    return _grow(levels, [(path, nodes) for path in paths], gpus=gpus)
+    return _grow(levels, [(path, nodes) for path in paths], gpus=gpus, gpu_type=gpu_type)
 
 
 def split_nodes(nodes: int, domains: int, *, unevenness: float = 0.0, seed: int = 0) -> list[int]:
@@ -114,14 +114,14 @@ def fat_tree(*, k: int = 48, gpus: int = 8) -> Cluster:
 
 
 def llama3_pods(*, pods: int = 8, racks: int = 192, rack_nodes: int = 2, gpus: int = 8) -> Cluster:
-    """Meta's RoCE cluster of the Llama 3 training: 8 pods of 192 racks of 2 servers, 24,576 GPUs.
+    """Meta's RoCE cluster of the Llama 3 training: 8 pods of 192 racks of 2 servers, 24,576 H100 GPUs.
 
     Source: "The Llama 3 herd of models", arXiv 2407.21783, section 3.3.1: a rack holds 16 GPUs in two servers under one
     top-of-rack switch; 192 racks make a pod of 3,072 GPUs with full bisection bandwidth; eight pods are joined by
     aggregation switches with an oversubscription of 1:7.
     """
     _check_sizes(pods=pods, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
-    return _regular([("pod", "pod"), ("rack", "r")], [pods, racks], nodes=rack_nodes, gpus=gpus)
+    return _regular([("pod", "pod"), ("rack", "r")], [pods, racks], nodes=rack_nodes, gpus=gpus, gpu_type="H100")
 
 
 def hpn_segments(*, pods: int = 1, segments: int = 15, segment_nodes: int = 128, gpus: int = 8) -> Cluster:
@@ -142,7 +142,7 @@ def nvl72(*, blocks: int = 16, racks: int = 8, rack_nodes: int = 18, gpus: int =
     systems (a scalable unit of 8 racks with 576 GPUs, 16 units in the largest design).
     """
     _check_sizes(blocks=blocks, racks=racks, rack_nodes=rack_nodes, gpus=gpus)
-    return _regular([("block", "b"), ("rack", "r")], [blocks, racks], nodes=rack_nodes, gpus=gpus)
+    return _regular([("block", "b"), ("rack", "r")], [blocks, racks], nodes=rack_nodes, gpus=gpus, gpu_type="GB200")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.files import Source, read_source
-from topology.node_list import read_node_list, with_gpus, with_node_list
+from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
 from topology.readers.types import TOPOLOGY_READERS, TopologyReader
 
@@ -36,6 +36,7 @@ def load_topology(
     flags: Sequence[str | Path] = (),
     levels: Sequence[str] | None = None,
     gpus_per_node: int | None = None,
+    gpu_type: str | None = None,
     now: datetime | None = None,
 ) -> LoadedTopology:
     """Read a cluster in any known format, and lay busy nodes and flags over it.
@@ -47,6 +48,7 @@ def load_topology(
     :param flags: YAML or JSON files with a list of flags, or flag stores; what does not hold at ``now`` is left out.
     :param gpus_per_node: of every node, for a file that does not say it; ``None`` = what ``busy`` says, else
         :data:`~topology.cluster.DEFAULT_GPUS`, with a note.
+    :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.
     :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
     :param now: timezone-aware; ``None`` = the present.
     """
@@ -74,6 +76,8 @@ def load_topology(
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
+    cluster, more = with_types(cluster, lists, gpu_type, source=source.name)
+    notes += more
     for one in lists:
         cluster, more = with_node_list(cluster, one)
         notes += more

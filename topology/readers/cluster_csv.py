@@ -1,7 +1,8 @@
 """Our own format: a CSV with a row for each node.
 
 ``node``, then one column per level from broad to close (any names), then optional ``gpus`` (default 8), ``free_gpus``
-(default gpus) and ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use).
+(default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use) and ``gpu_type`` (such as
+``H100``; empty = not said).
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from topology.tables.bad_rows import BadRows
 from topology.tables.text_rows import CsvRows
 
 NODE = "node"
-GPUS, FREE_GPUS = "gpus", "free_gpus"
-ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown")
+GPUS, FREE_GPUS, GPU_TYPE = "gpus", "free_gpus", "gpu_type"
+ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", GPU_TYPE)
 
 _SEPARATORS = (";", "\t", "|")
 _BETWEEN = re.compile(r"[,;\t|]")
@@ -112,11 +113,12 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
 
 def _nodes(table: Table, depth: int) -> Iterator[Node]:
     column = {name: i for i, name in enumerate(table.header)}
-    gpus_at, free_at, slowdown_at = (column.get(name) for name in ATTRIBUTES)
+    gpus_at, free_at, slowdown_at, type_at = (column.get(name) for name in ATTRIBUTES)
     for i, row in enumerate(table.rows):
         gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
         free = _integer(table, i, free_at, gpus)
-        yield Node(row[0], tuple(row[1 : depth + 1]), gpus, free, _slowdown(table, i, slowdown_at))
+        gpu_type = "" if type_at is None else row[type_at]
+        yield Node(row[0], tuple(row[1 : depth + 1]), gpus, free, _slowdown(table, i, slowdown_at), gpu_type)
 
 
 def _integer(table: Table, row: int, column: int | None, default: int) -> int:

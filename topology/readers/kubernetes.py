@@ -4,8 +4,8 @@ Levels come from node labels (:mod:`topology.readers.kubernetes_labels`), GPUs f
 left out.  A node that no new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
 
 - it is cordoned, or a condition says that it is broken (:mod:`topology.readers.kubernetes_health`);
-- it has a taint NoSchedule or NoExecute; except ``nvidia.com/gpu``, which GPU pods tolerate, and except a taint that
-  every GPU node has: that marks the pool, and jobs for it tolerate it;
+- it has a taint NoSchedule or NoExecute; except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
+  except a taint that every GPU node has: that marks the pool, and jobs for it tolerate it;
 - fewer GPUs are allocatable than it has.
 
 The annotation ``arnold.dev/slowdown`` (a factor, or ``faulty``), until ``arnold.dev/slowdown-until``, is a flag; so is
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from topology.build import build_cluster, qualified
+from topology.build import NodePath, build_cluster, qualified
 from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
@@ -28,13 +28,14 @@ from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.readers import kubernetes_objects as objects
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
-from topology.readers.kubernetes_labels import check_labels, choose_labels
-from topology.readers.kubernetes_objects import GPU, quantity
+from topology.readers.kubernetes_labels import check_labels, choose_labels, gpu_type
+from topology.readers.kubernetes_objects import GPUS
 from topology.readers.kubernetes_pods import Pod
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _WHOLE = "write a whole number"
+_ANY_GPU = " or ".join(GPUS)
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 KeyAndValue = tuple[str, str]
@@ -63,10 +64,7 @@ class Kubernetes:
             chosen, notes = check_labels(levels[: MAX_LEVELS + 1], labels), []
         paths, repeated = qualified([tuple(node.get(label, "") for label in chosen) for node in labels])
         held, pool = listing.held_gpus(), _pool_taints(machines)
-        rows = [
-            Node(machine.name, path, machine.gpus, max(0, machine.allocatable - held[machine.name]))
-            for machine, path in zip(machines, paths, strict=True)
-        ]
+        rows = [machine.row(path, held=held[machine.name]) for machine, path in zip(machines, paths, strict=True)]
         flags = [flag for machine in machines for flag in listing.flags(machine, pool)]
         active = [flag for flag in flags if flag.active(now)]
 
@@ -77,7 +75,7 @@ class Kubernetes:
         notes += _notes(cluster, chosen, repeated, pool)
         nodes = len(listing.nodes)
         if left_out := nodes - len(machines):
-            notes.append(f"left out, as they have no {GPU}: {left_out} of {nodes} nodes")
+            notes.append(f"left out, as they have no {_ANY_GPU}: {left_out} of {nodes} nodes")
         if expired := len(flags) - len(active):
             notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
         return Reading(cluster, tuple(notes))
@@ -95,6 +93,11 @@ class _Machine:
     @property
     def name(self) -> str:
         return self.node.name
+
+    def row(self, path: NodePath, *, held: int) -> Node:
+        """Return it as a row of the cluster, so many of its GPUs held by pods."""
+        free = max(0, self.allocatable - held)
+        return Node(self.name, path, self.gpus, free, gpu_type=gpu_type(self.node.labels))
 
     def taints(self, rule: Callable[[objects.Taint], bool]) -> set[KeyAndValue]:
         """Return the taints to which a rule applies."""
@@ -121,7 +124,7 @@ class _Listing:
                 free = gpus if allocatable is None else allocatable
                 found.append(_Machine(number, node, gpus, free))
         if not found:
-            none, place = f"none of the {len(self.nodes)} nodes has {GPU}", self.document.where("items")
+            none, place = f"none of the {len(self.nodes)} nodes has {_ANY_GPU}", self.document.where("items")
             raise InvalidTopology(none, where=place, fix="list nodes whose GPU device plugin runs")
         return found
 
@@ -160,9 +163,10 @@ class _Listing:
 
     def _gpus(self, number: int, field: str, amounts: objects.Amounts | None) -> int | None:
         try:
-            return None if amounts is None or amounts.gpu is None else quantity(amounts.gpu)
+            return None if amounts is None else amounts.gpus
         except ValueError as error:
-            place = self.document.where("items", number, "status", field, GPU)
+            named = GPUS[0] if amounts is not None and amounts.nvidia is not None else GPUS[1]
+            place = self.document.where("items", number, "status", field, named)
             raise InvalidTopology(f"{field}: {error}", where=place, fix=_WHOLE) from None
 
 

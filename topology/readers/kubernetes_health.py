@@ -13,7 +13,7 @@ from datetime import datetime
 
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
-from topology.readers.kubernetes_objects import GPU, NodeCondition, Taint
+from topology.readers.kubernetes_objects import GPUS, NodeCondition, Taint
 
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
@@ -67,7 +67,7 @@ WARNED: Mapping[str, str] = dict.fromkeys(
 
 def repels(taint: Taint) -> bool:
     """Return whether a taint keeps pods of GPU jobs away that do not tolerate it; they tolerate the taint of GPUs."""
-    return taint.effect in ("NoSchedule", "NoExecute") and taint.key != GPU
+    return taint.effect in ("NoSchedule", "NoExecute") and taint.key not in GPUS
 
 
 def broken(conditions: Iterable[NodeCondition]) -> Iterator[str]:
@@ -99,7 +99,7 @@ def faults(
 
 def discourages(taint: Taint) -> bool:
     """Return whether a taint asks pods of GPU jobs that do not tolerate it to stay away if they can."""
-    return taint.effect == "PreferNoSchedule" and taint.key != GPU
+    return taint.effect == "PreferNoSchedule" and taint.key not in GPUS
 
 
 def price_flag(node: str, discouraging: Iterable[tuple[str, str]]) -> NodeFlag | None:

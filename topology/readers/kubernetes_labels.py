@@ -39,6 +39,15 @@ PRESETS = (
 )
 
 
+GPU_TYPES = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
+"""Labels with the type of a node's GPUs: NVIDIA's GPU feature discovery and AMD's node labeller set them."""
+
+
+def gpu_type(labels: Mapping[str, str]) -> str:
+    """Return the type of GPU in the labels of a node; empty = not said."""
+    return next((labels[label] for label in GPU_TYPES if labels.get(label)), "")
+
+
 def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], str]:
     """Return the labels of the preset that most nodes carry (of two on as many, the one with more labels), without
     those that no node carries, and a sentence that says so; raise InvalidTopology where no node carries any.

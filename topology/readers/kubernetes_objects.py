@@ -17,7 +17,7 @@ import msgspec
 from topology.documents import Document
 from topology.errors import InvalidInput
 
-GPU = "nvidia.com/gpu"  # Resource name of a GPU
+GPUS = ("nvidia.com/gpu", "amd.com/gpu")  # Resource names of GPUs
 _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -51,9 +51,16 @@ class Metadata(Object, frozen=True):
 
 
 class Amounts(Object, frozen=True):
-    """Of all resources, the GPUs."""
+    """Of all resources, the GPUs, which are of one maker or the other."""
 
-    gpu: Any = msgspec.field(default=None, name=GPU)
+    nvidia: Any = msgspec.field(default=None, name=GPUS[0])
+    amd: Any = msgspec.field(default=None, name=GPUS[1])
+
+    @property
+    def gpus(self) -> int | None:
+        """GPUs, of both makers together; ``None`` = not said.  Raises ValueError for no number."""
+        said = [quantity(value) for value in (self.nvidia, self.amd) if value is not None]
+        return sum(said) if said else None
 
 
 class Taint(Object, frozen=True):

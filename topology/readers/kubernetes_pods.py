@@ -13,7 +13,6 @@ from topology.readers.kubernetes_objects import (
     OwnerReference,
     instant,
     pod_gpus,
-    quantity,
 )
 
 RELEASED = "arnold.dev/released"
@@ -35,7 +34,8 @@ class Container(Object, frozen=True):
     def gpus(self) -> int:
         """GPUs it asks for; the limit of an extended resource is its request.  Raises ValueError for no number."""
         found = (self.resources.requests, self.resources.limits) if self.resources else ()
-        return next((quantity(one.gpu) for one in found if one is not None and one.gpu is not None), 0)
+        said = (one.gpus for one in found if one is not None)
+        return next((gpus for gpus in said if gpus is not None), 0)
 
 
 class SchedulingGate(Object, frozen=True):

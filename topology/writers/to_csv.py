@@ -1,14 +1,15 @@
-"""The cluster CSV: node, a column per level, gpus, free_gpus, slowdown."""
+"""The cluster CSV: node, a column per level, gpus, free_gpus, slowdown, and gpu_type where that is said of a node."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 
 from topology.cluster import Cluster
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY
-from topology.readers.cluster_csv import ATTRIBUTES, NODE
+from topology.readers.cluster_csv import ATTRIBUTES, GPU_TYPE, NODE
 from topology.writers.types import Rendering, table_losses
 
 
@@ -22,13 +23,16 @@ class ClusterCsvWriter:
         for level in cluster.levels:
             if level.name in (NODE, *ATTRIBUTES):
                 raise InvalidTopology(f"a level is called {level.name!r}, as a column of the CSV is", fix="rename it")
-        columns = [level.own_names() for level in cluster.levels]
+        columns: list[Sequence[object]] = [level.own_names() for level in cluster.levels]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([NODE, *(level.name for level in cluster.levels), *ATTRIBUTES])
-        slowdowns = (_cell(slowdown) for slowdown in cluster.slowdown.tolist())
-        rows = zip(cluster.names, *columns, cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns, strict=True)
-        writer.writerows(rows)
+        slowdowns = [_cell(slowdown) for slowdown in cluster.slowdown.tolist()]
+        columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
+        attributes = [name for name in ATTRIBUTES if name != GPU_TYPE or cluster.nodes_of_type]
+        if GPU_TYPE in attributes:
+            columns.append([cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()])
+        writer.writerow([NODE, *(level.name for level in cluster.levels), *attributes])
+        writer.writerows(zip(cluster.names, *columns, strict=True))
         return Rendering(text.getvalue(), table_losses(cluster, self.name))
 
 

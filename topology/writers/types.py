@@ -42,6 +42,7 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     """Say what is lost in formats that carry the tree alone: no names of levels, no GPUs, no use, no flags."""
     counts = {
         f"GPU counts other than {DEFAULT_GPUS}": np.count_nonzero(cluster.gpus != DEFAULT_GPUS),
+        "types of GPU": sum(cluster.nodes_of_type.values()),
         "GPUs in use": np.count_nonzero(cluster.free_gpus < cluster.gpus),
         "flags": len(cluster.flags),
     }

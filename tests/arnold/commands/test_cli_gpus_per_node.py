@@ -54,6 +54,20 @@ def test_every_format_without_gpus(arnold: Arnold, tmp_path: Path, form: str) ->
     assert {row.split(",")[-3] for row in csv[1:]} == {"4"}
 
 
+@pytest.mark.parametrize("form", FILES)
+def test_every_format_without_types(arnold: Arnold, tmp_path: Path, form: str) -> None:
+    """No type is assumed; --gpu-type says it, and the CSV keeps it."""
+    file = tmp_path / "cluster"
+    file.write_text(FILES[form])
+    assert arnold("topology", "validate", file, "--json").json["cluster"]["gpu_types"] == {}
+    assert arnold("topology", "validate", file, "--gpu-type", "H100", "--json").json["cluster"]["gpu_types"] == {
+        "H100": 8
+    }
+    csv = arnold("topology", "convert", file, "--gpu-type", "H100", "--to", "csv").out.splitlines()
+    assert {row.split(",")[-1] for row in csv} == {"gpu_type", "H100"}
+    assert "GPUs: H100 on 8 nodes" in arnold("topology", "show", file, "--gpu-type", "H100").out
+
+
 @pytest.mark.parametrize("text", ["node,rack,gpus\nt1,r,8\n", "node,rack,free_gpus\nt1,r,8\n"])
 def test_a_file_that_says_it_is_not_overruled(arnold: Arnold, tmp_path: Path, text: str) -> None:
     """Two answers to one question are refused, as --levels is."""
@@ -108,4 +122,5 @@ def test_every_command_with_a_cluster_file_takes_it() -> None:
     ]
     assert len(with_cluster) >= 10
     for command in with_cluster:
-        assert any("--gpus-per-node" in parameter.opts for parameter in command.params), command.name
+        for option in ("--gpus-per-node", "--gpu-type"):
+            assert any(option in parameter.opts for parameter in command.params), (command.name, option)

@@ -186,3 +186,37 @@ def test_busy_and_flags_overlay_the_cluster(place: Arnold, tmp_path: Path) -> No
     said = place("first", "--json", "--busy", busy).json
     assert {cell["node"] for cell in said["assignment"]} == {"n2", "n4", "n5", "n6"}
     assert said["cluster"]["free"] == 4
+
+
+MIXED = "node,minipod,gpu_type\n" + "".join(f"n{i},{'ab'[i // 4]},{('A100', 'H100')[i % 2]}\n" for i in range(8))
+
+
+def test_a_gang_is_not_laid_over_two_types_of_gpu(arnold: Arnold, tmp_path: Path) -> None:
+    """Four nodes on two minipods in which A100 and H100 alternate: what each type gives is told, one is chosen."""
+    cluster, job = tmp_path / "cluster.csv", tmp_path / "job.yaml"
+    cluster.write_text(MIXED)
+    job.write_text("parallelism: {tp: 8, pp: 2, dp: 2}\nalpha: 0.5\nspeed: {H100: 2}\n")
+    found = arnold("place", "--cluster", cluster, "--job", job, "--json").json
+    assert (found["status"], found["objective"], found["bound"]) == ("optimal", 1.5, 1.5)
+    assert {row["node"] for row in found["assignment"]} == {"n1", "n3", "n5", "n7"}
+    assert [(one["gpu_types"], one["cost"], one["chosen"]) for one in found["types"]] == [
+        (["A100"], 1.5, False),
+        (["H100"], 0.75, True),
+    ]
+    text = " ".join(arnold("place", "--cluster", cluster, "--job", job).out.split())
+    assert "Types of GPU - A100: proved optimal" in text
+    assert "speed 2, so as good as 0.75 at speed 1; chosen" in text
+    assert "why it cannot be on H100" in " ".join(arnold("explain", "--cluster", cluster, "--job", job).out.split())
+
+
+def test_a_type_that_is_nowhere_free(arnold: Arnold, tmp_path: Path) -> None:
+    """The cluster has it, and none of it is free: exit 3, with what holds the others."""
+    cluster, job = tmp_path / "cluster.csv", tmp_path / "job.yaml"
+    cluster.write_text("node,minipod,gpus,free_gpus,gpu_type\nn0,a,8,0,H100\nn1,a,8,8,A100\n")
+    job.write_text("parallelism: {tp: 8}\ngpu_types: [H100]\n")
+    ran = arnold("place", "--cluster", cluster, "--job", job)
+    assert ran.code == 3
+    text = " ".join(ran.out.split())
+    assert (
+        "1 free nodes of 8 GPUs of the type H100, the cluster has 0 of 2 (1 with another type of GPU, 1 in use)" in text
+    )

@@ -57,6 +57,22 @@ def test_a_gang_lands_where_place_puts_it() -> None:
     assert plan.pods == tuple(canonical_uid(uid(f"g-{rank}")) for rank in range(8))
 
 
+def test_a_gang_lies_on_one_type_of_gpu() -> None:
+    """Two minipods of four, in which H100 and A100 alternate: four ranks go to the H100s or the A100s, two and two.
+
+    In one minipod they would cost 1; of one type a stage of two lies in each (S = 1, R = 2): 0.7 + 0.3 x 2.
+    """
+    types = ["NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB"] * 4
+    nodes = [
+        node(one.name, labels=one.labels | {"nvidia.com/gpu.product": gpu})
+        for one, gpu in zip(minipods(4, 4), types, strict=True)
+    ]
+    plan = plan_all(state_of(nodes, gang_pods("g", 4, GRID | {"arnold.dev/parallelism": "tp=8,pp=2,dp=2"})))["g"].plan
+    kind = {one.name: one.labels["nvidia.com/gpu.product"] for one in nodes}
+    assert (plan.spread, plan.objective, plan.gap) == ((1, 2), pytest.approx(1.3), 0.0)
+    assert len({kind[name] for name in plan.nodes}) == 1
+
+
 def test_rank_r_gets_the_node_of_its_cell() -> None:
     """Ranks 0-3 are stage 0 and ranks 4-7 stage 1: with S = 1 each four share a minipod, and not the same."""
     state = state_of(minipods(4, 4), gang_pods("g", 8, GRID))

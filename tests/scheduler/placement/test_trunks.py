@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
 from scheduler.objective import evaluate
-from scheduler.outcome import propose_in_a_trunk, run
+from scheduler.outcome import run
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.repair import repair
+from scheduler.trunks import propose_in_a_trunk
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidPlacement

@@ -70,7 +70,7 @@ class Flat:
         return free
 
     @property
-    def trunk_of(self) -> IntArray | None:
+    def compartment_of(self) -> IntArray | None:
         """Those given; none where all nodes are joined."""
         return np.array(self.trunks, dtype=np.int32) if self.trunks else None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scheduler.outcome import Status
 from scheduler.placement.admission import shortage
+from scheduler.placement.types import Status
 from scheduler.study.fragmented import MAX_CELLS, best_modes, cases, lines
 from scheduler.study.placement_sweep import CaseResult
 

@@ -62,17 +62,23 @@ TRUNKS = racks(8, per_rack=3, racks_per_pod=1).replace(joined=False)
 """Of three, three and two nodes."""
 
 
-@pytest.mark.parametrize("cluster", [racks(6, per_rack=3), MIXED, TRUNKS], ids=["equal", "two larger nodes", "trunks"])
+TYPES = racks(8, per_rack=3, racks_per_pod=1).with_gpu_types(dict(enumerate("ABCABCAB")))
+"""Of three, three and two nodes, none of two types in a gang."""
+
+
+@pytest.mark.parametrize(
+    "cluster", [racks(6, per_rack=3), MIXED, TRUNKS, TYPES], ids=["equal", "two larger nodes", "trunks", "types"]
+)
 @given(data=st.data())
 @settings(max_examples=120)
 def test_the_first_is_never_delayed(cluster: Cluster, data: st.DataObject) -> None:
     """With exact predictions it starts by the first shadow time that was ever computed for it, whoever passed it.
 
-    Whole nodes, parts of nodes, and on the second cluster jobs that only the larger nodes can hold; on the third none
-    that is larger than a trunk.
+    Whole nodes, parts of nodes, and on the second cluster jobs that only the larger nodes can hold; on the third and
+    fourth none that is larger than a trunk or a type of GPU.
     """
     larger = [(16, 1), (12, 1), (32, 2), (24, 2)] if cluster is MIXED else []
-    most = 3 if cluster is TRUNKS else len(cluster)
+    most = 3 if cluster is TRUNKS or cluster is TYPES else len(cluster)
     shapes = [(gpus, nodes) for gpus, nodes in [*SHAPES, *larger] if nodes <= most]
     records = data.draw(traces(most=20, shapes=shapes))
     policy = Promising()

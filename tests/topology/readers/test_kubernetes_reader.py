@@ -137,7 +137,7 @@ def test_gpus_come_from_the_status_and_other_nodes_are_left_out() -> None:
     """Nodes without GPUs are counted in a note."""
     reading = read(listing(node("gpu", gpus="4"), node("cpu", gpus=None), node("none", gpus="0")))
     assert [(node.name, node.gpus) for node in reading.cluster] == [("gpu", 4)]
-    assert "left out, as they have no nvidia.com/gpu: 2 of 3 nodes" in reading.notes
+    assert "left out, as they have no nvidia.com/gpu or amd.com/gpu: 2 of 3 nodes" in reading.notes
 
 
 def test_pods_hold_gpus() -> None:
@@ -278,3 +278,27 @@ def test_bad_listings_are_refused(text: str, complaint: str, where: str) -> None
         read(text)
     assert caught.value.where == where
     assert caught.value.fix
+
+
+def test_types_of_gpu_are_labels() -> None:
+    """NVIDIA's label or AMD's; a node without either has none that is said."""
+    items = [
+        node("n1", {ZONE: "z", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}),
+        node("n2", {ZONE: "z", "amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM"}),
+        node("n3"),
+    ]
+    types = [one.gpu_type for one in read(listing(*items)).cluster]
+    assert types == ["NVIDIA-H100-80GB-HBM3", "AMD_Instinct_MI300X_OAM", ""]
+
+
+def test_gpus_of_amd() -> None:
+    """Counted as those of NVIDIA are, in nodes, pods and taints."""
+    amd = {"amd.com/gpu": "8"}
+    machine = node("n1", capacity=amd, spec={"taints": [{"key": "amd.com/gpu", "effect": "NoSchedule"}]})
+    machine["status"]["allocatable"] = amd
+    running = pod("p", "n1", 3)
+    running["spec"]["containers"][0]["resources"]["limits"] = {"amd.com/gpu": "3"}
+    (found,) = read(listing(machine, running)).cluster
+    assert (found.gpus, found.free_gpus, found.slowdown) == (8, 5, 1.0)
+    with pytest.raises(InvalidInput, match="capacity: 'eight' is not a number of GPUs"):
+        read(listing(node("n1", capacity={"amd.com/gpu": "eight"})))

@@ -101,9 +101,16 @@ def test_what_a_format_cannot_carry_is_said() -> None:
     """Bare trees lose GPU counts, use, flags and names of levels; the CSV loses why and until when."""
     flag = NodeFlag("n1", "degraded", 1.5, evidence="cable", until=NOW)
     cluster = build_cluster(["minipod"], [Node("n1", ("a",), 4, 4), Node("n2", ("a",), 8, 0)], flags=[flag])
+    cluster = cluster.with_gpu_types({1: "H100"})
     for name in TREES:
         (note,) = TOPOLOGY_WRITERS.load(name).write(cluster).notes
-        for lost in ("levels (minipod)", "GPU counts other than 8 (1 of 2", "in use (1 of 2", "flags (1 of 2"):
+        for lost in (
+            "levels (minipod)",
+            "GPU counts other than 8 (1 of 2",
+            "types of GPU (1 of 2",
+            "in use (1 of 2",
+            "flags (1 of 2",
+        ):
             assert lost in note
     (note,) = TOPOLOGY_WRITERS.load("csv").write(cluster).notes
     assert note.endswith("reasons and ends left out: 1")
@@ -151,6 +158,15 @@ def test_names_that_slurm_cannot_carry_are_refused(node: str, rack: str) -> None
             TOPOLOGY_WRITERS.load(name).write(cluster)
 
 
+def test_the_csv_has_a_column_of_types_only_where_one_is_said() -> None:
+    """A file without types is written as before."""
+    write = TOPOLOGY_WRITERS.load("csv").write
+    cluster = tree(("a", "r1"), ("a", "r2"))
+    assert write(cluster).text.splitlines()[0] == "node,minipod,rack,gpus,free_gpus,slowdown"
+    typed = write(cluster.with_gpu_types({1: "H100"})).text.splitlines()
+    assert typed == ["node,minipod,rack,gpus,free_gpus,slowdown,gpu_type", "n1,a,r1,8,8,,", "n2,a,r2,8,8,,H100"]
+
+
 def test_a_level_called_like_a_column_is_refused() -> None:
     """The CSV could not tell it from the attribute."""
     with pytest.raises(InvalidTopology, match="'gpus'"):
@@ -175,14 +191,15 @@ def clusters(draw: st.DrawFn, *, uneven: bool) -> Cluster:
             path.append(f"{'xyz'[level]}{word}.{above}" if word else "")
         gpus = draw(st.integers(1, 8))
         slowdown = draw(st.sampled_from([1.0, 1.25, 3.0, FAULTY]))
-        nodes.append(Node(name, tuple(path), gpus, draw(st.integers(0, gpus)), slowdown))
+        gpu_type = draw(st.sampled_from(["", "H100", 'MI300X, "OAM"']))
+        nodes.append(Node(name, tuple(path), gpus, draw(st.integers(0, gpus)), slowdown, gpu_type))
     return build_cluster([f"level-{i}" for i in range(depth)], nodes)
 
 
 @settings(max_examples=80)
 @given(clusters(uneven=True))
 def test_any_cluster_survives_the_csv(cluster: Cluster) -> None:
-    """Nodes, levels, use and slowdowns, in order."""
+    """Nodes, levels, use, slowdowns and types of GPU, in order."""
     again = read_back(TOPOLOGY_WRITERS.load("csv").write(cluster).text)
     assert list(again) == list(cluster)
     assert rows(again) == rows(cluster)

@@ -1,0 +1,118 @@
+"""Asking an algorithm for a proposal: of the whole cluster, or of each trunk where nothing joins the trunks.
+
+There the best answer counts: so every algorithm heeds trunks without knowing of them, and a proof in each trunk is a
+proof for the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from time import perf_counter
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate, slowest_in_use, step_time
+from scheduler.placement.admission import admissible, shortage
+from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
+from topology.capacity import count_nodes
+from topology.cluster import Cluster, IntArray
+from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
+
+LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others have used all of it up
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What an algorithm says of one trunk, with nodes of the whole cluster."""
+
+    proposal: Proposal
+    evaluation: Evaluation | None  # `None` = no placement, or none that is valid
+    time: float  # predicted step time; `inf` without a placement
+
+    @property
+    def rank(self) -> tuple[float, float, int, bool]:
+        """By which answers are compared, the least the best."""
+        if self.evaluation is None:
+            return inf, inf, 0, self.proposal.nodes is None
+        # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
+        spreads = self.evaluation.dp + self.evaluation.pp
+        return round(self.time, 9), round(self.evaluation.objective, 9), spreads, False
+
+
+def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+    """Return what an algorithm proposes; that nothing fits, or that time ran out, is a proposal too."""
+    try:
+        return algorithm.place(cluster, job, limits)
+    except Infeasible as error:
+        return Proposal(None, infeasible=error.message)
+    except SolverTimeout:
+        return Proposal(None, complete=False)
+
+
+def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+    """Return the best proposal over all trunks with enough nodes; of equal ones, that in the tightest trunk."""
+    trunks = cluster.levels[0]
+    # the level is the cluster's: a trunk by itself might count its spread elsewhere
+    job = job.replace(level=cluster.level(job.level).name)
+    if reason := shortage(cluster, job):
+        return Proposal(None, infeasible=reason)
+    free = count_nodes(trunks, admissible(cluster, job))
+    fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
+    end = perf_counter() + limits.seconds
+    answers = []
+    for number, trunk in enumerate(fitting):
+        seconds = max(LEAST_SECONDS, (end - perf_counter()) / (len(fitting) - number))
+        nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
+        proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
+        answers.append(_weighed(cluster, job, nodes, proposal))
+    return _together(answers)
+
+
+def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> _Answer:
+    """Return a proposal for some nodes (a trunk's, by their indices in the cluster) as one for the cluster."""
+    if proposal.nodes is None:
+        return _Answer(proposal, None, inf)
+    chosen = nodes[proposal.nodes]
+    proposal = replace(proposal, nodes=chosen)
+    try:
+        evaluation = evaluate(cluster, job, chosen)
+    except InvalidPlacement:
+        return _Answer(proposal, None, inf)
+    slowest = slowest_in_use(cluster, evaluation)
+    return _Answer(proposal, evaluation, step_time(job, objective=evaluation.objective, slowest=slowest))
+
+
+def _together(answers: Sequence[_Answer]) -> Proposal:
+    best = min(answers, key=lambda answer: answer.rank)
+    proposals = [answer.proposal for answer in answers]
+    placed = [proposal for proposal in proposals if not proposal.infeasible]
+    infeasible = "" if placed else proposals[0].infeasible
+    bounds = [proposal.lower_bound for proposal in placed]
+    return replace(
+        best.proposal,
+        lower_bound=None if None in bounds else min((bound for bound in bounds if bound is not None), default=None),
+        complete=all(proposal.complete for proposal in proposals),
+        infeasible=infeasible,
+        pareto=_front(placed),
+        refutations=_refuted_everywhere(best.proposal, placed),
+        solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
+    )
+
+
+def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:
+    """Return the corners of all fronts that no other corner beats; proved where each trunk's front is."""
+    points = {point for proposal in proposals for point in proposal.pareto}
+    all_proved = all(point.proved for point in points) and all(proposal.pareto for proposal in proposals)
+    return tuple(ParetoPoint(dp, pp, all_proved) for dp, pp in corners((point.dp, point.pp) for point in points))
+
+
+def _refuted_everywhere(best: Proposal, proposals: Sequence[Proposal]) -> tuple[Refutation, ...]:
+    """Return what rules a pair out in the chosen trunk, where something rules it out in each other trunk too."""
+    return tuple(
+        known
+        for known in best.refutations
+        if all(any(other.covers(*known.pair) for other in one.refutations) for one in proposals)
+    )
