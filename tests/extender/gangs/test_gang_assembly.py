@@ -56,7 +56,7 @@ def test_without_degrees_a_gang_is_one_data_parallel_group() -> None:
     """All its pods in one column."""
     job = gang(gang_pods("g", 5)).job
     assert job is not None
-    assert (job.grid.rows, job.grid.columns, job.alpha) == (5, 1, 0.5)
+    assert (job.grid.rows, job.grid.columns, job.alpha) == (5, 1, 0.3)
 
 
 def test_degrees_alone_say_the_size() -> None:
