@@ -449,6 +449,9 @@ WORDS = st.sampled_from(
         "0.3",
         ".",
         "rack",
+        "tp-pp-cp-ep-dp",
+        "llm-7b",
+        "[{family: dp, within: rack}]",
     ]
 )
 NAMES = st.sampled_from(
@@ -456,6 +459,10 @@ NAMES = st.sampled_from(
         "arnold.dev/gang-size",
         "arnold.dev/parallelism",
         "arnold.dev/alpha",
+        "arnold.dev/order",
+        "arnold.dev/model",
+        "arnold.dev/microbatches",
+        "arnold.dev/constraints",
         "arnold.dev/level",
         "arnold.dev/avoid",
         "kueue.x-k8s.io/podset-required-topology",

@@ -70,7 +70,9 @@ def read_back(text: str, folder: Path) -> JobRecord:
 def waiting(record: JobRecord) -> SimJob:
     """The job in a queue."""
     need = placed(CLUSTER).need(record)
-    return SimJob(key=0, record=record, need=Need(need.nodes, need.gpus, need.units), prediction=Prediction(1.0, 1.0, 1.0))
+    return SimJob(
+        key=0, record=record, need=Need(need.nodes, need.gpus, need.units), prediction=Prediction(1.0, 1.0, 1.0)
+    )
 
 
 @given(ASKED)
@@ -123,7 +125,7 @@ def test_a_constraint_makes_a_job_wait() -> None:
 
 
 def test_jobs_of_one_size_that_ask_otherwise_are_asked_one_by_one() -> None:
-    """At 4 a node of each rack is free: not for the gang that wants a rack, but for the longer one of its size behind."""
+    """At 4 a node of each rack is free: not for the gang that wants a rack, but for the longer one behind it."""
     held = (Hold("dp", "rack"),)
     before = [gang("a", 0, 10, 3, holds=held), gang("b", 0, 10, 3, holds=held), gang("e", 0, 4, 2)]
     found = starts([*before, gang("c", 1, 5, 2, holds=held), gang("d", 2, 6, 2)], "arnold-no-reserve")
