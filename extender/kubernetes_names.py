@@ -17,7 +17,11 @@ RANK = f"{GROUP}/rank"  # node rank of the pod, unless its controller numbers it
 # Annotations
 GANG_SIZE = f"{GROUP}/gang-size"  # number of pods of the gang
 PARALLELISM = f"{GROUP}/parallelism"  # degrees, tp=8,pp=8,dp=12
+ORDER = f"{GROUP}/order"  # dimensions from the fastest running rank to the slowest, tp-cp-ep-dp-pp
 ALPHA = f"{GROUP}/alpha"  # DP affinity between 0 and 1
+MODEL = f"{GROUP}/model"  # what is trained, for alpha: a name, or its shape as YAML
+MICROBATCHES = f"{GROUP}/microbatches"  # of a step, for the price of slow nodes
+CONSTRAINTS = f"{GROUP}/constraints"  # YAML list as in the job file
 LEVEL = f"{GROUP}/level"  # node label of the domains that spread counts
 AVOID = f"{GROUP}/avoid"  # strict, price or ignore: what to do about slow nodes
 EXPECTED_DURATION = f"{GROUP}/expected-duration"  # how long the pod will hardly run, 36h, 1h30m or seconds: a hint

@@ -33,7 +33,10 @@ DEGREES = (*FAMILIES, "etp")  # what a job says of its parallelism, beside the o
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
 MOST_RANKS = 2**24  # of a job with context or expert groups, which are laid out by rank: a million nodes of 16 GPUs
 
-DEFAULT_ALPHA = 0.5  # DP affinity of a job that says nothing of it: DP and PP groups count alike
+DEFAULT_ALPHA = 0.3
+"""DP affinity of a job of which neither alpha nor the model is known: the more even of the two that the Arnold paper
+used, 0 for dense models and 0.3 for a mixture of experts (arXiv 2509.15940); it would not set more than 0.5 (ADR 12).
+"""
 DEFAULT_SPREAD_COST = 0.023
 """Share of the step time that one unit of the objective costs, where the job does not say it: the gain of aligning PP
 groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.affinity``)."""
@@ -268,6 +271,11 @@ class Job:
         """Return how fast it runs on nodes of some types of GPU, at least one: the slowest sets the pace of all."""
         factors = {one.gpu_type: one.factor for one in self.speed}
         return min(factors.get(name, 1.0) for name in gpu_types)
+
+    @property
+    def constrained_levels(self) -> tuple[str, ...]:
+        """Levels that its constraints name, hard and soft."""
+        return (*(hold.level for hold in self.holds), *(count.level for count in self.counts))
 
     @cached_property
     def grid(self) -> Grid:

@@ -9,22 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from scheduler.affinity import RECORDS, Model, Record, Size, affinity, microbatches
-from scheduler.job import (
-    DEFAULT_ALPHA,
-    DEFAULT_SPREAD_COST,
-    MEGATRON_ORDER,
-    Avoid,
-    Count,
-    Family,
-    Hold,
-    Job,
-    Overrides,
-    Parallelism,
-    Speed,
-)
+from scheduler.affinity import Model, Record, Size
+from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, Overrides, Parallelism, Speed
+from scheduler.job_affinity import job_affinity
+from scheduler.job_parts import ConstraintFile, Factor, NamedOrDescribed, StrictModel, constraints_of
 from scheduler.outcome import Instance
 from topology.cluster import Cluster
 from topology.documents import load_document
@@ -33,16 +23,9 @@ from topology.field_types import AtLeastOne, Share
 from topology.files import Source
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
-Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 
 
-class _Strict(BaseModel):
-    """Unknown keys, text for numbers, NaN and infinities are refused."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class ParallelismFile(_Strict):
+class ParallelismFile(StrictModel):
     """Degrees of parallelism."""
 
     tp: AtLeastOne = 1
@@ -52,22 +35,6 @@ class ParallelismFile(_Strict):
     pp: AtLeastOne = 1
     etp: Annotated[AtLeastOne | None, Field(description="Tensor parallelism of the experts; null = tp.")] = None
     order: str | None = None
-
-
-class ConstraintFile(_Strict):
-    """A hard constraint (``within``) or a soft one (``level`` and ``weight``)."""
-
-    family: Family
-    within: str | None = None
-    level: str | None = None
-    weight: Factor | None = None
-
-    @model_validator(mode="after")
-    def _hard_or_soft(self) -> ConstraintFile:
-        soft = self.level is not None and self.weight is not None
-        if (self.within is None) != soft or (self.within is not None and (self.level or self.weight is not None)):
-            raise ValueError("give either within (hard), or level and weight (soft)")
-        return self
 
 
 GpuTypes = Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
@@ -81,7 +48,7 @@ def _type_names(given: object) -> object:
     raise ValueError("give a list of names such as [H200, H100], or any")
 
 
-class JobDocument(_Strict):
+class JobDocument(StrictModel):
     """The whole file."""
 
     parallelism: ParallelismFile
@@ -89,7 +56,7 @@ class JobDocument(_Strict):
     gpus_per_node: Size = 8
     order: str | None = None
     alpha: Share | None = None
-    model: Model | None = None
+    model: NamedOrDescribed | None = None
     level: str | None = None
     avoid: Avoid = "price"
     gpu_types: Annotated[GpuTypes | None, BeforeValidator(_type_names)] = None
@@ -99,7 +66,7 @@ class JobDocument(_Strict):
     spread_cost: Factor | None = None
 
 
-class RecordFile(_Strict):
+class RecordFile(StrictModel):
     """One measurement of a characterisation file."""
 
     name: str
@@ -117,7 +84,7 @@ class RecordFile(_Strict):
         return self
 
 
-class RecordsDocument(_Strict):
+class RecordsDocument(StrictModel):
     """A characterisation file."""
 
     records: tuple[RecordFile, ...] = Field(min_length=1, strict=False)
@@ -175,45 +142,37 @@ def job_of(
 ) -> JobFile:
     """Return the job that a document describes; see :func:`load_job`."""
     overrides = overrides or Overrides()
-    notes: list[str] = []
     try:
         parallelism = _parallelism(content, where)
-        alpha = content.alpha if overrides.alpha is None else overrides.alpha
-        if alpha is None and content.model is not None:
-            derived = affinity(content.model, parallelism, (*records, *RECORDS))
-            alpha = derived.alpha
-            notes.append(f"{derived.reason}.")
-        elif alpha is None:
-            alpha = DEFAULT_ALPHA
-            notes.append(f"alpha {DEFAULT_ALPHA} by default: the job gives neither alpha nor model.")
-        steps = content.microbatches
-        if steps is None and content.model is not None:
-            steps = microbatches(content.model, parallelism)
+        known = job_affinity(
+            parallelism,
+            alpha=content.alpha if overrides.alpha is None else overrides.alpha,
+            model=content.model,
+            microbatches=content.microbatches,
+            records=records,
+        )
+        holds, counts = constraints_of(content.constraints)
         job = Job(
             name=content.name,
             parallelism=parallelism,
-            alpha=alpha,
+            alpha=known.alpha,
             gpus_per_node=content.gpus_per_node,
             level=overrides.level or content.level,
             avoid=overrides.avoid or content.avoid,
             gpu_types=tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None,
             mix_types=content.gpu_types == "any",
             speed=tuple(Speed(name, factor) for name, factor in (content.speed or {}).items()),
-            holds=tuple(Hold(c.family, c.within) for c in content.constraints if c.within is not None),
-            counts=tuple(
-                Count(c.family, c.level, c.weight)
-                for c in content.constraints
-                if c.level is not None and c.weight is not None
-            ),
-            microbatches=steps,
+            holds=holds,
+            counts=counts,
+            microbatches=known.microbatches,
             spread_cost=DEFAULT_SPREAD_COST if content.spread_cost is None else content.spread_cost,
         )
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    return JobFile(
-        job, tuple(_named_levels(content, where, overrides)), tuple(_named_types(content, where)), tuple(notes)
-    )
+    notes = (f"{known.reason}.",) if known.reason else ()
+    levels, types = _named_levels(content, where, overrides), _named_types(content, where)
+    return JobFile(job, tuple(levels), tuple(types), notes)
 
 
 def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,6 @@ from simulator.engine.node_pool import NodePool
 from simulator.engine.sim_job import SimJob
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.replay_settings import NO_COST, ReplaySettings
-from simulator.workload.job_kinds import MODELS
 from topology.flags import HEALTHY, NodeFlag
 
 
@@ -77,8 +76,7 @@ class CommPace:
             return
         gang = self._room.gang(job)
         nodes = np.asarray(job.places, dtype=np.int32).reshape(gang.grid.rows, gang.grid.columns)
-        trained = MODELS.get(job.record.model)
-        self._placed[job.key] = PlacedJob(gang, self._truth, nodes, trained.model if trained else None)
+        self._placed[job.key] = PlacedJob(gang, self._truth, nodes, job.record.known_model)
 
     def _set(self, node: int, slowdown: float) -> None:
         flags = {i: flag for i, flag in self._truth.flags.items() if i != node}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler.job import Parallelism
+from scheduler.affinity import Model
+from scheduler.job import Avoid, Count, Hold, Job, Parallelism
+from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
 Status = Literal["completed", "failed", "cancelled", "unknown"]
 
@@ -33,4 +35,41 @@ class JobRecord:
     announced: float | None = None  # when its arrival was announced, at or before submit; None = it was not
     estimate: float | None = None  # seconds that its user said it would take
     parallelism: Parallelism | None = None  # how a training job is divided; None = data parallel over its nodes
-    model: str = ""  # name of the model in the job's own terms, for its cost of communication
+    model: str | Model = (
+        ""  # what it trains, for alpha and the cost of communication: a name in its own terms, or a shape
+    )
+    alpha: float | None = None  # DP affinity; None = as its model gives it, or the default
+    microbatches: int | None = None  # of a step; None = as its model gives them, or unknown
+    avoid: Avoid | None = None  # what to do about slow nodes; None = the default of jobs
+    holds: tuple[Hold, ...] = ()  # constraints that must be kept
+    counts: tuple[Count, ...] = ()  # soft ones
+
+    @property
+    def known_model(self) -> Model | None:
+        """The shape of what it trains; ``None`` = its name says nothing to us, or there is none."""
+        return NAMED_MODELS.get(self.model) if isinstance(self.model, str) else self.model
+
+    @property
+    def asks(self) -> tuple[object, ...]:
+        """All that its job file would say to placement, besides its size: equal for jobs that ask alike."""
+        constraints = self.holds, self.counts
+        return self.parallelism, self.model, self.alpha, self.microbatches, self.avoid, constraints
+
+    def job(self, parallelism: Parallelism, *, gpus_per_node: int, level: str | None) -> Job:
+        """Return what placement is asked about it.
+
+        :param parallelism: its own, or that of a data-parallel job where the trace says none.
+        :raises InvalidJob: the global batch of its model does not divide.
+        """
+        known = job_affinity(parallelism, alpha=self.alpha, model=self.known_model, microbatches=self.microbatches)
+        job = Job(
+            "job",
+            parallelism,
+            alpha=known.alpha,
+            gpus_per_node=gpus_per_node,
+            level=level,
+            holds=self.holds,
+            counts=self.counts,
+            microbatches=known.microbatches,
+        )
+        return job if self.avoid is None else job.replace(avoid=self.avoid)

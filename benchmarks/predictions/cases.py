@@ -110,7 +110,7 @@ def _two_minipods(limits: Limits) -> Iterator[Case]:
 
 
 def _208(limits: Limits) -> Case:
-    job = Job("208 GPUs", Parallelism(tp=8, pp=2, dp=13), level=LEVEL)
+    job = Job("208 GPUs", Parallelism(tp=8, pp=2, dp=13), alpha=0.5, level=LEVEL)
     clusters = (fragment(minipods(), 0.97, seed) for seed in range(40))
     pairs = (_pair(RANK_ORDER, cluster, job, DENSE_24B, limits) for cluster in clusters)
     return Case(

@@ -9,9 +9,22 @@ from functools import lru_cache
 from typing import cast, get_args
 
 from extender.gangs.types import Asked, InvalidGang, TopologyRequest
-from extender.kubernetes_names import ALPHA, AVOID, EXPECTED_DURATION, GANG_SIZE, LEVEL, PARALLELISM, PREEMPTIBLE
+from extender.kubernetes_names import (
+    ALPHA,
+    AVOID,
+    CONSTRAINTS,
+    EXPECTED_DURATION,
+    GANG_SIZE,
+    LEVEL,
+    MICROBATCHES,
+    MODEL,
+    ORDER,
+    PARALLELISM,
+    PREEMPTIBLE,
+)
 from extender.texts import LONGEST, clip
-from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
+from scheduler.affinity import Model
+from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
 from topology.errors import InvalidJob, did_you_mean
 from topology.readers.kubernetes_pods import Pod
 
@@ -47,7 +60,17 @@ def format_parallelism(parallelism: Parallelism) -> str:
 
 
 # Field of Asked -> the annotation that says it; members of a gang agree in each.
-ANNOTATIONS = {"size": GANG_SIZE, "parallelism": PARALLELISM, "alpha": ALPHA, "level": LEVEL, "avoid": AVOID}
+ANNOTATIONS = {
+    "size": GANG_SIZE,
+    "parallelism": PARALLELISM,
+    "order": ORDER,
+    "alpha": ALPHA,
+    "model": MODEL,
+    "microbatches": MICROBATCHES,
+    "constraints": CONSTRAINTS,
+    "level": LEVEL,
+    "avoid": AVOID,
+}
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
@@ -101,12 +124,54 @@ def parse_avoid(text: str) -> Avoid:
     return cast(Avoid, text)
 
 
-def parse_degrees(text: str) -> Parallelism:
+def parse_microbatches(text: str) -> int:
+    """Read microbatches of a step, or raise ``InvalidGang``: no whole number from 1 to a billion."""
+    if not (count := parse_whole(text.strip())):
+        fix = "write the number of microbatches of a step, like 32"
+        what = f"{text[:40]!r} is no number of microbatches"
+        raise InvalidGang(what, reason="InvalidMicrobatches", where=MICROBATCHES, fix=fix)
+    return count
+
+
+def parse_model(text: str) -> Model:
+    """Read the name or the shape of a model, or raise ``InvalidGang``: neither."""
+    # not at the top: it takes pydantic, which most gangs can do without
+    from scheduler.job_parts import read_model
+
+    try:
+        return read_model(text)
+    except InvalidJob as error:
+        raise InvalidGang(error.message, reason="InvalidModel", where=MODEL, fix=error.fix) from None
+
+
+def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:
+    """Read hard and soft constraints, or raise ``InvalidGang``: no list as in the job file, or levels are no labels."""
+    from scheduler.job_parts import read_constraints
+
+    try:
+        found = read_constraints(text)
+    except InvalidJob as error:
+        raise InvalidGang(error.message, reason="InvalidConstraints", where=CONSTRAINTS, fix=error.fix) from None
+    for level in (*(hold.level for hold in found.holds), *(count.level for count in found.counts)):
+        parse_level(level, key=CONSTRAINTS)
+    return found
+
+
+def parse_degrees(text: str, *, order: str | None = None) -> Parallelism:
     """Read degrees of parallelism, or raise ``InvalidGang``: not like ``tp=8,dp=12``, or they cannot be."""
     try:
-        return parse_parallelism(text)
+        return parse_parallelism(text, order=order)
     except InvalidJob as error:
         raise impossible_degrees(repr(text[:80]), error) from None
+
+
+def parse_order(text: str) -> str:
+    """Read the order of the dimensions, or raise ``InvalidGang``: it does not name each of them once."""
+    try:
+        return Parallelism(order=text.strip()).order
+    except InvalidJob as error:
+        message = f"{text[:80]!r} does not name tp, cp, ep, dp and pp once each"
+        raise InvalidGang(message, reason="InvalidOrder", where=ORDER, fix=error.fix) from None
 
 
 def impossible_degrees(what: str, error: InvalidJob) -> InvalidGang:

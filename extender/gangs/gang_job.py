@@ -1,7 +1,8 @@
 """What a gang asks the solver: annotations and peers' requests as a :class:`~scheduler.job.Job`.
 
 Each pod takes one whole node, and rank r is the cell (dp = r mod D, pp = r div D) of the grid, as Megatron numbers
-nodes.  Without degrees of parallelism a gang is one data-parallel group: its domains are counted, its ranks are alike.
+nodes, unless the gang says another order.  Without degrees of parallelism a gang is one data-parallel group: its
+domains are counted, its ranks are alike.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ from extender.gangs.gang_annotations import (
     impossible_degrees,
     parse_alpha,
     parse_avoid,
+    parse_constraints,
     parse_degrees,
     parse_level,
+    parse_microbatches,
+    parse_model,
+    parse_order,
     parse_size,
 )
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
-from extender.kubernetes_names import GANG_SIZE, PARALLELISM
-from scheduler.job import Hold, Job, Parallelism
+from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, PARALLELISM
+from scheduler.job import MEGATRON_ORDER, Hold, Job, Parallelism
+from scheduler.job_affinity import job_affinity
 from topology.errors import InvalidJob
 
-MOST_HOLDS = 64  # requirements of one gang that its GangPlan can hold (maxItems of the CRD)
+MOST_HOLDS = 64  # hard requirements of one gang that its GangPlan can hold, and soft ones (maxItems of the CRD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,8 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
     :param size: pods, as its controller or its group says; the annotation and the degrees of parallelism come first.
     :raises InvalidGang: an annotation cannot be read, or contradicts another.
     """
-    degrees = None if asked.parallelism is None else parse_degrees(asked.parallelism)
+    order = MEGATRON_ORDER if asked.order is None else parse_order(asked.order)
+    degrees = None if asked.parallelism is None else parse_degrees(asked.parallelism, order=order)
     shape = None if degrees is None else _shape(degrees, gpus)
     if asked.size is not None:
         size = parse_size(asked.size)
@@ -63,13 +70,33 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
         slices = {one.slice_size for one in asked.requests if one.slice_size is not None and one.slice_size < size}
         degrees = _without_degrees(size, gpus, slices)
         _shape(degrees, gpus)
-    level = parse_level(asked.level) if asked.level else None
-    job = Job(name=str(key), parallelism=degrees, gpus_per_node=gpus, level=level)
-    if asked.alpha is not None:
-        job = job.replace(alpha=parse_alpha(asked.alpha))
-    if asked.avoid is not None:
-        job = job.replace(avoid=parse_avoid(asked.avoid))
-    return _with_requests(job, asked.requests, size)
+    return _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
+
+
+def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
+    """Return the job as our own annotations say it."""
+    model = None if asked.model is None else parse_model(asked.model)
+    try:
+        known = job_affinity(
+            degrees,
+            alpha=None if asked.alpha is None else parse_alpha(asked.alpha),
+            model=model,
+            microbatches=None if asked.microbatches is None else parse_microbatches(asked.microbatches),
+        )
+    except InvalidJob as error:
+        raise InvalidGang(error.message, reason="InvalidModel", where=MODEL, fix=error.fix) from None
+    holds, counts = ((), ()) if asked.constraints is None else parse_constraints(asked.constraints)
+    job = Job(
+        name=str(key),
+        parallelism=degrees,
+        alpha=known.alpha,
+        gpus_per_node=gpus,
+        level=parse_level(asked.level) if asked.level else None,
+        holds=holds,
+        counts=counts,
+        microbatches=known.microbatches,
+    )
+    return job if asked.avoid is None else job.replace(avoid=parse_avoid(asked.avoid))
 
 
 def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
@@ -77,8 +104,12 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
     rows, columns = job.parallelism.shape(job.gpus_per_node)
     if request.slice_size is None or request.slice_size >= rows * columns:
         return (Hold("dp", level), Hold("pp", level))
-    if request.slice_size == rows:
+    # slices are of consecutive ranks: which groups these are is a matter of the order
+    slice_of_first = list(range(request.slice_size))
+    if sorted(job.grid.node_rank[:, 0].tolist()) == slice_of_first:
         return (Hold("dp", level),)
+    if sorted(job.grid.node_rank[0].tolist()) == slice_of_first:
+        return (Hold("pp", level),)
     raise InvalidGang(
         f"{request.source} wants slices of {request.slice_size} ranks in one domain, "
         f"the data-parallel groups have {rows}",
@@ -114,7 +145,7 @@ def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -
 
     :raises InvalidGang: a level that is none, slices that are no groups, or more than a GangPlan holds.
     """
-    holds: list[Hold] = []
+    holds = list(job.holds)
     notes: list[str] = []
     for request in requests:
         if request.level is not None:
@@ -126,9 +157,10 @@ def _with_requests(job: Job, requests: tuple[TopologyRequest, ...], size: int) -
             job = job.replace(level=request.level)
             notes.append(f"{request.source}: domains of {request.level} count")
     unique = tuple(dict.fromkeys(holds))
-    if len(unique) > MOST_HOLDS:
-        message = f"its pods require {len(unique)} different things of the network, at most {MOST_HOLDS} are read"
-        fix = "give all pods of a gang the same annotations"
-        raise InvalidGang(message, reason="TooManyWishes", where=requests[0].source, fix=fix)
+    if (most := max(len(unique), len(job.counts))) > MOST_HOLDS:
+        message = f"its pods require {most} different things of the network, at most {MOST_HOLDS} are read"
+        fix = "give all pods of a gang the same annotations, and fewer constraints"
+        where = requests[0].source if requests else CONSTRAINTS
+        raise InvalidGang(message, reason="TooManyWishes", where=where, fix=fix)
     tiers = tuple(request for request in requests if request.level is None)
     return Understood(size, replace(job, holds=unique), tiers, tuple(notes))

@@ -53,7 +53,11 @@ class Asked:
 
     size: str | None = None
     parallelism: str | None = None
+    order: str | None = None
     alpha: str | None = None
+    model: str | None = None
+    microbatches: str | None = None
+    constraints: str | None = None
     level: str | None = None
     avoid: str | None = None
     requests: tuple[TopologyRequest, ...] = ()

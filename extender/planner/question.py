@@ -143,7 +143,7 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
     view = fleet.view(
         demands_of(member.pod for member in question.gang.members if member is not None),
         question.now,
-        counted=frozenset((job.level or "", *(hold.level for hold in job.holds))),
+        counted=levels_counted(job),
         own=own,
     )
     if view.cluster is None:
@@ -186,11 +186,16 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
     known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
     holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))
-    for name in (job.level or "", *(hold.level for hold in job.holds)):
+    for name in (job.level or "", *job.constrained_levels):
         if name not in levels:
             fix = f"{did_you_mean(name, levels)}levels of this cluster: {', '.join(levels)}"
             raise InvalidGang(f"the cluster has no level {name!r}", reason="UnknownLevel", fix=fix)
     return job
+
+
+def levels_counted(job: Job) -> frozenset[str]:
+    """Return the levels whose domains matter to a job."""
+    return frozenset((job.level or "", *job.constrained_levels))
 
 
 def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
@@ -198,18 +203,20 @@ def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
 
     A repair looks at the whole placement as it was: the members of a group that a hold ties together were together.
     """
-    rows = job.grid.rows
     families = {hold.family for hold in job.holds}
     known = [rank for rank, node in enumerate(plan.nodes) if fleet.host(node) is not None]
     if not known:
         return {}
+    node_rank = job.grid.node_rank
+    group_of = np.empty(job.grid.cells, dtype=np.int32)
+    group_of[node_rank] = np.indices(node_rank.shape)[0 if "pp" in families else 1]
     first: dict[int, int] = {}
     for rank in known:
-        first.setdefault(rank % rows if "pp" in families else rank // rows, rank)
+        first.setdefault(int(group_of[rank]), rank)
 
     def nearest(rank: int) -> int:
         if families:
-            return first.get(rank % rows if "pp" in families else rank // rows, known[0])
+            return first.get(int(group_of[rank]), known[0])
         at = bisect(known, rank)
         return min(known[max(0, at - 1) : at + 1], key=lambda other: abs(other - rank))
 

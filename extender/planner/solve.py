@@ -18,7 +18,7 @@ from extender.fleet.fleet_table import Own
 from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
 from extender.planner.planning_round import Answer
-from extender.planner.question import Question, placed_in
+from extender.planner.question import Question, levels_counted, placed_in
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
@@ -210,9 +210,8 @@ def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[
         job = placed_in(job, (), state.fleet)
     except InvalidGang as error:
         return replace(question, refused=str(error))
-    counted = frozenset((job.level or "", *(hold.level for hold in job.holds)))
     own = Own(reservation.zone, job.gpus_per_node, {}) if lost else None
-    view = state.fleet.view(frozenset((reservation.demand,)), now, counted=counted, own=own)
+    view = state.fleet.view(frozenset((reservation.demand,)), now, counted=levels_counted(job), own=own)
     if view.cluster is None:
         others = f": {view.counted_out}" if view.left_out else ""
         return replace(question, refused=f"no node with GPUs can be used{others}")

@@ -33,7 +33,7 @@ from extender.plans.custom_resource import (
     encode_resource,
     written,
 )
-from scheduler.job import Avoid, Hold, Job
+from scheduler.job import Avoid, Count, Hold, Job
 
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
 
@@ -67,6 +67,8 @@ class PlanSpec(StoredPart, frozen=True):
     level: str | None = None
     avoid: Avoid | None = None
     holds: tuple[Hold, ...] | None = None
+    counts: tuple[Count, ...] = ()
+    microbatches: int | None = None
     priority: int = written(0)
 
     @classmethod
@@ -82,6 +84,8 @@ class PlanSpec(StoredPart, frozen=True):
             level=job.level,
             avoid=job.avoid,
             holds=job.holds,
+            counts=job.counts,
+            microbatches=job.microbatches,
             priority=priority,
         )
 
@@ -90,7 +94,9 @@ class PlanSpec(StoredPart, frozen=True):
         if not self.parallelism:
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
-        asked = {"alpha": self.alpha, "level": self.level, "avoid": self.avoid, "holds": self.holds}
+        asked = {
+            field: getattr(self, field) for field in ("alpha", "level", "avoid", "holds", "counts", "microbatches")
+        }
         given: dict[str, Any] = {field: value for field, value in asked.items() if value is not None}
         return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_node, **given)
 

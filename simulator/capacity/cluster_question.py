@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
 
+from scheduler.job import DEFAULT_ALPHA
 from scheduler.placement.types import ALGORITHMS
 from simulator.capacity.capacity_question import A, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, Prober, numbers_between_x, parse_shape, usual_shapes
@@ -65,7 +66,7 @@ class ShapesQuestion(ClusterQuestion[A]):
         default=(), metadata={"option": "--shape", "metavar": "TPxPP", "default": "8x1 .. 8x16"}
     )
     """Shape of jobs; may be repeated."""
-    alpha: Share = field(default=0.3, metadata={"metavar": "SHARE"})
+    alpha: Share = field(default=DEFAULT_ALPHA, metadata={"metavar": "SHARE"})
     """DP affinity, for the objective (Eq. 2)."""
     level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "the broadest with several"})
     """Level whose domains count."""

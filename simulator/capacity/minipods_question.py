@@ -13,6 +13,7 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Interval
 
+from scheduler.job import DEFAULT_ALPHA
 from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, parse_job
@@ -116,7 +117,7 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
     """Placement algorithms."""
     seeds: Annotated[int, Interval(ge=1, le=1_000)] = 5
     """States of each cluster."""
-    alpha: Share = field(default=0.3, metadata={"metavar": "SHARE"})
+    alpha: Share = field(default=DEFAULT_ALPHA, metadata={"metavar": "SHARE"})
     """DP affinity of the jobs."""
     time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.5, metadata={"metavar": "SECONDS"})
     """For each placement."""

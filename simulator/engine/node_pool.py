@@ -7,6 +7,7 @@ Jobs on one node go where single pods go on Kubernetes, gangs that take a part o
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -19,13 +20,15 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
 from simulator.engine.pools import Disagreement, Found, NoSuchNodes
-from simulator.engine.sim_job import UNITS, Need, SimJob
+from simulator.engine.sim_job import UNITS, Need, SimJob, picky
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
 from topology.capacity import most_together, shortage_apart, together
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import InvalidJob
+from topology.errors import InvalidJob, UnknownName
 from topology.flags import HEALTHY, NodeFlag
+
+_LESS = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
 
 
 class NodePool:
@@ -50,10 +53,10 @@ class NodePool:
         self._level = level
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
-        self._jobs: dict[tuple[int, int, Parallelism | None], Job] = {}
+        self._jobs: dict[tuple[int, int, object], Job] = {}
         self._usable: dict[tuple[int, bool], BoolArray] = {}
         self._gangs: dict[tuple[int, int], bool] = {}
-        self._needs: dict[tuple[float, int | None, Parallelism | None], Need] = {}
+        self._needs: dict[tuple[float, int | None, object], Need] = {}
 
     @property
     def free(self) -> IntArray:
@@ -67,7 +70,7 @@ class NodePool:
         :raises Disagreement: it could not run even if the cluster were empty, for another reason.
         :raises InvalidTopology: it is a gang, and the cluster has no level.
         """
-        key = (record.gpus, record.nodes, record.parallelism)
+        key = (record.gpus, record.nodes, record.asks)
         if key not in self._needs:
             self._needs[key] = self._worked_out(record)
         return self._needs[key]
@@ -83,12 +86,10 @@ class NodePool:
             raise NoSuchNodes(f"{asked}, and the cluster has {there:,} such nodes")
         gpus = ceil(round(each * UNITS, 6))
         need = Need(nodes, gpus, nodes * gpus)
-        try:
-            if self._is_gang(nodes, gpus):
-                gang = self._job(need, record.parallelism)
-                _ = gang.grid, self.cluster.level(gang.level)
-        except InvalidJob as error:
-            raise Disagreement("does not cut into nodes", error.message) from error
+        gang = self._gang(need, record) if self._is_gang(nodes, gpus) else None
+        if gang is None and nodes > 1 and (record.holds or record.counts):
+            parts = f"it has a part of each of {nodes} nodes, and constraints, which are about whole nodes"
+            raise Disagreement("constraints", parts, fix="give it whole nodes, or leave out its constraints")
         usable = self._usable_for(nodes, gpus)
         wanted = f"{nodes} nodes with {gpus / UNITS:g} free GPUs each"
         if (room := int(np.count_nonzero(usable))) < nodes:
@@ -99,7 +100,24 @@ class NodePool:
         if (most := most_together(self.cluster, usable)) < nodes:
             of_type = f"{wanted}, all with the same type of GPU; of one type there are at most {most}"
             raise Disagreement("larger than one type of GPU", of_type)
+        if gang is not None and picky(record) and self._run(gang, usable.nonzero()[0]) is None:
+            kept = "its constraints cannot be kept" if record.holds else "there are too few nodes that are not slow"
+            raise Disagreement("constraints", f"{wanted}; {kept}, even if the cluster were empty", fix=_LESS)
         return need
+
+    def _gang(self, need: Need, record: JobRecord) -> Job:
+        """Return the gang of a job, once it is sure that it cuts into nodes and that the cluster has its levels."""
+        try:
+            gang = self._job(need, record)
+            _ = gang.grid, self.cluster.level(gang.level)
+        except InvalidJob as error:
+            raise Disagreement("does not cut into nodes", error.message) from error
+        try:
+            for level in gang.constrained_levels:
+                self.cluster.level(level)
+        except UnknownName as error:
+            raise Disagreement("constraints", error.message, fix=error.fix) from error
+        return gang
 
     def _nodes_with(self, gpus: float) -> int:
         return int(np.count_nonzero(self.total >= gpus * UNITS))
@@ -150,14 +168,14 @@ class NodePool:
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
         rows = (fits & self.usable(job)).nonzero()[0]
         if self._is_gang(job.nodes, job.gpus):
-            return self._placed(job, rows) if len(rows) >= job.nodes else None
+            return self._run(self.gang(job), rows) if len(rows) >= job.nodes else None
         among = together(self.cluster, rows, job.nodes)
         return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
 
-    def _placed(self, job: SimJob, rows: Rows) -> Found | None:
+    def _run(self, gang: Job, rows: Rows) -> Found | None:
+        """Return where placement puts a gang on some nodes."""
         free = np.zeros_like(self.free)
         free[rows] = self.occupancy.size[rows] // UNITS
-        gang = self._job(Need(job.nodes, job.gpus, job.units), job.record.parallelism)
         outcome = run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
         if outcome.evaluation is None or outcome.proposal.nodes is None:
             return None
@@ -170,15 +188,15 @@ class NodePool:
         level = self.cluster.level(self._level)
         return Found(tuple(nodes.tolist()), (spread(np.zeros(len(nodes), dtype=np.int32), level.domain_of[nodes]), 1))
 
-    def _job(self, need: Need, parallelism: Parallelism | None) -> Job:
-        """Return the gang as placement knows it: as its record says, or data parallel over its nodes."""
-        key = (need.nodes, need.gpus, parallelism)
+    def _job(self, need: Need, record: JobRecord) -> Job:
+        """Return the gang as placement knows it: as its record says, data parallel over its nodes where it does not."""
+        key = (need.nodes, need.gpus, record.asks)
         if key not in self._jobs:
             gpus = need.gpus // UNITS
-            degrees = parallelism or Parallelism(tp=gpus, dp=need.nodes)
+            degrees = record.parallelism or Parallelism(tp=gpus, dp=need.nodes)
             if degrees.gpus != gpus * need.nodes:
                 raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {gpus * need.nodes}")
-            self._jobs[key] = Job("job", degrees, gpus_per_node=gpus, level=self._level)
+            self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level)
         return self._jobs[key]
 
     def gang(self, job: SimJob) -> Job:
@@ -188,8 +206,9 @@ class NodePool:
         """
         need = Need(job.nodes, job.gpus, job.units)
         if self._is_gang(job.nodes, job.gpus):
-            return self._job(need, job.record.parallelism)
-        return self._job(Need(job.nodes, max(1, job.gpus // UNITS) * UNITS, job.units), None)
+            return self._job(need, job.record)
+        whole = Need(job.nodes, max(1, job.gpus // UNITS) * UNITS, job.units)
+        return self._job(whole, replace(job.record, parallelism=None))
 
     def take(self, job: SimJob) -> None:
         """Give the job its places."""

@@ -102,6 +102,12 @@ class SimJob(JobProgress):
         self.predicted_high = max(0.0, self.prediction.high - kept) + self.delay
 
 
+def picky(record: JobRecord) -> bool:
+    """Return whether a gang refuses nodes that are free for others of its size: by a constraint, or as slow ones."""
+    return bool(record.holds) or record.avoid == "strict"
+
+
 def kind_of(job: SimJob) -> Hashable:
     """Return what a policy's offers and a pool look at, besides the predicted times."""
-    return job.nodes, job.gpus, job.preemptible, job.reservation
+    asks = job.record.asks if picky(job.record) else None
+    return job.nodes, job.gpus, job.preemptible, job.reservation, asks

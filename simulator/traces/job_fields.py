@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from sys import intern
 from typing import Any
@@ -21,6 +22,12 @@ _WORDS: dict[Status, str] = {
 }
 STATUS: dict[str, Status] = {word: ended for ended, words in _WORDS.items() for word in words.split()}
 """Words of the public traces.  Time-outs and lost nodes count as failed, as the Acme and Helios papers count them."""
+
+
+def text(cells: Mapping[str, Any], column: str) -> str:
+    """Return the text of a cell; empty where there is none."""
+    value = cells.get(column)
+    return "" if value is None else str(value)
 
 
 def number(cell: Any, column: str) -> float:

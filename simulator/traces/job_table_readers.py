@@ -1,8 +1,8 @@
 """Our own columns as CSV, JSON lines and Parquet: their readers, and jobs written as CSV.
 
 They are called as the fields of :class:`~simulator.job_record.JobRecord`, but for ``submit_time`` (``submit`` is
-understood) and a column for each degree of parallelism.  Instead of ``duration`` a file may have ``start_time`` and
-``end_time``: so what a simulation wrote as its jobs is a trace again.
+understood) and what a job asks of placement (``simulator.traces.asking_cells``).  Instead of ``duration`` a file may
+have ``start_time`` and ``end_time``: so what a simulation wrote as its jobs is a trace again.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from difflib import get_close_matches
 from io import StringIO
 from typing import Any
 
-from scheduler.job import DEGREES, FAMILIES, Parallelism
 from simulator.job_record import JobRecord
-from simulator.traces.job_fields import Clock, number, optional, record, status, whole
+from simulator.traces.asking_cells import COLUMNS, asked, asking_cells
+from simulator.traces.job_fields import Clock, number, optional, record, status, text, whole
 from simulator.traces.trace_loading import Numbered
-from topology.errors import InvalidJob, TraceFormatError, did_you_mean
+from topology.errors import TraceFormatError, did_you_mean
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.byte_stream import ByteStream
 from topology.tables.text_rows import CsvRows, header_of, json_objects
 
 REQUIRED = ("job_id", "submit_time", "duration", "gpus")
 TIMES = ("start_time", "end_time")
-_REST = "nodes,user,queue,group,cpus,memory,status,priority,preemptible,announced,estimate,model"
-OPTIONAL = (*_REST.split(","), *DEGREES, *TIMES)
+_REST = "nodes,user,queue,group,cpus,memory,status,priority,preemptible,announced,estimate"
+OPTIONAL = (*_REST.split(","), *COLUMNS, *TIMES)
 SAME = {"submit": "submit_time", "duration_seconds": "duration"}
 """Other names of columns; the second is what a simulation writes."""
 
@@ -86,7 +86,7 @@ class JobRows:
 
     def job(self, cells: Mapping[str, Any]) -> JobRecord:
         """Return the job of one row; BadRow says what no job can be."""
-        job_id = _text(cells, "job_id")
+        job_id = text(cells, "job_id")
         submit = self._clock.seconds(cells.get("submit_time"), "submit_time")
         nodes = cells.get("nodes")
         return record(
@@ -95,18 +95,17 @@ class JobRows:
             duration=self._duration(cells, job_id, submit),
             gpus=number(cells.get("gpus"), "gpus"),
             nodes=None if nodes in ("", None) else whole(nodes, "nodes"),
-            user=_text(cells, "user"),
-            queue=_text(cells, "queue"),
-            group=_text(cells, "group"),
+            user=text(cells, "user"),
+            queue=text(cells, "queue"),
+            group=text(cells, "group"),
             cpus=_amount(cells, "cpus"),
             memory=_amount(cells, "memory"),
-            status=status(_text(cells, "status")),
+            status=status(text(cells, "status")),
             priority=whole(cells.get("priority") or 0, "priority"),
             preemptible=_flag(cells, "preemptible"),
             announced=self._announced(cells, job_id, submit),
             estimate=_amount(cells, "estimate"),
-            parallelism=_parallelism(cells),
-            model=_text(cells, "model"),
+            **asked(cells),
         )
 
     def _duration(self, cells: Mapping[str, Any], job_id: str, submit: float) -> float:
@@ -139,11 +138,6 @@ class JobRows:
         return announced
 
 
-def _text(cells: Mapping[str, Any], column: str) -> str:
-    value = cells.get(column)
-    return "" if value is None else str(value)
-
-
 def _amount(cells: Mapping[str, Any], column: str) -> float | None:
     value = optional(cells.get(column), column)
     if value is not None and value < 0:
@@ -152,20 +146,10 @@ def _amount(cells: Mapping[str, Any], column: str) -> float | None:
 
 
 def _flag(cells: Mapping[str, Any], column: str) -> bool:
-    word = _text(cells, column).lower()
+    word = text(cells, column).lower()
     if word not in YES | NO:
         raise BadRow("not true or false", f"{column} is {word[:60]!r}", fix="write true or false")
     return word in YES
-
-
-def _parallelism(cells: Mapping[str, Any]) -> Parallelism | None:
-    degrees: dict[str, Any] = {name: whole(cells[name], name) for name in DEGREES if cells.get(name) not in ("", None)}
-    if not degrees:
-        return None
-    try:
-        return Parallelism(**degrees)
-    except InvalidJob as error:
-        raise BadRow("parallelism", error.message, fix=error.fix) from None
 
 
 class JobCsv:
@@ -244,28 +228,23 @@ class JobParquet:
 
 
 def write_jobs(records: Sequence[JobRecord]) -> str:
-    """Return jobs as the CSV that ``--format csv`` reads; columns of which no job says anything are left out.
-
-    The order of ranks of a parallelism is not written: the format has no column for it.
-    """
+    """Return jobs as the CSV that ``--format csv`` reads; columns of which no job says anything are left out."""
     rows = [_cells(record) for record in records]
     columns = [name for name in (*REQUIRED, *OPTIONAL) if name in REQUIRED or any(name in row for row in rows)]
-    text = StringIO()
-    writer = csv.DictWriter(text, fieldnames=columns, restval="", lineterminator="\n")
+    table = StringIO()
+    writer = csv.DictWriter(table, fieldnames=columns, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    return text.getvalue()
+    return table.getvalue()
 
 
 def _cells(record: JobRecord) -> dict[str, str]:
     """Return what a job says beyond what holds where a cell is empty."""
     said = {one.name: value for one in fields(JobRecord) if (value := getattr(record, one.name)) != one.default}
     said["submit_time"] = said.pop("submit")
-    degrees = said.pop("parallelism", None)
-    if degrees is not None:
-        # A degree that is left out is 1, and etp is tp; one has to be there for a parallelism to be.
-        said |= {name: size for name in FAMILIES if (size := degrees.degree(name)) > 1 or name == "tp"}
-        said |= {} if degrees.etp is None else {"etp": degrees.etp}
+    said |= asking_cells(record)
+    for name in ("parallelism", "holds", "counts"):
+        said.pop(name, None)
     return {name: _plain(value) for name, value in said.items()}
 
 

@@ -7,9 +7,8 @@ What is published of kinds are two shares for evaluation and pretraining.  The r
   ends, such that shares of jobs and of GPU time come out by status; those of evaluation do not, and have the median
   that gives the published one of the whole;
 - how wide run times of pretraining and others are is assumed (``SIGMA``): no figure says it;
-- *sizes of models* are those of the Acme paper (7B and 123B, tp 8 and pp 4 for the large one; NSDI 2024, section 4) and
-  of InternLM (20B); width and depth of the 123B model are inferred from its parameters (12 * layers * hidden^2 +
-  vocabulary).
+- *models* are those of the Acme paper (7B and 123B, tp 8 and pp 4 for the large one; NSDI 2024, section 4) and of
+  InternLM (20B); ``scheduler.job_affinity.NAMED_MODELS`` has their shapes.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-from scheduler.affinity import Model
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
 
@@ -222,31 +220,30 @@ def _evaluation_seconds(published: Published, pretraining: JobKind, other: JobKi
     return LogNormal(median * math.exp(-sigma * z), sigma)
 
 
-VOCAB = 103_168
 TP = 8  # Tensor parallelism fills a node
 
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """A model, and its stages."""
+    """How a model is trained."""
 
-    model: Model
     pp: tuple[int, ...]  # pipeline stages, tried in this order
     least_gpus: int  # fewest GPUs that a job trains it on
 
 
-MODELS: dict[str, Trained] = {
-    "llm-7b": Trained(Model(hidden=4096, layers=32, vocab=VOCAB, sequence_length=2048), (1,), 8),
-    "llm-20b": Trained(Model(hidden=5120, layers=60, vocab=VOCAB, sequence_length=4096), (2, 4), 128),
-    "llm-123b": Trained(Model(hidden=10240, layers=96, vocab=VOCAB, sequence_length=4096), (4, 8), 256),
+TRAINED: dict[str, Trained] = {
+    "llm-7b": Trained((1,), 8),
+    "llm-20b": Trained((2, 4), 128),
+    "llm-123b": Trained((4, 8), 256),
 }
+"""Names of models -> how they are trained."""
 
 
 def grids(gpus: int) -> list[tuple[str, Parallelism]]:
     """Return every model and grid that a job of so many GPUs may have; none below a node of 8."""
     return [
         (name, Parallelism(tp=TP, pp=pp, dp=gpus // TP // pp))
-        for name, trained in MODELS.items()
+        for name, trained in TRAINED.items()
         for pp in trained.pp
         if gpus >= trained.least_gpus and gpus % (TP * pp) == 0
     ]

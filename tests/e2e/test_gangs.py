@@ -47,6 +47,33 @@ def test_gang_of_96_binds_at_the_objective_that_place_proves(
     assert plan.nodes == tuple(where[f"llm-{rank}"] for rank in range(96))
 
 
+def test_a_gang_that_numbers_pipelines_first_has_the_groups_that_were_planned(
+    arnold_plane: ControlPlane, namespace: str
+) -> None:
+    """Spread recomputed from the pods, as the job forms its groups: rank r is stage r mod 4 of replica r div 4.
+
+    16 nodes in two minipods of 8, 4 x 4 cells; 24B MoE has alpha 0.3 by the characterisation.  A DP group over both
+    and pipelines in one each cost 0.6 + 0.7 = 1.3; the same nodes in Megatron's own order were 0.3 + 1.4 = 1.7.
+    """
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=2, nodes=16)
+    make_real(plane.admin, cluster)
+    levels = level_labels(cluster)
+    asked = {"arnold.dev/order": "tp-cp-ep-pp-dp", "arnold.dev/model": "24B MoE on H800"}
+    asked["arnold.dev/constraints"] = f"[{{family: pp, within: {levels[0]}}}]"
+    with running(plane, levels=levels), guarded(plane):
+        plane.admin.create_all(gang("mg", namespace, size=16, parallelism="tp=8,pp=4,dp=4", annotations=asked))
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 16, "16 pods on nodes")
+        plan = wait_until(lambda: plan_in(plane.admin, "mg", namespace, "Bound"), "the plan to say that it is bound")
+    where = bound(plane.admin, namespace)
+    minipod = {row.name: row.path[0] for row in cluster}
+    of_rank = [minipod[where[f"mg-{rank}"]] for rank in range(16)]
+    pp = max(len(set(of_rank[4 * replica : 4 * replica + 4])) for replica in range(4))
+    dp = max(len(set(of_rank[stage::4])) for stage in range(4))
+    assert plan.status["spread"] == {"dp": dp, "pp": pp} == {"dp": 2, "pp": 1}
+    assert plan.status["objective"] == pytest.approx(0.3 * dp + 0.7 * pp) == pytest.approx(1.3)
+
+
 def test_two_gangs_that_do_not_both_fit(arnold_plane: ControlPlane, namespace: str) -> None:
     """Of two gangs of 12 on 20 nodes one runs whole; the other waits whole, says why, and runs when there is room."""
     plane = arnold_plane

@@ -14,7 +14,7 @@ from extender.gangs.types import GangKey
 from extender.plans.custom_resource import Condition
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
-from scheduler.job import Hold
+from scheduler.job import Count, Hold
 from tests.e2e.harness.client import ApiError, Object, path
 from tests.e2e.harness.plane import ControlPlane
 from tests.manifests.accounts import Accounts
@@ -81,6 +81,8 @@ def _plan(ranks: int, phase: PlanPhase = PlanPhase.BOUND) -> GangPlan:
             level="topology.example.com/minipod",
             avoid="strict",
             holds=(Hold("ep", "topology.example.com/rack"),),
+            counts=(Count("cp", "topology.example.com/rack", 0.1),),
+            microbatches=32,
             priority=1_000,
         ),
         nodes=tuple(f"node-{rank:05}.region-1.compute.example.com" for rank in range(ranks)),

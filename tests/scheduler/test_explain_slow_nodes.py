@@ -40,7 +40,7 @@ TEMPTING = minipods([1.0, 1.0, 1.0, 1.05], [1.0, 1.0])
 )
 def test_both_ways_are_shown_whatever_the_job_says(avoid: Avoid, chosen: str) -> None:
     """Avoiding: S = 2, 1 + 0.023 * 0.5; using: S = 1 and the node's 5 %.  Only which is chosen differs."""
-    options = weighed(TEMPTING, Job("job", COLUMN, avoid=avoid))
+    options = weighed(TEMPTING, Job("job", COLUMN, alpha=0.5, avoid=avoid))
     assert [(option.way, round(option.step_time or 0.0, 6), option.slowest) for option in options] == [
         ("avoid", 1.0115, 1.0),
         ("use", 1.05, 1.05),
@@ -53,7 +53,7 @@ def test_both_ways_are_shown_whatever_the_job_says(avoid: Avoid, chosen: str) ->
 
 def test_using_them_can_be_better() -> None:
     """With a unit of the objective at 15 % of the step time avoiding costs 7.5 %, the node 5 %: 1.075 / 1.05."""
-    options = weighed(TEMPTING, Job("job", COLUMN, spread_cost=0.15))
+    options = weighed(TEMPTING, Job("job", COLUMN, alpha=0.5, spread_cost=0.15))
     assert [option.way for option in options if option.chosen] == ["use"]
     assert comparison(options) == "Avoiding them makes steps 2.4% longer than using them."
 
@@ -61,7 +61,7 @@ def test_using_them_can_be_better() -> None:
 def test_the_jobs_own_way_may_lie_between() -> None:
     """Six cells; the one at 1.01 is worth it and the one at 1.5 is not (see the tests of the price)."""
     cluster = minipods([1.0, 1.0, 1.0, 1.01, 1.5, 1.5], [1.0], [1.0])
-    options = weighed(cluster, Job("job", Parallelism(tp=8, dp=5)))
+    options = weighed(cluster, Job("job", Parallelism(tp=8, dp=5), alpha=0.5))
     assert [option.way for option in options] == ["avoid", "some", "use"]
     assert [option.way for option in options if option.chosen] == ["some"]
     assert options[1].used == ("m0n3",)
@@ -73,7 +73,7 @@ def test_a_job_that_fits_one_way_only() -> None:
     """Without the slow node there is no room: avoiding has no placement and no time, and says why."""
     cluster = minipods([1.0, 1.0, 1.0, 1.05])
     for avoid in ("price", "strict"):
-        options = weighed(cluster, Job("job", COLUMN, avoid=avoid))  # type: ignore[arg-type]
+        options = weighed(cluster, Job("job", COLUMN, alpha=0.5, avoid=avoid))  # type: ignore[arg-type]
         assert [(option.way, option.step_time) for option in options] == [("avoid", None), ("use", 1.05)]
         assert "flagged (avoid: strict)" in options[0].sentence
         assert comparison(options) == ""
@@ -82,7 +82,7 @@ def test_a_job_that_fits_one_way_only() -> None:
 def test_a_job_that_fits_neither_way() -> None:
     """Both are refused; none is chosen under a price, as nothing was placed."""
     cluster = minipods([1.0, 1.0, 1.05])
-    options = weighed(cluster, Job("job", COLUMN))
+    options = weighed(cluster, Job("job", COLUMN, alpha=0.5))
     assert [(option.way, option.step_time, option.chosen) for option in options] == [
         ("avoid", None, False),
         ("use", None, False),
@@ -95,13 +95,13 @@ def test_no_slow_node_no_ways() -> None:
     cluster = build_cluster(
         ["minipod"], [*nodes, Node("broken", ("m",), 8, 8, FAULTY), Node("busy", ("m",), 8, 0, 2.0)]
     )
-    assert weighed(cluster, Job("job", COLUMN)) == ()
+    assert weighed(cluster, Job("job", COLUMN, alpha=0.5)) == ()
 
 
 def test_slow_nodes_that_nobody_needs() -> None:
     """The same spread with and without: the same step time, and no slow node in use either way."""
     cluster = minipods([1.0, 1.0, 1.0, 1.0, 1.5], [1.0])
-    options = weighed(cluster, Job("job", COLUMN))
+    options = weighed(cluster, Job("job", COLUMN, alpha=0.5))
     assert [option.used for option in options] == [(), ()]
     assert comparison(options) == "Either way the predicted step time is the same."
     assert options[0].sentence == (

@@ -55,10 +55,10 @@ def test_json_is_yaml() -> None:
 
 
 def test_defaults_are_said() -> None:
-    """Without alpha and model, alpha is 0.5 and a note says so; 8 GPUs a node; slow nodes have a price."""
+    """Without alpha and model, alpha is 0.3 and a note says so; 8 GPUs a node; slow nodes have a price."""
     found = read(START)
-    assert (found.job.alpha, found.job.gpus_per_node, found.job.avoid, found.job.level) == (0.5, 8, "price", None)
-    assert "0.5 by default" in found.notes[0]
+    assert (found.job.alpha, found.job.gpus_per_node, found.job.avoid, found.job.level) == (0.3, 8, "price", None)
+    assert "0.3 by default" in found.notes[0]
 
 
 def test_constraints_become_holds_and_counts() -> None:
@@ -90,6 +90,13 @@ def test_a_model_gives_alpha_and_microbatches() -> None:
     assert "7B dense on L20" in found.notes[0]
 
 
+def test_a_model_may_be_named() -> None:
+    """The mixture of experts of the table names itself: the nearest record is its own, alpha 0.3."""
+    found = read(f"{START}model: 24B MoE on H800")
+    assert found.job.alpha == pytest.approx(0.3)
+    assert "24B MoE on H800" in found.notes[0]
+
+
 def test_the_command_line_wins() -> None:
     """Overrides replace what the file says, and nothing is noted about the file's alpha."""
     found = read(f"{START}alpha: 0.1\nlevel: a", overrides=Overrides(alpha=0.9, level="b", avoid="ignore"))
@@ -101,6 +108,7 @@ def test_the_command_line_wins() -> None:
     ("text", "line", "words"),
     [
         (START + "alhpa: 0.3", 3, "did you mean 'alpha'"),
+        (START + "model: llm-7", 3, "no model is called 'llm-7'; did you mean 'llm-7b'"),
         ("parallelism: {tp: 8, ddp: 8}", 1, "did you mean"),
         (START + "alpha: 1.5", 3, "less than or equal to 1"),
         (START + "alpha: -0.1", 3, "greater than or equal to 0"),

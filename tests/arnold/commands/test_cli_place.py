@@ -171,12 +171,12 @@ def test_names_are_not_markup(arnold: Arnold, fakes: None, cluster_file: Path, t
 
 
 def test_notes_say_what_was_assumed(arnold: Arnold, fakes: None, cluster_file: Path, tmp_path: Path) -> None:
-    """A job without alpha gets 0.5, and the output says so."""
+    """A job without alpha gets 0.3, and the output says so."""
     job = tmp_path / "job.yaml"
     job.write_text("parallelism: {tp: 8, dp: 2}\n")
     args = ["place", "--cluster", cluster_file, "--job", job, "--algorithm", "first"]
-    assert "alpha 0.5 by default" in arnold(*args).out
-    assert "alpha 0.5 by default" in arnold(*args, "--json").json["notes"][0]
+    assert "alpha 0.3 by default" in arnold(*args).out
+    assert "alpha 0.3 by default" in arnold(*args, "--json").json["notes"][0]
 
 
 def test_busy_and_flags_overlay_the_cluster(place: Arnold, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from extender.controller.actions import Forget, NotifyPod, Recreate, Release, Re
 from extender.objects import decode_node, decode_owner
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
-from tests.extender.things import NOW, key, member_json, minipods, node_json, pod_json, uid
+from tests.extender.things import MINIPOD, NOW, key, member_json, minipods, node_json, pod_json, uid
 
 OWNER = ("Job", "train")
 JUST_NOW = "2026-11-21T12:00:00Z"
@@ -684,6 +685,27 @@ def test_a_size_that_changed_before_anything_was_released() -> None:
     world.add(member_json("g", 4, 5))
     world.settle()
     assert len(world.plan("g").nodes) == 5
+    assert world.phase("g") is PlanPhase.RELEASED
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reads"),
+    [
+        ("microbatches", "32", lambda spec: str(spec.microbatches)),
+        ("constraints", "[{family: dp, within: LEVEL}]", lambda spec: spec.holds[0].level),
+        ("constraints", "[{family: dp, level: LEVEL, weight: 2}]", lambda spec: spec.counts[0].level),
+    ],
+)
+def test_a_gang_that_asks_otherwise_before_it_starts_is_planned_anew(
+    name: str, text: str, reads: Callable[[Any], str]
+) -> None:
+    """The plan says what is asked now."""
+    world = planned()
+    text = text.replace("LEVEL", MINIPOD)
+    for pod_name in names():
+        world.change(pod_name, lambda pod: pod["metadata"]["annotations"].update({f"arnold.dev/{name}": text}))
+    world.settle()
+    assert reads(world.plan("g").spec) == (MINIPOD if MINIPOD in text else text)
     assert world.phase("g") is PlanPhase.RELEASED
 
 

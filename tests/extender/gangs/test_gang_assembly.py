@@ -57,7 +57,7 @@ def test_without_degrees_a_gang_is_one_data_parallel_group() -> None:
     """All its pods in one column."""
     job = gang(gang_pods("g", 5)).job
     assert job is not None
-    assert (job.grid.rows, job.grid.columns, job.alpha) == (5, 1, 0.5)
+    assert (job.grid.rows, job.grid.columns, job.alpha) == (5, 1, 0.3)
 
 
 def test_degrees_alone_say_the_size() -> None:
@@ -457,6 +457,9 @@ WORDS = st.sampled_from(
         "0.3",
         ".",
         "rack",
+        "tp-pp-cp-ep-dp",
+        "llm-7b",
+        "[{family: dp, within: rack}]",
     ]
 )
 NAMES = st.sampled_from(
@@ -464,6 +467,10 @@ NAMES = st.sampled_from(
         "arnold.dev/gang-size",
         "arnold.dev/parallelism",
         "arnold.dev/alpha",
+        "arnold.dev/order",
+        "arnold.dev/model",
+        "arnold.dev/microbatches",
+        "arnold.dev/constraints",
         "arnold.dev/level",
         "arnold.dev/avoid",
         "kueue.x-k8s.io/podset-required-topology",

@@ -82,6 +82,36 @@ def test_rank_r_gets_the_node_of_its_cell() -> None:
     assert pods_of[0] != pods_of[4]
 
 
+def test_ranks_of_another_order_have_the_groups_that_the_plan_promises() -> None:
+    """A job that numbers pipelines first: rank r is stage r mod 4 of replica r div 4, 4 x 4 cells on minipods of 8 + 8.
+
+    Counted from the ranks alone, as the job forms its groups, the spreads are those of the plan: pipelines in one
+    minipod and DP groups over both, 0.3 x 2 + 0.7 = 1.3.  In Megatron's own order those would be other groups.
+    """
+    notes = {"parallelism": "tp=8,pp=4,dp=4", "order": "tp-pp-cp-ep-dp", "alpha": "0.3"}
+    pods = gang_pods("g", 16, {f"arnold.dev/{name}": text for name, text in notes.items()})
+    plan = plan_all(state_of(minipods(8, 8), pods))["g"].plan
+    pod_of = [name.split("-")[0] for name in plan.nodes]
+    pipelines = max(len(set(pod_of[4 * replica : 4 * replica + 4])) for replica in range(4))
+    stages = max(len(set(pod_of[stage::4])) for stage in range(4))
+    assert plan.spread == (stages, pipelines) == (2, 1)
+    assert (plan.objective, plan.gap) == (pytest.approx(1.3), 0.0)
+
+
+def test_constraints_hold_and_levels_of_no_cluster_are_named() -> None:
+    """Three nodes of each rack are free: a DP group of 4 held in a rack has no room, one of 3 has."""
+    for size, found in ((3, True), (4, False)):
+        notes = {"arnold.dev/constraints": f"[{{family: dp, within: {RACK}}}]"}
+        nodes = [node(f"n{i}", "mp0", f"r{i // 3}") for i in range(6)]
+        answer = plan_all(state_of(nodes, gang_pods("g", size, notes)))["g"]
+        assert answer.found is found
+        if found:
+            assert len({int(name[1:]) // 3 for name in answer.plan.nodes}) == 1
+    for text in ("[{family: dp, within: no/rack}]", "[{family: dp, level: no/rack, weight: 1}]"):
+        plan = plan_all(state_of(minipods(4), gang_pods("g", 2, {"arnold.dev/constraints": text})))["g"].plan
+        assert "the cluster has no level 'no/rack'" in plan.message
+
+
 def test_what_was_asked_is_in_the_plan() -> None:
     """With the level that counted, so that a repair counts the same."""
     plan = plan_all(state_of(minipods(4, 4), gang_pods("g", 8, {**GRID, "arnold.dev/avoid": "strict"})))["g"].plan

@@ -24,7 +24,7 @@ from extender.plans.gang_plan import (
     encode_plan,
     object_name,
 )
-from scheduler.job import Hold, Job, Parallelism
+from scheduler.job import Count, Hold, Job, Parallelism
 from tests.extender.things import NOW, key
 from topology.errors import InvalidInput
 
@@ -43,6 +43,8 @@ SPECS = st.builds(
     level=st.none() | st.just("example.com/minipod"),
     avoid=st.none() | st.sampled_from(["strict", "price", "ignore"]),
     holds=st.none() | st.lists(st.builds(Hold, st.sampled_from(["dp", "pp"]), st.just("rack")), max_size=2).map(tuple),
+    counts=st.lists(st.builds(Count, st.just("pp"), st.just("rack"), FINITE), max_size=2).map(tuple),
+    microbatches=st.none() | st.integers(1, 10**9),
     priority=st.integers(-(2**31), 2**31 - 1),
 )
 CONDITIONS = st.builds(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extender.fleet.hosts import Demand
 from extender.gangs.types import GangKey, InvalidGang
 from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
-from scheduler.job import Job
+from scheduler.job import Hold, Job
 from tests.extender.things import NOW, SPACE, Json, reservation_json
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import START_OF_TIME, Taint
@@ -52,6 +52,14 @@ def test_the_job_is_read_as_a_gangs_annotations_are() -> None:
         "example.com/rack",
         "strict",
     )
+    spec = {"parallelism": "tp=8,pp=2,dp=3", "order": "tp-pp-cp-ep-dp", "model": "24B dense on H800"}
+    spec |= {"microbatches": 32, "constraints": "[{family: dp, within: example.com/rack}]"}
+    job = decode_reservation(reservation_json(**spec)).understanding
+    assert isinstance(job, Job)
+    assert (job.parallelism.order, job.alpha, job.microbatches) == ("tp-pp-cp-ep-dp", 0.0, 32)
+    assert job.holds == (Hold("dp", "example.com/rack"),)
+    wrong = decode_reservation(reservation_json(nodes=5, order="tp-dp")).understanding
+    assert (isinstance(wrong, InvalidGang), getattr(wrong, "where", "")) == (True, "spec.order")
     plain = decode_reservation(reservation_json(nodes=5, gpusPerNode=4)).understanding
     assert isinstance(plain, Job)
     assert (plain.grid.rows, plain.grid.columns, plain.gpus_per_node) == (5, 1, 4)

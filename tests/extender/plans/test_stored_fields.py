@@ -71,6 +71,7 @@ def plan() -> GangPlan:
     job = Job(
         "team/llm",
         Parallelism(tp=8, dp=2),
+        alpha=0.5,
         level="example.com/minipod",
         holds=(Hold("dp", "example.com/rack"),),
     )

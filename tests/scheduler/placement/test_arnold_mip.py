@@ -122,7 +122,7 @@ def test_paper_settings_scored_by_eq_2(setting: str, parallelism: Parallelism, e
 @pytest.mark.parametrize("algorithm", [arnold_mip(), arnold_mip_highs(), arnold_mip_cuts()], ids=lambda a: a.name)
 def test_no_claim_about_eq_2(algorithm: ArnoldMip) -> None:
     """The program's bound is about its own objective: it is reported as such and never as a bound of the placement."""
-    proposal = algorithm.place(paper_cluster("i"), Job("i", Parallelism(tp=4, dp=12, pp=2)), Limits())
+    proposal = algorithm.place(paper_cluster("i"), Job("i", Parallelism(tp=4, dp=12, pp=2), alpha=0.5), Limits())
     assert proposal.lower_bound is None
     assert proposal.complete
     assert proposal.statistics["mip_proved"] == 1.0

@@ -29,7 +29,7 @@ class Grid:
 
     def instance(self) -> tuple[Cluster, Job]:
         """The cluster and the job."""
-        return minipods(minipods=2, nodes=2 * self.room), Job("job", Parallelism(tp=8, dp=2, pp=2))
+        return minipods(minipods=2, nodes=2 * self.room), Job("job", Parallelism(tp=8, dp=2, pp=2), alpha=0.5)
 
 
 CASES = [Grid(1), Grid(2), Grid(4)]

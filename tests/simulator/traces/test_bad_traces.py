@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from pathlib import Path
 
@@ -60,6 +61,37 @@ def test_rows_that_are_no_jobs(row: str, reason: str, message: str, tmp_path: Pa
     trace = read_trace(file, lenient=True)
     assert trace.dropped == {reason: 1}
     assert [record.job_id for record in trace.records] == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason", "message", "fix"),
+    [
+        ({"alpha": 1.5}, "alpha", "alpha is 1.5", "between 0 and 1"),
+        ({"alpha": "high"}, "not a number", "alpha is 'high'", "as a number"),
+        ({"microbatches": 0}, "microbatches", "microbatches is 0", "at least 1"),
+        ({"avoid": "prize"}, "avoid", "avoid is 'prize'", "did you mean 'price'"),
+        ({"order": "tp-dp"}, "parallelism", "there are no degrees to order", "give degrees"),
+        ({"order": "tp-dp", "tp": 8}, "parallelism", "does not name tp, cp, ep, dp and pp", "for example order"),
+        ({"model": {"hidden": 8}}, "model", "model: .* is missing", "add "),
+        ({"model": '{"hiden": 8}'}, "model", "unknown key 'hiden'", "did you mean 'hidden'"),
+        ({"constraints": [{"family": "dp"}]}, "constraints", "give either within", "correct"),
+        ({"constraints": "[{family: dq, within: rack}]"}, "constraints", "not 'dq'", "correct"),
+        ({"constraints": "family: dp"}, "constraints", "valid list", "correct"),
+    ],
+)
+def test_what_a_job_cannot_ask(cells: dict[str, object], reason: str, message: str, fix: str, tmp_path: Path) -> None:
+    """Every column that placement looks at, with what to write instead."""
+    (tmp_path / "trace").write_text(
+        "".join(
+            json.dumps({"job_id": name, "submit_time": 0, "duration": 1, "gpus": 8, **more}) + "\n"
+            for name, more in (("good", {}), ("bad", cells))
+        )
+    )
+    with pytest.raises(TraceFormatError, match=message) as error:
+        read_trace(tmp_path / "trace")
+    assert error.value.where.endswith(":2")
+    assert fix in error.value.fix
+    assert read_trace(tmp_path / "trace", lenient=True).dropped == {reason: 1}
 
 
 def test_time_zones_must_be_all_or_none(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.job import Parallelism
+from scheduler.job import FAMILIES, Count, Hold, Parallelism
+from scheduler.job_affinity import NAMED_MODELS
 from simulator.job_record import JobRecord
 from simulator.traces import read_trace
 from simulator.traces.job_table_readers import write_jobs
@@ -18,14 +19,18 @@ TIMES = st.one_of(st.integers(0, 10**9).map(float), st.floats(0.0, 1e9))
 AMOUNTS = st.none() | st.floats(0.0, 1e15)
 SMALL = st.integers(1, 3)
 # Expert groups are cut out of data-parallel ones: as large as these, or none; their tensor parallelism is tp or 1.
+# Context groups ask for pp as the slowest dimension.
 DEGREES = st.builds(
-    lambda tp, cp, dp, pp, experts, split: Parallelism(
-        tp=tp, cp=cp, ep=dp if experts else 1, dp=dp, pp=pp, etp=tp if split else 1
+    lambda tp, cp, dp, pp, experts, split, order: Parallelism(
+        tp=tp, cp=cp, ep=dp if experts else 1, dp=dp, pp=pp, etp=tp if split else 1, order="-".join((*order, "pp"))
     ),
     *[SMALL] * 4,
     st.booleans(),
     st.booleans(),
+    st.permutations(FAMILIES[:-1]),
 )
+FAMILY = st.sampled_from(FAMILIES)
+LEVEL = st.text(st.sampled_from("ab-7,\"' é"), min_size=1, max_size=5)
 # A share of a GPU is counted in hundredths.
 GPUS = st.integers(1, 99).map(lambda share: share / 100) | st.integers(1, 10_000).map(float)
 
@@ -52,7 +57,12 @@ def jobs(draw: st.DrawFn) -> list[JobRecord]:
             announced=draw(st.none() | st.just(time)),
             estimate=draw(AMOUNTS),
             parallelism=parallelism,
-            model=draw(WORDS),
+            model=draw(WORDS | st.sampled_from(list(NAMED_MODELS.values()))),
+            alpha=draw(st.none() | st.floats(0.0, 1.0)),
+            microbatches=draw(st.none() | SMALL),
+            avoid=draw(st.none() | st.sampled_from(["strict", "price", "ignore"])),
+            holds=tuple(draw(st.lists(st.builds(Hold, FAMILY, LEVEL), max_size=2))),
+            counts=tuple(draw(st.lists(st.builds(Count, FAMILY, LEVEL, st.floats(0.0, 1e6)), max_size=2))),
         )
         for number, (time, parallelism) in enumerate(zip(times, degrees, strict=True))
     ]

@@ -192,7 +192,7 @@ def test_the_whole_front_of_the_production_run() -> None:
 
 def test_large_free_minipods_stay_whole() -> None:
     """6 x 1 cells fit into any of 12, 7 and 9 free nodes; the 7 leave the larger ones whole."""
-    outcome = placed(minipods(12, 7, 9), Job("job", Parallelism(tp=8, dp=6)))
+    outcome = placed(minipods(12, 7, 9), Job("job", Parallelism(tp=8, dp=6), alpha=0.5))
     assert outcome.evaluation is not None
     assert outcome.evaluation.domains == {"m1": 6}
 
@@ -209,7 +209,9 @@ def test_as_few_flagged_nodes_as_the_shape_allows() -> None:
     """Four cells, minipods of 5 with 2, 1 and 2 slow nodes: where one has to be used, one is."""
     states = [1.5, 1.5, 1.0, 1.0, 1.0, 1.5, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.0, 1.0, 1.0]
     nodes = [Node(f"n{i}", (f"m{i // 5}",), 8, 8, slowdown) for i, slowdown in enumerate(states)]
-    outcome = placed(build_cluster(["minipod"], nodes), Job("job", Parallelism(tp=8, dp=5), spread_cost=10.0))
+    outcome = placed(
+        build_cluster(["minipod"], nodes), Job("job", Parallelism(tp=8, dp=5), alpha=0.5, spread_cost=10.0)
+    )
     assert outcome.evaluation is not None
     assert outcome.evaluation.domains == {"m1": 5}
     assert outcome.evaluation.flagged == (5,)
@@ -218,7 +220,7 @@ def test_as_few_flagged_nodes_as_the_shape_allows() -> None:
 def test_neighbours_in_a_group_are_neighbours_on_the_wire() -> None:
     """8 x 2 cells in one minipod of four racks of 4: in racks S * R is 4 at least, and boxes of 4 x 1 reach it."""
     nodes = [Node(f"n{i:02d}", ("m0", f"r{i // 4}"), 8, 8) for i in range(16)] + [Node("other", ("m1", "r9"), 8, 8)]
-    outcome = placed(build_cluster(["minipod", "rack"], nodes), Job("job", Parallelism(tp=8, dp=8, pp=2)))
+    outcome = placed(build_cluster(["minipod", "rack"], nodes), Job("job", Parallelism(tp=8, dp=8, pp=2), alpha=0.5))
     assert outcome.evaluation is not None
     assert (outcome.evaluation.dp, outcome.evaluation.pp) == (1, 1)
     in_racks = outcome.evaluation.by_level["rack"]
@@ -229,7 +231,7 @@ def test_the_default_level_is_the_broadest_that_is_divided() -> None:
     """One minipod, two racks of 3: by default racks count, and 4 cells take both; asked for minipods, S = R = 1."""
     nodes = [Node(f"n{i}", ("m0", f"r{i // 3}"), 8, 8) for i in range(6)]
     cluster = build_cluster(["minipod", "rack"], nodes)
-    job = Job("job", Parallelism(tp=8, dp=2, pp=2))
+    job = Job("job", Parallelism(tp=8, dp=2, pp=2), alpha=0.5)
     assert placed(cluster, job).objective == 1.5
     assert placed(cluster, job.replace(level="minipod")).objective == 1.0
 
@@ -239,7 +241,7 @@ def test_uneven_depth() -> None:
     nodes = [Node(f"a{i}", ("m0", f"r{i // 2}"), 8, 8) for i in range(4)]
     nodes += [Node(f"b{i}", ("m1", ""), 8, 8) for i in range(4)]
     cluster = build_cluster(["minipod", "rack"], nodes)
-    outcome = placed(cluster, Job("job", Parallelism(tp=8, dp=2, pp=2), level="rack"))
+    outcome = placed(cluster, Job("job", Parallelism(tp=8, dp=2, pp=2), alpha=0.5, level="rack"))
     assert outcome.evaluation is not None
     assert (outcome.evaluation.dp, outcome.evaluation.pp) == (1, 1)
     assert outcome.evaluation.domains == {"m1": 4}
@@ -256,7 +258,7 @@ def test_context_and_expert_groups_in_any_order(order: str) -> None:
 
 def test_too_few_nodes_is_infeasible() -> None:
     """The reason counts them."""
-    outcome = placed(minipods(2, 1), Job("job", Parallelism(tp=8, dp=2, pp=2)))
+    outcome = placed(minipods(2, 1), Job("job", Parallelism(tp=8, dp=2, pp=2), alpha=0.5))
     assert outcome.status == "infeasible"
     assert outcome.reason == "the job needs 4 free nodes of 8 GPUs, the cluster has 3 of 3"
 
@@ -264,9 +266,9 @@ def test_too_few_nodes_is_infeasible() -> None:
 def test_mistakes_of_the_user_are_errors() -> None:
     """A level that does not exist; groups that do not cut into nodes."""
     with pytest.raises(UnknownName, match="no level 'rack'"):
-        placed(minipods(4), Job("job", Parallelism(tp=8), level="rack"))
+        placed(minipods(4), Job("job", Parallelism(tp=8), alpha=0.5, level="rack"))
     with pytest.raises(InvalidJob, match="does not cut into nodes"):
-        placed(minipods(4), Job("job", Parallelism(tp=4, dp=3)))
+        placed(minipods(4), Job("job", Parallelism(tp=4, dp=3), alpha=0.5))
 
 
 @pytest.mark.parametrize(("avoid", "optimum"), [("strict", 2.5), ("price", 2.5), ("ignore", 2.0)])
@@ -278,7 +280,7 @@ def test_without_time_there_is_a_valid_placement(avoid: Avoid, optimum: float) -
     """
     cluster = paper_cluster("iii")
     nodes = [Node(n.name, n.path, 8, 8, 1.0 if i % 50 else 1.2) for i, n in enumerate(cluster)]
-    job = Job("job", Parallelism(tp=8, dp=46, pp=8), avoid=avoid)
+    job = Job("job", Parallelism(tp=8, dp=46, pp=8), alpha=0.5, avoid=avoid)
     outcome = placed(build_cluster([level.name for level in cluster.levels], nodes), job, seconds=0.0)
     assert outcome.status in ("optimal", "feasible")
     assert outcome.bound is not None
@@ -289,7 +291,7 @@ def test_without_time_there_is_a_valid_placement(avoid: Avoid, optimum: float) -
 
 def test_refutations_and_front_are_handed_on() -> None:
     """4 x 4 cells on minipods of 4: S * R is 4 at least, so (1, 3) cannot be had; the corners are those with 4."""
-    outcome = placed(empty_minipods(minipods=4, nodes=16), Job("job", Parallelism(tp=8, dp=4, pp=4)))
+    outcome = placed(empty_minipods(minipods=4, nodes=16), Job("job", Parallelism(tp=8, dp=4, pp=4), alpha=0.5))
     assert [(point.dp, point.pp, point.proved) for point in outcome.proposal.pareto] == [
         (1, 4, True),
         (2, 2, True),

@@ -32,7 +32,7 @@ def spreads(outcome: Outcome, level: str) -> dict[str, int]:
 
 def test_expert_groups_stay_inside_a_rack() -> None:
     """Expert groups of 2 rows on racks of 3: one group in each, the third node of every rack stays free."""
-    job = Job("job", Parallelism(tp=8, dp=8, ep=2), holds=(Hold("ep", "rack"),))
+    job = Job("job", Parallelism(tp=8, dp=8, ep=2), alpha=0.5, holds=(Hold("ep", "rack"),))
     outcome = placed(racks((3, 3), (3, 3)), job)
     assert outcome.status == "optimal"
     assert spreads(outcome, "rack")["ep"] == 1
@@ -42,7 +42,7 @@ def test_expert_groups_stay_inside_a_rack() -> None:
 
 def test_a_hold_that_cannot_be_kept_is_named_and_counted() -> None:
     """Nine nodes are enough for 8 cells; in racks of 3 they have room for 3 of the 4 expert groups of 2."""
-    job = Job("job", Parallelism(tp=8, dp=8, ep=2), holds=(Hold("ep", "rack"),))
+    job = Job("job", Parallelism(tp=8, dp=8, ep=2), alpha=0.5, holds=(Hold("ep", "rack"),))
     outcome = placed(racks((3, 3), (3,)), job)
     assert outcome.status == "infeasible"
     assert outcome.reason == (
@@ -56,7 +56,7 @@ def test_a_hold_broader_than_the_level_that_counts() -> None:
 
     A minipod has room for one: the first takes two racks, so does the second, and no column has both rows in one rack.
     """
-    job = Job("job", Parallelism(tp=8, dp=2, pp=4), level="rack", holds=(Hold("pp", "minipod"),))
+    job = Job("job", Parallelism(tp=8, dp=2, pp=4), alpha=0.5, level="rack", holds=(Hold("pp", "minipod"),))
     outcome = placed(racks((2, 2), (3, 3)), job)
     assert outcome.status in ("optimal", "feasible")
     assert spreads(outcome, "minipod")["pp"] == 1
@@ -65,7 +65,7 @@ def test_a_hold_broader_than_the_level_that_counts() -> None:
 
 def test_a_broad_hold_that_cannot_be_kept() -> None:
     """Six nodes in minipods of 3: no PP group of 4 stays inside one, whatever the level that counts."""
-    job = Job("job", Parallelism(tp=8, pp=4), level="rack", holds=(Hold("pp", "minipod"),))
+    job = Job("job", Parallelism(tp=8, pp=4), alpha=0.5, level="rack", holds=(Hold("pp", "minipod"),))
     outcome = placed(racks((2, 1), (2, 1)), job)
     assert outcome.status == "infeasible"
     assert "every pp group inside one minipod" in outcome.reason
@@ -73,7 +73,7 @@ def test_a_broad_hold_that_cannot_be_kept() -> None:
 
 def test_without_slow_nodes_a_broad_hold_may_not_fit() -> None:
     """The one minipod with room for the PP group has a slow node, so the slow node is used."""
-    job = Job("job", Parallelism(tp=8, pp=4), level="rack", holds=(Hold("pp", "minipod"),))
+    job = Job("job", Parallelism(tp=8, pp=4), alpha=0.5, level="rack", holds=(Hold("pp", "minipod"),))
     outcome = placed(racks((2, 2), (2, 1), slow=1), job)
     assert outcome.status in ("optimal", "feasible")
     assert spreads(outcome, "minipod")["pp"] == 1
@@ -81,7 +81,7 @@ def test_without_slow_nodes_a_broad_hold_may_not_fit() -> None:
 
 def test_a_soft_term_has_a_sound_bound() -> None:
     """A DP group of 6 needs 2 racks of 4 at least, which costs 2 * 0.1 besides S = R = 1: reached, hence proved."""
-    job = Job("job", Parallelism(tp=8, dp=6), counts=(Count("dp", "rack", 0.1),))
+    job = Job("job", Parallelism(tp=8, dp=6), alpha=0.5, counts=(Count("dp", "rack", 0.1),))
     outcome = placed(racks((4, 4), (4, 4)), job)
     assert outcome.bound == pytest.approx(1.2)
     assert outcome.objective == pytest.approx(1.2)
@@ -107,7 +107,9 @@ def test_a_bound_on_soft_terms_counts_all_nodes_the_job_may_use(avoid: Avoid) ->
     """Four cells; rack 0 has 4 nodes of which 2 are slow, rack 1 has 2.  A job that takes no notice of slow nodes may
     lie in one rack at 1 + 1 * 0.5, so nothing above that is a bound; one that minds is bounded over healthy nodes.
     """
-    job = Job("job", Parallelism(tp=8, dp=4), level="minipod", avoid=avoid, counts=(Count("dp", "rack", 0.5),))
+    job = Job(
+        "job", Parallelism(tp=8, dp=4), alpha=0.5, level="minipod", avoid=avoid, counts=(Count("dp", "rack", 0.5),)
+    )
     outcome = placed(racks((4, 2), slow=2), job)
     assert outcome.bound is not None
     assert outcome.bound <= (1.5 if avoid == "ignore" else 2.0) + 1e-9

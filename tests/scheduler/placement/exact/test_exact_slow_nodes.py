@@ -48,7 +48,7 @@ COLUMN = Parallelism(tp=8, dp=4)
 
 def test_a_slow_node_is_avoided_where_spread_is_cheap() -> None:
     """Avoiding costs one S, 0.5 of the objective: 1 + 0.023 * 0.5 = 1.0115 against 1.05 with the node."""
-    outcome = placed(TEMPTING, Job("job", COLUMN))
+    outcome = placed(TEMPTING, Job("job", COLUMN, alpha=0.5))
     assert used(TEMPTING, outcome) == [1.0] * 4
     assert chosen(outcome).slowest == 1.0
     assert chosen(outcome).step_time == pytest.approx(1.0115)
@@ -60,7 +60,7 @@ def test_a_slow_node_is_avoided_where_spread_is_cheap() -> None:
 
 def test_a_slow_node_is_used_where_spread_is_dear() -> None:
     """With a unit of the objective at 15 % of the step time, avoiding costs 7.5 %, the node 5 %."""
-    outcome = placed(TEMPTING, Job("job", COLUMN, spread_cost=0.15))
+    outcome = placed(TEMPTING, Job("job", COLUMN, alpha=0.5, spread_cost=0.15))
     assert used(TEMPTING, outcome) == [1.0, 1.0, 1.0, 1.05]
     assert chosen(outcome).slowest == 1.05
     assert chosen(outcome).step_time == pytest.approx(1.05)
@@ -82,7 +82,7 @@ def test_few_microbatches_hide_a_slow_stage(
 ) -> None:
     """In a pipeline of p = 4 stages a factor f costs (f - 1) * m / (m + p - 1); spread over two minipods 1.15 %."""
     cluster = minipods([1.0, 1.0, 1.0, slowdown], [1.0, 1.0])
-    outcome = placed(cluster, Job("job", Parallelism(tp=8, pp=4), microbatches=microbatches))
+    outcome = placed(cluster, Job("job", Parallelism(tp=8, pp=4), alpha=0.5, microbatches=microbatches))
     assert chosen(outcome).slowest == slowest
     assert chosen(outcome).step_time == pytest.approx(time)
 
@@ -93,7 +93,7 @@ def test_between_the_slowdowns() -> None:
     Healthy alone: 3 minipods, objective 2, 1.023.  Up to 1.01: 2 minipods, 1.5, 1.0115 * 1.01 = 1.0216.  All: 1.5.
     """
     cluster = minipods([1.0, 1.0, 1.0, 1.0, 1.01, 1.5], [1.0], [1.0])
-    outcome = placed(cluster, Job("job", Parallelism(tp=8, dp=6)))
+    outcome = placed(cluster, Job("job", Parallelism(tp=8, dp=6), alpha=0.5))
     assert used(cluster, outcome) == [1.0] * 5 + [1.01]
     assert chosen(outcome).slowest == 1.01
     assert chosen(outcome).step_time == pytest.approx(1.0115 * 1.01)
@@ -101,7 +101,7 @@ def test_between_the_slowdowns() -> None:
 
 def test_strict_never_uses_one() -> None:
     """Whatever spread costs; and without room there is no placement."""
-    job = Job("job", COLUMN, avoid="strict", spread_cost=10.0)
+    job = Job("job", COLUMN, alpha=0.5, avoid="strict", spread_cost=10.0)
     outcome = placed(TEMPTING, job)
     assert used(TEMPTING, outcome) == [1.0] * 4
     assert outcome.proposal.prices == ()
@@ -113,7 +113,7 @@ def test_strict_never_uses_one() -> None:
 def test_ignore_takes_no_notice() -> None:
     """A node twice as slow is as good as any for a job that says so."""
     cluster = minipods([1.0, 1.0, 1.0, 2.0], [1.0, 1.0])
-    outcome = placed(cluster, Job("job", COLUMN, avoid="ignore"))
+    outcome = placed(cluster, Job("job", COLUMN, alpha=0.5, avoid="ignore"))
     assert used(cluster, outcome) == [1.0, 1.0, 1.0, 2.0]
     assert outcome.objective == 1.0
 
@@ -122,7 +122,7 @@ def test_ignore_takes_no_notice() -> None:
 def test_faulty_is_never_used(avoid: str) -> None:
     """Not even where the job does not fit without it."""
     cluster = minipods([1.0, 1.0, 1.0, FAULTY])
-    outcome = placed(cluster, Job("job", COLUMN, avoid=avoid))  # type: ignore[arg-type]
+    outcome = placed(cluster, Job("job", COLUMN, alpha=0.5, avoid=avoid))  # type: ignore[arg-type]
     assert outcome.status == "infeasible"
     assert outcome.reason == "the job needs 4 free nodes of 8 GPUs, the cluster has 3 of 4 (1 faulty)"
 
@@ -130,12 +130,12 @@ def test_faulty_is_never_used(avoid: str) -> None:
 def test_of_equal_step_times_the_healthier_is_taken() -> None:
     """With spread for free and m0 at (1, 1) either way, no slow node is used."""
     cluster = minipods([1.0, 1.0, 1.0, 1.0, 1.3], [1.0])
-    assert used(cluster, placed(cluster, Job("job", COLUMN, spread_cost=0.0))) == [1.0] * 4
+    assert used(cluster, placed(cluster, Job("job", COLUMN, alpha=0.5, spread_cost=0.0))) == [1.0] * 4
 
 
 def test_no_choice_no_prices() -> None:
     """A healthy cluster has nothing to weigh."""
-    assert placed(minipods([1.0] * 4), Job("job", COLUMN)).proposal.prices == ()
+    assert placed(minipods([1.0] * 4), Job("job", COLUMN, alpha=0.5)).proposal.prices == ()
 
 
 @pytest.mark.parametrize(
@@ -149,13 +149,13 @@ def test_thresholds(avoid: str, expected: tuple[float, ...]) -> None:
         Node("busy", ("m",), 8, 0, 3.0),
         Node("small", ("m",), 4, 4, 4.0),
     ]
-    job = Job("job", COLUMN, avoid=avoid)  # type: ignore[arg-type]
+    job = Job("job", COLUMN, alpha=0.5, avoid=avoid)  # type: ignore[arg-type]
     assert thresholds(build_cluster(["minipod"], nodes), job) == expected
 
 
 def test_the_options_in_words() -> None:
     """What it decided and why, for people."""
-    outcome = placed(TEMPTING, Job("job", COLUMN))
+    outcome = placed(TEMPTING, Job("job", COLUMN, alpha=0.5))
     assert [option.sentence for option in outcome.proposal.prices] == [
         "without slow nodes: objective 1.5, predicted step time 1.012 x ideal, chosen",
         "with nodes up to 1.05 times slower: objective 1, predicted step time 1.050 x ideal",

@@ -1,0 +1,75 @@
+"""What is known of a job's affinity: what it says, else what its model gives, else the default; and models by name.
+
+The one rule for job files, gangs on Kubernetes, replays and questions of capacity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduler.affinity import RECORDS, Model, Record, affinity
+from scheduler.affinity import microbatches as microbatches_of
+from scheduler.job import DEFAULT_ALPHA, Parallelism
+from topology.errors import InvalidJob, did_you_mean
+
+_VOCAB = 103_168  # of InternLM
+
+NAMED_MODELS: Mapping[str, Model] = {
+    "llm-7b": Model(hidden=4096, layers=32, vocab=_VOCAB, sequence_length=2048),
+    "llm-20b": Model(hidden=5120, layers=60, vocab=_VOCAB, sequence_length=4096),
+    "llm-123b": Model(hidden=10240, layers=96, vocab=_VOCAB, sequence_length=4096),
+    **{record.name: record.model for record in RECORDS},
+}
+"""Models that a job may name instead of describing its own: those of made workloads, and those that were measured.
+
+Sizes of the first three are those of the Acme paper (7B and 123B; NSDI 2024, section 4) and of InternLM (20B); width
+and depth of the 123B model are inferred from its parameters (12 * layers * hidden^2 + vocabulary).
+"""
+
+
+def named_model(name: str) -> Model:
+    """Return the model of that name.
+
+    :raises InvalidJob: no model is called that.
+    """
+    if name not in NAMED_MODELS:
+        fix = (
+            f"{did_you_mean(name[:80], NAMED_MODELS)}describe it (hidden, layers, vocab, sequence_length), or name one "
+        )
+        fix += f"of {', '.join(NAMED_MODELS)}"
+        raise InvalidJob(f"no model is called {name[:80]!r}", where="model", fix=fix)
+    return NAMED_MODELS[name]
+
+
+@dataclass(frozen=True, slots=True)
+class JobAffinity:
+    """Alpha, and the microbatches of a step."""
+
+    alpha: float
+    microbatches: int | None  # None = not known
+    reason: str = ""  # where alpha is from, as a sentence for the user; empty where the job says it
+
+
+def job_affinity(
+    parallelism: Parallelism,
+    *,
+    alpha: float | None = None,
+    model: Model | None = None,
+    microbatches: int | None = None,
+    records: Sequence[Record] = (),
+) -> JobAffinity:
+    """Return what a job says, what its model gives where it says nothing, or the default.
+
+    :param records: measurements beside the built-in ones.
+    :raises InvalidJob: the model's global batch does not divide into microbatches.
+    """
+    if microbatches is None and model is not None:
+        microbatches = microbatches_of(model, parallelism)
+    if alpha is not None:
+        return JobAffinity(alpha, microbatches)
+    if model is None:
+        reason = f"alpha {DEFAULT_ALPHA} by default: the job gives neither alpha nor model"
+        return JobAffinity(DEFAULT_ALPHA, microbatches, reason)
+    derived = affinity(model, parallelism, (*records, *RECORDS))
+    return JobAffinity(derived.alpha, microbatches, derived.reason)

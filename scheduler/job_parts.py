@@ -1,0 +1,97 @@
+"""Parts of a job file that also stand in annotations of pods and in cells of a trace: constraints and the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from scheduler.affinity import Model
+from scheduler.job import Count, Family, Hold
+from scheduler.job_affinity import named_model
+from topology.documents import load_document
+from topology.errors import InvalidInput, InvalidJob
+from topology.files import Source
+
+Factor = Annotated[float, Field(ge=0.0, le=1e6)]
+
+
+class StrictModel(BaseModel):
+    """Part of a file: unknown keys, text for numbers, NaN and infinities are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class ConstraintFile(StrictModel):
+    """A hard constraint (``within``) or a soft one (``level`` and ``weight``)."""
+
+    family: Family
+    within: str | None = None
+    level: str | None = None
+    weight: Factor | None = None
+
+    @model_validator(mode="after")
+    def _hard_or_soft(self) -> ConstraintFile:
+        soft = self.level is not None and self.weight is not None
+        if (self.within is None) != soft or (self.within is not None and (self.level or self.weight is not None)):
+            raise ValueError("give either within (hard), or level and weight (soft)")
+        return self
+
+
+def _by_name(given: Any) -> Any:
+    """Return the model that a name stands for; anything else as it is."""
+    try:
+        return named_model(given) if isinstance(given, str) else given
+    except InvalidJob as error:
+        raise ValueError(f"{error.message}; {error.fix}") from None
+
+
+NamedOrDescribed = Annotated[Model, BeforeValidator(_by_name, json_schema_input_type=Model | str)]
+"""A model as a job file gives it: its shape, or a name of ``scheduler.job_affinity.NAMED_MODELS``."""
+
+
+class Constraints(NamedTuple):
+    """What constraints of a job file come to."""
+
+    holds: tuple[Hold, ...] = ()
+    counts: tuple[Count, ...] = ()
+
+
+def constraints_of(written: Iterable[ConstraintFile]) -> Constraints:
+    """Return the hard ones and the soft ones."""
+    holds: list[Hold] = []
+    counts: list[Count] = []
+    for one in written:
+        if one.within is not None:
+            holds.append(Hold(one.family, one.within))
+        if one.level is not None and one.weight is not None:
+            counts.append(Count(one.family, one.level, one.weight))
+    return Constraints(tuple(holds), tuple(counts))
+
+
+@lru_cache(1024)  # jobs of a trace, and pods of a gang, say the same
+def read_constraints(text: str) -> Constraints:
+    """Return what YAML (or JSON) says that stands in a job file under ``constraints``.
+
+    :raises InvalidJob: not such a list.
+    """
+    return constraints_of(_part(text, list[ConstraintFile], "constraints"))
+
+
+@lru_cache(1024)
+def read_model(text: str) -> Model:
+    """Return what YAML (or JSON) says that stands in a job file under ``model``: its shape, or a name.
+
+    :raises InvalidJob: neither, or no model is called that.
+    """
+    model: Model = _part(text, NamedOrDescribed, "model")
+    return model
+
+
+def _part(text: str, shape: Any, name: str) -> Any:
+    try:
+        return load_document(Source(name, text)).parse(shape)
+    except InvalidInput as error:
+        raise InvalidJob(error.message, where=name, fix=error.fix) from None

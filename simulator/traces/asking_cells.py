@@ -1,0 +1,126 @@
+"""What a job asks of placement, in the cells of a row: the keys of a job file, each degree of parallelism a column.
+
+``constraints`` and a ``model`` that is described stand there as YAML or JSON in one cell, or as values in JSON lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, get_args
+
+from scheduler.affinity import Model
+from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
+from simulator.job_record import JobRecord
+from simulator.traces.job_fields import optional, text, whole
+from topology.errors import InvalidJob, did_you_mean
+from topology.json_record import json_data
+from topology.tables.bad_rows import BadRow
+
+COLUMNS = ("model", *DEGREES, "order", "alpha", "microbatches", "avoid", "constraints")
+
+T = TypeVar("T")
+
+
+def asked(cells: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a JobRecord that placement looks at.
+
+    :raises BadRow: a cell is not what its column holds.
+    """
+    return {
+        "parallelism": _parallelism(cells),
+        "model": _model(cells),
+        "alpha": _alpha(cells),
+        "microbatches": _microbatches(cells),
+        "avoid": _avoid(cells),
+        **_constraints(cells),
+    }
+
+
+def asking_cells(record: JobRecord) -> dict[str, object]:
+    """Return cells that read back as what a job asks, where a field alone is not its cell."""
+    cells: dict[str, object] = {}
+    if record.parallelism is not None:
+        # A degree that is left out is 1, and etp is tp; one has to be there for a parallelism to be.
+        degrees = {name: record.parallelism.degree(name) for name in FAMILIES}
+        cells |= {name: degree for name, degree in degrees.items() if degree > 1 or name == "tp"}
+        if record.parallelism.etp is not None:
+            cells["etp"] = record.parallelism.etp
+        if record.parallelism.order != MEGATRON_ORDER:
+            cells["order"] = record.parallelism.order
+    hard = [{"family": one.family, "within": one.level} for one in record.holds]
+    soft = [{"family": one.family, "level": one.level, "weight": one.weight} for one in record.counts]
+    if hard or soft:
+        cells["constraints"] = json.dumps([*hard, *soft])
+    if isinstance(record.model, Model):
+        cells["model"] = json.dumps(json_data(Model, record.model, without_defaults=True))
+    return cells
+
+
+def _as_text(cells: Mapping[str, Any], column: str) -> str:
+    given = cells.get(column)
+    return json.dumps(given) if isinstance(given, list | dict) else text(cells, column)
+
+
+def _model(cells: Mapping[str, Any]) -> str | Model:
+    """Return the shape in a cell, which begins with a brace; anything else is a name."""
+    written = _as_text(cells, "model")
+    if not written.lstrip().startswith("{"):
+        return written
+    # not at the top: it takes pydantic, which most traces, and the help, can do without
+    from scheduler.job_parts import read_model
+
+    return _part(read_model, written, "model")
+
+
+def _constraints(cells: Mapping[str, Any]) -> dict[str, Any]:
+    written = _as_text(cells, "constraints")
+    if not written:
+        return {}
+    from scheduler.job_parts import read_constraints
+
+    return _part(read_constraints, written, "constraints")._asdict()
+
+
+def _part(read: Callable[[str], T], written: str, column: str) -> T:
+    try:
+        return read(written)
+    except InvalidJob as error:
+        raise BadRow(column, f"{column}: {error.message}", fix=error.fix) from None
+
+
+def _parallelism(cells: Mapping[str, Any]) -> Parallelism | None:
+    degrees: dict[str, Any] = {name: whole(cells[name], name) for name in DEGREES if cells.get(name) not in ("", None)}
+    order = text(cells, "order")
+    if order and not degrees:
+        fix = f"give degrees too ({', '.join(DEGREES)}), or leave order empty"
+        raise BadRow("parallelism", f"order is {order[:60]!r}, and there are no degrees to order", fix=fix)
+    if not degrees:
+        return None
+    try:
+        return Parallelism(**degrees, order=order or MEGATRON_ORDER)
+    except InvalidJob as error:
+        raise BadRow("parallelism", error.message, fix=error.fix) from None
+
+
+def _alpha(cells: Mapping[str, Any]) -> float | None:
+    alpha = optional(cells.get("alpha"), "alpha")
+    if alpha is not None and not 0.0 <= alpha <= 1.0:
+        raise BadRow("alpha", f"alpha is {alpha:g}", fix="give alpha between 0 and 1, or leave it empty")
+    return alpha
+
+
+def _microbatches(cells: Mapping[str, Any]) -> int | None:
+    given = cells.get("microbatches")
+    count = None if given in ("", None) else whole(given, "microbatches")
+    if count is not None and count < 1:
+        raise BadRow("microbatches", f"microbatches is {count}", fix="give at least 1, or leave it empty")
+    return count
+
+
+def _avoid(cells: Mapping[str, Any]) -> str | None:
+    word, known = text(cells, "avoid"), get_args(Avoid)
+    if word and word not in known:
+        fix = f"{did_you_mean(word[:60], known)}write one of {', '.join(known)}, or leave it empty"
+        raise BadRow("avoid", f"avoid is {word[:60]!r}", fix=fix)
+    return word or None

@@ -1,0 +1,135 @@
+"""What annotations ask, against a job file with the same keys."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.gangs.gang_job import understand
+from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
+from scheduler.job import DEFAULT_ALPHA, Count, Hold, Job
+from scheduler.job_affinity import NAMED_MODELS
+from scheduler.jobfile import load_job
+from topology.files import Source
+
+KEY = GangKey("team", "g")
+DEGREES = {"tp": 8, "cp": 1, "ep": 1, "dp": 4, "pp": 2}
+RACK = "example.com/rack"
+MODELS = st.sampled_from(list(NAMED_MODELS)) | st.just(
+    {"hidden": 4096, "layers": 32, "vocab": 32000, "sequence_length": 4096, "gpu": "L20", "global_batch": 64}
+)
+CONSTRAINTS = st.lists(
+    st.fixed_dictionaries({"family": st.sampled_from(["ep", "dp"]), "within": st.just(RACK)})
+    | st.fixed_dictionaries({"family": st.just("pp"), "level": st.just(RACK), "weight": st.sampled_from([0.0, 0.1])}),
+    max_size=3,
+    unique_by=json.dumps,
+)
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        "order": st.permutations(["tp", "cp", "ep", "dp", "pp"]).map("-".join),
+        "alpha": st.sampled_from([0.0, 0.25, 1.0]),
+        "model": MODELS,
+        "microbatches": st.integers(1, 64),
+        "constraints": CONSTRAINTS,
+        "avoid": st.sampled_from(["strict", "price", "ignore"]),
+        "level": st.just(RACK),
+    },
+)
+
+
+def asked(said: dict[str, Any], *, parallelism: str | None = "tp=8,dp=4,pp=2", **more: Any) -> Job:
+    """The job of annotations with these values, structures as YAML."""
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in said.items()}
+    job = understand(KEY, Asked(parallelism=parallelism, **texts, **more), 8, size=8).job
+    assert job is not None
+    return job
+
+
+@given(SAID)
+@settings(deadline=None)
+def test_annotations_ask_what_a_job_file_asks(said: dict[str, Any]) -> None:
+    """Every key; and the GangPlan keeps all it takes to ask it again."""
+    found = asked(said)
+    file = json.dumps({"name": str(KEY), "parallelism": DEGREES, **said})
+    assert found == load_job(Source("job.yaml", file)).job
+    plan = GangPlan(KEY, PlanPhase.PLANNED, spec=PlanSpec.of(found, dialect="job", priority=0))
+    assert decode_plan(encode_plan(plan)).spec.job(str(KEY)) == found
+
+
+def test_alpha_wins_over_the_model_and_both_over_the_default() -> None:
+    """A mixture of experts like the measured one has 0.3 by the table, which is the default too; 24B dense has 0."""
+    model = {"model": "24B dense on H800"}
+    assert asked(model).alpha == 0.0
+    assert asked({**model, "alpha": "0.7"}).alpha == 0.7
+    assert asked({}).alpha == DEFAULT_ALPHA
+
+
+def test_yaml_as_people_write_it() -> None:
+    """Blocks of several lines."""
+    written = "- family: ep\n  within: example.com/rack\n- {family: cp, level: example.com/rack, weight: 0.1}\n"
+    found = asked({"constraints": written, "model": "hidden: 4096\nlayers: 32\nvocab: 100\nsequence_length: 64\n"})
+    assert (found.holds, found.counts) == ((Hold("ep", RACK),), (Count("cp", RACK, 0.1),))
+
+
+def test_another_order_numbers_the_ranks_otherwise() -> None:
+    """Pipelines first: rank r is stage r mod 2 of replica r div 2 (4 replicas of 2 stages)."""
+    found = asked({"order": "tp-pp-cp-ep-dp"})
+    assert found.grid.node_rank.tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+@pytest.mark.parametrize(
+    ("order", "size", "family"), [("tp-cp-ep-dp-pp", 4, "dp"), ("tp-pp-cp-ep-dp", 2, "pp"), ("tp-pp-cp-ep-dp", 4, "")]
+)
+def test_slices_of_peers_are_the_groups_of_consecutive_ranks(order: str, size: int, family: str) -> None:
+    """DP groups of 4 in Megatron's order, pipelines of 2 in the other; slices that are no groups are refused."""
+    request = TopologyRequest(RACK, True, "kueue", slice_size=size)
+    if family:
+        assert [hold.family for hold in asked({"order": order}, requests=(request,)).holds] == [family]
+    else:
+        with pytest.raises(InvalidGang, match="wants slices of 4 ranks"):
+            asked({"order": order}, requests=(request,))
+
+
+@pytest.mark.parametrize(
+    ("said", "reason", "words", "fix"),
+    [
+        ({"order": "tp-dp"}, "InvalidOrder", "'tp-dp' does not name", "for example order"),
+        ({"model": "llm-7"}, "InvalidModel", "no model is called 'llm-7'", "did you mean"),
+        ({"model": "{hiden: 8}"}, "InvalidModel", "unknown key 'hiden'", "did you mean 'hidden'"),
+        ({"model": "&a [*a]"}, "InvalidModel", "has an anchor", "write the value out"),
+        ({"microbatches": "0"}, "InvalidMicrobatches", "'0' is no number of microbatches", "like 32"),
+        ({"microbatches": "-3"}, "InvalidMicrobatches", "'-3' is no number of microbatches", "like 32"),
+        ({"constraints": "{family: dp}"}, "InvalidConstraints", "valid list", "correct"),
+        ({"constraints": "[{family: dp, within: r, weight: 1}]"}, "InvalidConstraints", "either within", "correct"),
+        ({"constraints": f"[{{family: dp, within: {'r' * 400}}}]"}, "InvalidLevel", "is no node label", "at most"),
+        (
+            {"constraints": json.dumps([{"family": "dp", "within": f"r{i}"} for i in range(65)])},
+            "TooManyWishes",
+            "65 different things",
+            "fewer constraints",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_a_problem_with_a_way_out(
+    said: dict[str, Any], reason: str, words: str, fix: str
+) -> None:
+    """One message, where it stands, and what to write instead."""
+    with pytest.raises(InvalidGang, match=words) as caught:
+        asked(said)
+    assert caught.value.reason == reason
+    assert caught.value.where.startswith("arnold.dev/")
+    assert fix in (caught.value.fix if "did you mean" not in fix else str(caught.value))
+
+
+def test_a_batch_that_does_not_divide_is_blamed_on_the_model() -> None:
+    """63 sequences over 4 replicas."""
+    model = {"hidden": 8, "layers": 2, "vocab": 8, "sequence_length": 8, "global_batch": 63}
+    with pytest.raises(InvalidGang, match="a global batch of 63") as caught:
+        asked({"model": model})
+    assert (caught.value.reason, caught.value.where) == ("InvalidModel", "arnold.dev/model")
