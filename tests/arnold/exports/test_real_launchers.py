@@ -1,7 +1,7 @@
 """The launchers themselves read what is written for them: each rank comes to the node that it was placed on.
 
-A program that is not installed skips its tests.  Debian and Ubuntu have them: ``apt-get install openmpi-bin slurmctld
-slurmd slurm-client``.
+``make launchers`` runs these tests, ``make test`` does not.  A program that is not installed skips its own: Debian and
+Ubuntu have ``openmpi-bin``, ``slurmctld``, ``slurmd`` and ``slurm-client``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ import pytest
 
 Arnold = Callable[..., Any]
 
-pytestmark = pytest.mark.xdist_group("launchers")  # one Slurm, started once, by one worker
+pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]  # one Slurm, started once, by one worker
+
+PAGE = Path(__file__).parents[3] / "docs" / "launching.md"
 
 GPUS = 2
 NODES = ("n01", "n03", "n02", "n04")
@@ -42,9 +44,9 @@ def files(arnold: Arnold, tmp_path: Path) -> Path:
     cluster.write_text("\n".join(["node,minipod,gpus", *rows]) + "\n")
     job.write_text(f"gpus_per_node: {GPUS}\nparallelism: {{tp: {GPUS}, dp: 2, pp: 2}}\nalpha: 0.7\n")
     kinds = ("hostfile", "rankfile", "nodelist", "slurm", "torchrun", "mpi")
-    outputs = [word for kind in kinds for word in ("--output", tmp_path / kind)]
+    outputs = [word for kind in kinds for word in ("--output", tmp_path / f"job.{kind}")]
     assert arnold("place", "--cluster", cluster, "--job", job, *outputs).code == 0
-    assert tuple((tmp_path / "hostfile").read_text().splitlines()) == NODES
+    assert tuple((tmp_path / "job.hostfile").read_text().splitlines()) == NODES
     return tmp_path
 
 
@@ -98,12 +100,13 @@ def where_ranks_ran(files: Path, *options: object) -> dict[int, str]:
     return {int(rank): node for rank, node in map(str.split, done.stdout.splitlines())}
 
 
-def mapped(files: Path, rankfile: Path) -> dict[int, str]:
+def mapped(files: Path, how: str) -> dict[int, str]:
     """Where Open MPI 5 would start each rank; nodes are taken to have sixteen cores, and nothing is started."""
-    options = ("--hostfile", files / "hostfile", "--map-by", f"rankfile:file={rankfile}")
+    options = ("--hostfile", "job.hostfile", "--map-by", how, "--bind-to", "none")
     done = subprocess.run(
-        ["mpirun", *map(str, options), "--do-not-launch", "--display", "map", "true"],
+        ["mpirun", *options, "--do-not-launch", "--display", "map", "true"],
         env=os.environ | AS_ROOT | {"TMPDIR": str(files), "HWLOC_SYNTHETIC": "package:2 core:8 pu:1"},
+        cwd=files,  # 5.0.11 takes a path with the letters "pe" for its directive PE, so files have short names here
         capture_output=True,
         text=True,
         check=False,
@@ -122,22 +125,28 @@ def mapped(files: Path, rankfile: Path) -> dict[int, str]:
 @pytest.mark.parametrize(("kind", "expected"), [("mpi", EACH_GPU), ("rankfile", EACH_NODE)])
 def test_open_mpi_4_starts_ranks_where_the_rankfile_says(files: Path, kind: str, expected: dict[int, str]) -> None:
     """The rankfile alone is enough: it names the nodes, too."""
-    assert where_ranks_ran(files, "--rankfile", files / kind) == expected
+    assert where_ranks_ran(files, "--rankfile", files / f"job.{kind}") == expected
 
 
 @pytest.mark.skipif(mpi_version() != 4, reason="no mpirun of Open MPI 4 here")
+@pytest.mark.skipif(cores() < GPUS, reason=f"this machine has less than {GPUS} cores")
 def test_open_mpi_4_keeps_the_order_of_the_hostfile(files: Path) -> None:
     """Without a rankfile, a number of processes for each node of the hostfile comes out in rank order as well."""
-    unbound = ("--bind-to", "none", "--oversubscribe")
-    per_node = ("--map-by", f"ppr:{GPUS}:node")
-    assert where_ranks_ran(files, "--hostfile", files / "hostfile", *per_node, *unbound) == EACH_GPU
+    how = ("--map-by", f"ppr:{GPUS}:node", "--bind-to", "none")
+    assert where_ranks_ran(files, "--hostfile", files / "job.hostfile", *how) == EACH_GPU
 
 
 @pytest.mark.skipif(mpi_version() < 5, reason="no mpirun of Open MPI 5 or later here")
 @pytest.mark.parametrize(("kind", "expected"), [("mpi", EACH_GPU), ("rankfile", EACH_NODE)])
 def test_open_mpi_5_maps_ranks_as_the_rankfile_says(files: Path, kind: str, expected: dict[int, str]) -> None:
     """The hostfile names the nodes, the rankfile the ranks on each."""
-    assert mapped(files, files / kind) == expected
+    assert mapped(files, f"rankfile:file=job.{kind}") == expected
+
+
+@pytest.mark.skipif(mpi_version() < 5, reason="no mpirun of Open MPI 5 or later here")
+def test_open_mpi_5_keeps_the_order_of_the_hostfile(files: Path) -> None:
+    """As Open MPI 4 does."""
+    assert mapped(files, f"ppr:{GPUS}:node") == EACH_GPU
 
 
 # --- Slurm
@@ -213,18 +222,11 @@ def _idle(environment: dict[str, str]) -> int:
     return done.stdout.split().count("idle")
 
 
-@pytest.mark.skipif(not SLURM, reason="no Slurm here (slurmctld, slurmd, sbatch, sinfo)")
-@pytest.mark.skipif(os.geteuid() != 0, reason="slurmd needs root")
-@pytest.mark.parametrize(("options", "expected"), [((), EACH_GPU), (("--ntasks=4", "--ntasks-per-node=1"), EACH_NODE)])
-def test_slurm_lays_tasks_out_in_rank_order(
-    files: Path, slurm: dict[str, str], options: tuple[str, ...], expected: dict[int, str]
-) -> None:
-    """The batch script as it is: one task a GPU, or one a node with the options that it names."""
+def batch(files: Path, slurm: dict[str, str], *words: str) -> list[str]:
+    """Submit to Slurm, wait for the end, and return the lines that were printed."""
     out = files / "out"
-    script = (files / "slurm").read_text()
-    assert not options or f"sbatch {' '.join(options)} THIS_FILE" in script
     done = subprocess.run(
-        ["sbatch", "--wait", f"--output={out}", *options, "slurm", "sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME"],
+        ["sbatch", "--wait", f"--output={out}", *words],
         cwd=files,
         env=slurm,
         capture_output=True,
@@ -232,8 +234,39 @@ def test_slurm_lays_tasks_out_in_rank_order(
         check=False,
         timeout=DEADLINE,
     )
-    assert done.returncode == 0, done.stdout + done.stderr + (out.read_text() if out.exists() else "")
-    assert {int(rank): node for rank, node in map(str.split, out.read_text().splitlines())} == expected
+    printed = out.read_text() if out.exists() else ""
+    assert done.returncode == 0, done.stdout + done.stderr + printed
+    return printed.splitlines()
+
+
+needs_slurm = pytest.mark.skipif(
+    not SLURM or os.geteuid() != 0, reason="no Slurm here (slurmctld, slurmd, sbatch, sinfo), or not root, as slurmd is"
+)
+
+
+@needs_slurm
+@pytest.mark.parametrize(("options", "expected"), [((), EACH_GPU), (("--ntasks=4", "--ntasks-per-node=1"), EACH_NODE)])
+def test_slurm_lays_tasks_out_in_rank_order(
+    files: Path, slurm: dict[str, str], options: tuple[str, ...], expected: dict[int, str]
+) -> None:
+    """The batch script as it is: one task a GPU, or one a node with the options that it names."""
+    script = (files / "job.slurm").read_text()
+    assert not options or f"sbatch {' '.join(options)} THIS_FILE" in script
+    lines = batch(files, slurm, *options, "job.slurm", "sh", "-c", "echo $SLURM_PROCID $SLURMD_NODENAME")
+    assert {int(rank): node for rank, node in map(str.split, lines)} == expected
+
+
+@needs_slurm
+def test_slurm_tasks_take_their_lines_of_the_torchrun_file(files: Path, slurm: dict[str, str]) -> None:
+    """The line of docs/launching.md, with a torchrun that says where it is and what it is told."""
+    (files / "torchrun").write_text('#!/bin/sh\necho "$SLURMD_NODENAME torchrun $*"\n')
+    (files / "torchrun").chmod(0o755)
+    page = PAGE.read_text(encoding="utf-8").splitlines()
+    (line,) = [line for line in page if line.startswith("sbatch ") and "job.torchrun" in line]
+    path = {"PATH": f"{files}{os.pathsep}{slurm['PATH']}"}
+    ran = batch(files, slurm | path, *shlex.split(line)[1:])
+    wanted = (files / "job.torchrun").read_text().splitlines()
+    assert sorted(ran) == sorted(f"{one} train.py" for one in wanted)
 
 
 # --- torchrun
@@ -242,7 +275,7 @@ def test_slurm_lays_tasks_out_in_rank_order(
 def test_torchrun_takes_every_line(files: Path) -> None:
     """The parser of torchrun itself understands the options, and no more is left than the training script."""
     run = pytest.importorskip("torch.distributed.run", reason="PyTorch is not installed")
-    for rank, line in enumerate((files / "torchrun").read_text().splitlines()):
+    for rank, line in enumerate((files / "job.torchrun").read_text().splitlines()):
         node, program, *options = shlex.split(line)
         parsed = run.parse_args([*options, "train.py"])
         assert (node, program, parsed.node_rank) == (NODES[rank], "torchrun", rank)
