@@ -12,7 +12,7 @@ PYTHON     ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e soak lint format bench lock clean
+.PHONY: help demo test e2e launchers soak lint format bench lock clean
 
 help: ## show the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -20,11 +20,14 @@ help: ## show the commands
 demo: $(STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
 	$(BIN)/arnold demo
 
-test: $(STAMP) ## run the tests, all but those on a control plane
-	$(BIN)/python -m pytest -m "not control_plane"
+test: $(STAMP) ## run the tests, all but those on a control plane and of launchers
+	$(BIN)/python -m pytest -m "not control_plane and not launchers"
 
 e2e: $(STAMP) ## run the tests on a real Kubernetes control plane, which is built the first time (needs Go)
 	$(BIN)/python -m pytest -m control_plane
+
+launchers: $(STAMP) ## start jobs with Slurm and Open MPI, where they are installed, and see which rank ran where
+	$(BIN)/python -m pytest -m launchers
 
 soak: $(STAMP) ## kill the extender at 50 random moments, on a real control plane
 	ARNOLD_KILLS=50 $(BIN)/python -m pytest tests/e2e/test_kills.py -n 0

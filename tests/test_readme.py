@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from tests.page_blocks import blocks_of, compare_outputs, run_commands, unused
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,40 +39,8 @@ ELSEWHERE = {
 STAY = "On Kubernetes"
 """The section whose commands are called in the clone; those of all others follow each other, from the clone on."""
 
-DURATION = re.compile(r"\b\d+\.\d+ s\)")
-"""Time that a solver took: no test of what is said."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """One fenced block.
-
-    :param section: heading above it.
-    :param language: word after the fence.
-    """
-
-    section: str
-    language: str
-    text: str
-
-
-def blocks() -> list[Block]:
-    """All fenced blocks, in order."""
-    found = []
-    fence = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-    for part in README.split("\n## "):
-        section = part.partition("\n")[0]
-        found += [Block(section, *match) for match in fence.findall(part)]
-    return found
-
-
-BLOCKS = blocks()
+BLOCKS = blocks_of(README)
 COMMANDS = [block for block in BLOCKS if block.language == "sh"]
-
-
-def as_run(line: str) -> str:
-    """A line of a block as it is run here."""
-    return next((instead for beginning, (instead, _) in ELSEWHERE.items() if line.startswith(beginning)), line)
 
 
 @pytest.fixture(scope="module")
@@ -91,30 +56,12 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def outputs(clone: Path) -> list[str]:
     """What each block of commands printed, run one after the other in the folder where the last one ended."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    left_in = clone / "left-in"
-    here, printed = clone, []
-    for block in COMMANDS:
-        script = "\n".join(as_run(line) for line in block.text.splitlines())
-        done = subprocess.run(
-            ["sh", "-ec", f'{script}\npwd > "$LEFT_IN"'],
-            cwd=clone if block.section == STAY else here,
-            env=os.environ | {"PATH": path, "LEFT_IN": str(left_in)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{block.text}\n{done.stdout}{done.stderr}"
-        if block.section != STAY:
-            here = Path(left_in.read_text().rstrip("\n"))
-        printed.append(done.stdout)
-    return printed
+    return run_commands(COMMANDS, clone, ELSEWHERE, stay=STAY)
 
 
 def test_every_exception_is_used() -> None:
     """No line is left out that README no longer has."""
-    lines = [line for block in COMMANDS for line in block.text.splitlines()]
-    assert [beginning for beginning in ELSEWHERE if not any(line.startswith(beginning) for line in lines)] == []
+    assert unused(COMMANDS, ELSEWHERE) == []
 
 
 def test_every_block_is_of_a_kind_that_is_checked() -> None:
@@ -127,14 +74,7 @@ def test_every_block_is_of_a_kind_that_is_checked() -> None:
 
 def test_output_is_what_comes_out(outputs: Sequence[str]) -> None:
     """Every block of output is found in what the commands above it printed; `...` stands for anything."""
-    compared = 0
-    for before, block in pairwise(BLOCKS):
-        if block.language == "text":
-            printed = DURATION.sub("0 s)", outputs[COMMANDS.index(before)])
-            pieces = [re.escape(piece.strip("\n")) for piece in DURATION.sub("0 s)", block.text).split("...")]
-            assert re.search(".*".join(pieces), printed, re.DOTALL), f"{block.text}\nis not in\n{printed}"
-            compared += 1
-    assert compared
+    assert compare_outputs(BLOCKS, COMMANDS, outputs)
 
 
 def test_files_are_those_of_the_demo(clone: Path, outputs: Sequence[str]) -> None:

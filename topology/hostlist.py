@@ -68,10 +68,10 @@ def spell_names(names: Iterable[str]) -> str:
     return ",".join([folded, *odd] if folded else odd)
 
 
-def check_name(name: str) -> None:
+def check_name(name: str, *, what: str = "a Slurm hostlist") -> None:
     """Raise :class:`InvalidInput` for a name that cannot stand in Slurm's files: one with a space, a comma, ..."""
     if not _NAME.fullmatch(name):
-        raise InvalidInput(f"the name {name!r} cannot stand in a Slurm hostlist", fix="rename it")
+        raise InvalidInput(f"the name {name!r} cannot stand in {what}", fix="rename it")
 
 
 def _terms(text: str, where: str) -> Iterator[_Term]:

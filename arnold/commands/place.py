@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, progress
+from arnold.commands.placement_outputs import PlacementOutputs
 from topology.files import write_file
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ EXAMPLES = """\b
 Examples:
   arnold place --cluster cluster.csv --job job.yaml
   arnold place --cluster cluster.csv --job job.yaml --json > placement.json
+  arnold place --cluster cluster.csv --job job.yaml --output job.slurm --output placement.json
+  arnold place --cluster cluster.csv --job job.yaml --output ranks.txt --output-format mpi
   sinfo -N -h -o "%N %t %G" > nodes.txt
   arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
   arnold place --cluster cluster.csv --job job.yaml --flags flags.db
@@ -48,9 +51,9 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     shell_complete=complete_algorithm,
     help="See `arnold compare --list`.",
 )
-@click.option("--output", type=FILE, metavar="FILE", help="Save the placement as JSON too, for `arnold repair`.")
+@options_of(PlacementOutputs)
 @click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
-def command(*, as_json: bool, algorithm: str, output: str | None, html: str | None, inputs: PlacementInputs) -> int:
+def command(*, as_json: bool, algorithm: str, html: str | None, inputs: PlacementInputs, **outputs: Any) -> int:
     """Find where a job goes, proved optimal or with its gap.
 
     Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
@@ -60,6 +63,8 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
     from scheduler.outcome import fits, run
     from scheduler.placement.types import ALGORITHMS
 
+    files = take(PlacementOutputs, outputs)
+    files.formats(html)
     solver = ALGORITHMS.load(algorithm)
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
@@ -71,13 +76,13 @@ def command(*, as_json: bool, algorithm: str, output: str | None, html: str | No
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
             would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
-    placed = outcome.evaluation is not None
-    if placed and html is not None:
-        from arnold.pages.placement import placement_page
+    if outcome.evaluation is not None:
+        files.save(document, job)
+        if html is not None:
+            from arnold.pages.placement import placement_page
 
-        write_file(html, placement_page(cluster, job, [outcome]))
-    file = output if placed else None
-    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json, file=file)
+            write_file(html, placement_page(cluster, job, [outcome]))
+    answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome)
 
 

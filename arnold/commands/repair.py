@@ -12,6 +12,7 @@ from arnold.commands.cluster_options import check_stdin, cluster_options, read_c
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import GOOD, answer, print_sentences, progress, table
+from arnold.commands.placement_outputs import PlacementOutputs
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
 
@@ -26,6 +27,7 @@ Examples:
   arnold place  --cluster cluster.csv --job job.yaml --output placement.json
   arnold repair --cluster cluster.csv --placement placement.json --lost n0017,n0042
   arnold repair --cluster cluster.csv --placement placement.json --lost 'n[0017-0020]' --prefer objective --json
+  arnold repair --cluster cluster.csv --placement placement.json --lost n0017 --output new.json --output new.slurm
 """
 
 
@@ -47,10 +49,8 @@ Examples:
     help="What comes first: fewest moved cells, or the best objective.",
 )
 @options_of(Limits)
-@click.option("--output", type=FILE, metavar="FILE", help="Save the new placement as JSON too.")
-def command(
-    *, as_json: bool, placement: str, lost: tuple[str, ...], prefer: Any, output: str | None, **inputs: Any
-) -> None:
+@options_of(PlacementOutputs)
+def command(*, as_json: bool, placement: str, lost: tuple[str, ...], prefer: Any, **inputs: Any) -> None:
     """Replace lost nodes of a placement, moving as little as possible.
 
     Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
@@ -62,7 +62,8 @@ def command(
     from scheduler.repair import repair
     from topology.files import read_source
 
-    limits = take(Limits, inputs)
+    limits, files = take(Limits, inputs), take(PlacementOutputs, inputs)
+    files.formats()
     check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
     cluster, notes = read_cluster(**inputs)
     saved = load_placement(read_source(placement), cluster)
@@ -71,7 +72,8 @@ def command(
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     document = repair_document(Instance(cluster, saved.job, inputs["cluster"], notes), repaired, lost=gone)
-    answer(document, _print, as_json=as_json, file=output)
+    files.save(document, saved.job)
+    answer(document, _print, as_json=as_json)
 
 
 def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:

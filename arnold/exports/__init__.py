@@ -1,1 +1,1 @@
-"""What a replay showed, for people and other programs: tables by file format, and a Chrome trace."""
+"""Results for other programs: tables of a replay, its Chrome trace, and placements as files that launchers read."""

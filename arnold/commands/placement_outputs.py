@@ -1,0 +1,79 @@
+"""``--output`` and ``--output-format``: files that `arnold place` and `arnold repair` save a placement to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+from arnold.exports.launcher_files import LauncherFormat
+from topology.errors import InvalidInput
+from topology.files import write_file
+from topology.quantities import plural
+
+if TYPE_CHECKING:
+    from arnold.documents.place_answer import PlaceDocument, RepairDocument
+    from scheduler.job import Job
+
+PlacementFormat = Literal["json", LauncherFormat]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementOutputs:
+    """Files that a placement is saved to, and their formats."""
+
+    output: tuple[str, ...] = field(default=(), metadata={"file": True})
+    """Save the placement, as JSON for `arnold repair` or for a launcher; may be repeated."""
+    output_format: tuple[PlacementFormat, ...] = field(
+        default=(), metadata={"default": "what the name of the file ends in, else json"}
+    )
+    """Format of the --output of the same number."""
+
+    def formats(self, *others: str | None) -> Mapping[str, PlacementFormat]:
+        """Return file -> format, in order.
+
+        :param others: files that other results of the run go to.
+        :raises InvalidInput: there are not as many formats as files, or two results go to one file.
+        """
+        if self.output_format and len(self.output_format) != len(self.output):
+            given = f"{plural(len(self.output_format), 'format')} for {plural(len(self.output), 'file')}"
+            fix = "give each --output FILE its own --output-format, in the same order"
+            raise InvalidInput(given, where="--output-format", fix=fix)
+        files = [Path(one).absolute() for one in (*self.output, *others) if one is not None]
+        if twice := next((one for one in files if files.count(one) > 1), None):
+            raise InvalidInput("two results go to one file", where=str(twice), fix="give each a file of its own")
+        formats = self.output_format or tuple(_format_of(file) for file in self.output)
+        return dict(zip(self.output, formats, strict=True))
+
+    def save(self, document: PlaceDocument | RepairDocument, job: Job) -> None:
+        """Make all files, then write each, whole or not at all.
+
+        :param document: what the JSON is, with a placement in it.
+        :raises InvalidInput: a name cannot stand in a file of its format, or a file cannot be written.
+        """
+        texts = {}
+        for file, kind in self.formats().items():
+            try:
+                texts[file] = _text(kind, document, job)
+            except InvalidInput as error:
+                error.where = file
+                raise
+        for file, text in texts.items():
+            write_file(file, text)
+
+
+def _format_of(file: str) -> PlacementFormat:
+    """Return the format that the end of a file's name says: ``job.hostfile``, or just ``hostfile``; JSON otherwise."""
+    end = Path(file).name.rpartition(".")[2].lower()
+    return cast("PlacementFormat", end) if end in get_args(PlacementFormat) else "json"
+
+
+def _text(kind: PlacementFormat, document: PlaceDocument | RepairDocument, job: Job) -> str:
+    from arnold.commands.output import to_json
+    from arnold.exports.launcher_files import LAUNCHER_FILES, LaunchOrder
+
+    if kind == "json":
+        return to_json(document) + "\n"
+    nodes = [cell.node for cell in document.assignment]
+    return LAUNCHER_FILES[kind](LaunchOrder(nodes, job.gpus_per_node, job.parallelism.gpus))
