@@ -133,6 +133,7 @@ class Reflector(Generic[T]):
         self.sink.replace(())
         self.synced = True
         self._works()
+        self._backoff.reset()
         self.changed()
         await self.sleep(ABSENT_SECONDS)
 
@@ -148,16 +149,19 @@ class Reflector(Generic[T]):
         self._version = page.metadata.resource_version
         self.synced = True
         self._works()
+        self._backoff.reset()
         self.changed()
 
     async def _watch(self, version: str) -> None:
         heard, started = False, monotonic()
         async for lines in self.api.watch(self.resource, version=version):
-            heard = True
             for line in lines:
                 self._take(line)
             self._works()
-            self.changed()
+            if lines:
+                heard = True
+                self._backoff.reset()
+                self.changed()
         if not heard and monotonic() < started + HASTY_SECONDS:
             await self.sleep(self._backoff.next())
 
@@ -197,4 +201,3 @@ class Reflector(Generic[T]):
         if self.problem is not None:
             logger.info("%s can be followed again", self.resource.plural)
         self.problem = None
-        self._backoff.reset()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -207,6 +207,49 @@ def test_a_problem_is_known_while_it_lasts() -> None:
         await soon()
         task.cancel()
         assert [problem is None for problem in seen] == [False, True]
+
+    run(scenario)
+
+
+def test_a_problem_is_over_when_the_next_watch_is_open() -> None:
+    """A watch breaks, and the next one stands: the copy is true again, also of a kind of which nothing is ever heard.
+
+    Were it only true with the next word, a kind without changes would be taken for out of date, and nobody answered.
+    """
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        async with reflecting(api) as made:
+            api.fail_next("watch", unreachable())
+            api.hang_up()
+            await soon()
+            assert [verb for verb, _, _ in api.asked].count("watch") == 3
+            assert made.reflector.problem is None
+            assert made.mirror.replaced == 1
+
+    run(scenario)
+
+
+def test_a_watch_that_opens_and_breaks_is_started_later_and_later() -> None:
+    """An open watch alone does not end the doubling of pauses: only a word does."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        original = api.watch
+
+        async def watch(*args: Any, **kwargs: Any) -> AsyncIterator[Sequence[bytes]]:
+            async for lines in original(*args, **kwargs):
+                yield lines
+                raise unreachable()
+
+        api.watch = watch  # type: ignore[method-assign, assignment]
+        async with reflecting(api) as made:
+            await soon(50)
+            pauses = made.pauses[:6]
+            # Each pause is up to a fifth longer by chance.
+            for pause, least in zip(pauses, [0.2, 0.4, 0.8, 1.6, 3.2, 6.4], strict=True):
+                assert least <= pause <= 1.2 * least
 
     run(scenario)
 
