@@ -12,7 +12,7 @@ import pytest
 
 from extender.cluster_api.api_errors import ClusterError, Gone, refusal
 from extender.cluster_api.client import PODS
-from extender.cluster_api.reflector import ABSENT_SECONDS, PAGE, Reflector
+from extender.cluster_api.reflector import PAGE, Reflector
 from tests.extender.fake_cluster import FakeCluster, Mirror, soon, unreachable
 from topology.errors import InvalidInput
 
@@ -288,8 +288,69 @@ def test_a_kind_that_need_not_be_there(status: int) -> None:
         assert made.mirror.names == []
         await soon()
         task.cancel()
-        assert made.pauses[0] == ABSENT_SECONDS
+        assert 0.5 <= made.pauses[0] <= 0.6
         assert made.mirror.names == ["a"]
+
+    run(scenario)
+
+
+def test_a_kind_that_is_not_there_is_looked_for_later_and_later() -> None:
+    """Soon after the start, as roles and definitions may be about to come, in the end once a minute."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.fail_next("page", *(refusal(404, b"", where="GET") for _ in range(9)))
+        made = Reflected(api, optional=True)
+        task = asyncio.create_task(made.reflector.run())
+        await soon(50)
+        task.cancel()
+        # Each pause is up to a fifth longer by chance.
+        for pause, least in zip(made.pauses, [0.5, 1, 2, 4, 8, 16, 32, 60, 60], strict=True):
+            assert least <= pause <= 1.2 * least
+        assert made.reflector.synced
+
+    run(scenario)
+
+
+def test_a_kind_that_is_refused_for_a_moment_stays() -> None:
+    """An API server that has just started refuses what it allows a little later: nothing is forgotten for that."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        made = Reflected(api, optional=True)
+        task = asyncio.create_task(made.reflector.run())
+        await soon()
+        api.fail_next("watch", *(refusal(403, b"", where="GET") for _ in range(3)))
+        api.hang_up()
+        await soon(50)
+        task.cancel()
+        assert made.mirror.replaced == 1
+        assert made.mirror.names == ["a"]
+        assert made.reflector.problem is None
+
+    run(scenario)
+
+
+def test_a_kind_that_goes_is_absent_after_a_while() -> None:
+    """Refused for half a minute, its objects are forgotten, and it is no problem any more."""
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        made = Reflected(api, optional=True)
+        task = asyncio.create_task(made.reflector.run())
+        await soon()
+        api.fail_next("watch", *(refusal(404, b"", where="GET") for _ in range(9)))
+        api.fail_next("page", *(refusal(404, b"", where="GET") for _ in range(2)))
+        api.hang_up()
+        while made.mirror.names:
+            await asyncio.sleep(0)
+        assert made.reflector.problem is None
+        # The first pause is that of a watch which ended at once, the last that of an absent kind.
+        _, *refused, _ = made.pauses
+        assert sum(refused) >= 30 > sum(refused[:-1])
+        task.cancel()
 
     run(scenario)
 

@@ -513,7 +513,7 @@ def test_from_an_announcement_to_the_gang_on_its_zone() -> None:
 
 
 def test_a_gang_that_could_not_be_stopped_is_stopped_at_the_next_try() -> None:
-    """Its plan was written by another in between: the stop is not forgotten until the next round, half a minute later."""
+    """Its plan was written by another in between: the stop is not put off until the next round, half a minute later."""
 
     async def scenario() -> None:
         api = cluster()
