@@ -55,9 +55,9 @@ def decode(raw: bytes) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def reflecting(api: FakeCluster) -> AsyncIterator[Reflected]:
+async def reflecting(api: FakeCluster, *, optional: bool = False) -> AsyncIterator[Reflected]:
     """Run a reflector while the block runs."""
-    made = Reflected(api)
+    made = Reflected(api, optional=optional)
     task = asyncio.create_task(made.reflector.run())
     await soon()
     try:
@@ -300,14 +300,12 @@ def test_a_kind_that_is_not_there_is_looked_for_later_and_later() -> None:
     async def scenario() -> None:
         api = FakeCluster()
         api.fail_next("page", *(refusal(404, b"", where="GET") for _ in range(9)))
-        made = Reflected(api, optional=True)
-        task = asyncio.create_task(made.reflector.run())
-        await soon(50)
-        task.cancel()
-        # Each pause is up to a fifth longer by chance.
-        for pause, least in zip(made.pauses, [0.5, 1, 2, 4, 8, 16, 32, 60, 60], strict=True):
-            assert least <= pause <= 1.2 * least
-        assert made.reflector.synced
+        async with reflecting(api, optional=True) as made:
+            await soon(50)
+            # Each pause is up to a fifth longer by chance.
+            for pause, least in zip(made.pauses, [0.5, 1, 2, 4, 8, 16, 32, 60, 60], strict=True):
+                assert least <= pause <= 1.2 * least
+            assert made.reflector.synced
 
     run(scenario)
 
@@ -318,16 +316,13 @@ def test_a_kind_that_is_refused_for_a_moment_stays() -> None:
     async def scenario() -> None:
         api = FakeCluster()
         api.put(PODS, pod("a"))
-        made = Reflected(api, optional=True)
-        task = asyncio.create_task(made.reflector.run())
-        await soon()
-        api.fail_next("watch", *(refusal(403, b"", where="GET") for _ in range(3)))
-        api.hang_up()
-        await soon(50)
-        task.cancel()
-        assert made.mirror.replaced == 1
-        assert made.mirror.names == ["a"]
-        assert made.reflector.problem is None
+        async with reflecting(api, optional=True) as made:
+            api.fail_next("watch", *(refusal(403, b"", where="GET") for _ in range(3)))
+            api.hang_up()
+            await soon(50)
+            assert made.mirror.replaced == 1
+            assert made.mirror.names == ["a"]
+            assert made.reflector.problem is None
 
     run(scenario)
 
@@ -338,19 +333,15 @@ def test_a_kind_that_goes_is_absent_after_a_while() -> None:
     async def scenario() -> None:
         api = FakeCluster()
         api.put(PODS, pod("a"))
-        made = Reflected(api, optional=True)
-        task = asyncio.create_task(made.reflector.run())
-        await soon()
-        api.fail_next("watch", *(refusal(404, b"", where="GET") for _ in range(9)))
-        api.fail_next("page", *(refusal(404, b"", where="GET") for _ in range(2)))
-        api.hang_up()
-        while made.mirror.names:
-            await asyncio.sleep(0)
-        assert made.reflector.problem is None
-        # The first pause is that of a watch which ended at once, the last that of an absent kind.
-        _, *refused, _ = made.pauses
-        assert sum(refused) >= 30 > sum(refused[:-1])
-        task.cancel()
+        async with reflecting(api, optional=True) as made:
+            api.fail_next("watch", *(refusal(404, b"", where="GET") for _ in range(9)))
+            api.hang_up()
+            while made.mirror.names:
+                await asyncio.sleep(0)
+            assert made.reflector.problem is None
+            # The first pause is that of a watch which ended at once, the last that of an absent kind.
+            _, *refused, _ = made.pauses
+            assert sum(refused) >= 30 > sum(refused[:-1])
 
     run(scenario)
 
