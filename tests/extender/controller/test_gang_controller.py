@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
+from extender.planner.solve import ZoneQuestion, find_zone
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
 from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.placement.types import Limits
@@ -508,6 +510,46 @@ def test_from_an_announcement_to_the_gang_on_its_zone() -> None:
             await until(lambda: reserved(api).phase is ReservationPhase.USED, "the reservation to be used")
             reasons = {event["reason"] for event in api.objects[EVENTS.plural].values()}
             assert reasons >= {"Held", "Preempted", "Used"}
+
+    run(scenario)
+
+
+def test_a_zone_that_could_not_be_written_is_found_again() -> None:
+    """Somebody else wrote the reservation meanwhile: the answer is lost, and asked for again though nothing changes."""
+
+    async def scenario() -> None:
+        api = cluster()
+        api.fail_next("replace/status", Conflict("changed since", status=409, reason="Conflict"))
+        async with running(api, Arnold()):
+            announce(api, 6)
+            await until(lambda: reserved(api).held, "a zone")
+
+    run(scenario)
+
+
+def test_nodes_that_come_while_a_zone_is_sought_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver was told of four nodes, and six are there when it answers: it is asked once more."""
+    monkeypatch.setattr("extender.controller.reservation_controller.RETHINK", 0.01)
+    asked = 0
+
+    async def scenario() -> None:
+        api, loop = cluster(minipods=1, nodes=4), asyncio.get_running_loop()
+        async with running(api, Arnold()) as replica:
+
+            def slowly(question: ZoneQuestion, limits: Limits) -> Reservation:
+                nonlocal asked
+                asked += 1
+                answer = find_zone(question, limits)
+                if asked == 1:
+                    for i in (4, 5):
+                        loop.call_soon_threadsafe(api.put, NODES, node_json(f"m0-{i}", "mp0", "mp0r0"))
+                    while replica.state.fleet.host("m0-5") is None:
+                        time.sleep(0.001)
+                return answer
+
+            monkeypatch.setattr("extender.controller.reservation_controller.find_zone", slowly)
+            announce(api, 6)
+            await until(lambda: reserved(api).held, "a zone")
 
     run(scenario)
 
