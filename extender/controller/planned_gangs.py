@@ -66,11 +66,12 @@ def _tell(context: Context, sight: PlanProgress) -> None:
     """
     expires, terms = sight.plan.expires, context.terms
     for _, pod, node in sight.ungated:
-        written = pod.probed_at(PLANNED)
-        if is_pinned(pod, node) and pod.unschedulable:
-            written = written or (pod.created if expires is None else max(pod.created, expires - terms.bind))
-        elif pod.node is not None or pod.pin is not None:
+        tried = is_pinned(pod, node) and pod.unschedulable
+        if pod.node is not None or not (tried or pod.pin is None):
             continue
+        written = pod.probed_at(PLANNED)
+        if written is None and tried:
+            written = pod.created if expires is None else max(pod.created, expires - terms.bind)
         if written is None or written + terms.tell <= context.now:
             context.do(NotifyPod(context.key, pod, node))
         else:
