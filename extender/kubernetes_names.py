@@ -8,7 +8,7 @@ from __future__ import annotations
 GROUP = "arnold.dev"  # API group and prefix of all labels and annotations
 SCHEDULER = "arnold"  # schedulerName of every pod that is ours
 GATE = f"{GROUP}/gang"  # scheduling gate that holds a member until its gang has a plan
-PLANNED = f"{GROUP}/Planned"  # condition that tells a member which came without the gate that it has a node
+PLANNED = f"{GROUP}/Planned"  # condition that tells a member without the gate that it has a node
 
 # Labels
 GANG = f"{GROUP}/gang"  # name of the gang, unique in its namespace

@@ -118,7 +118,10 @@ class ClusterApi:
         return await self._ask("GET", resource.path(), query=query)
 
     async def watch(self, resource: Resource, *, version: str) -> AsyncIterator[Sequence[bytes]]:
-        """Yield changes as lists of JSON objects with ``type`` and ``object``, until the server ends it, in minutes."""
+        """Yield changes as lists of JSON objects with ``type`` and ``object``, until the server ends it, in minutes.
+
+        The first list is empty and comes as soon as the watch is open: where nothing changes no other may come.
+        """
         from aiohttp import ClientTimeout, ServerTimeoutError
 
         path = resource.path()
@@ -133,6 +136,7 @@ class ClusterApi:
             with self._reaching(), suppress(ServerTimeoutError):
                 if response.status != 200:
                     raise refusal(response.status, await response.read(), where=f"watching {path}")
+                yield ()
                 async for chunk in response.response.content.iter_any():
                     if complete := lines.feed(chunk):
                         yield complete

@@ -28,7 +28,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-ABSENT_SECONDS = 60.0  # seconds between two looks whether a kind is there that was not
+ABSENT_SECONDS = 0.5, 60.0  # between two looks whether a kind is there that was not: at first, and at the most
+REFUSED_SECONDS = 30.0  # a kind that was there is taken for absent when it was refused for so long
 HASTY_SECONDS = 1.0  # a watch that ends so soon without a word is not started again at once
 PAGE = 500  # objects of a page of a list
 
@@ -103,6 +104,11 @@ class Reflector(Generic[T]):
     problem: ClusterError | None = field(default=None, init=False)
     _version: str | None = field(default=None, init=False)
     _backoff: Backoff = field(default_factory=lambda: Backoff(first=0.2, longest=10.0), init=False)
+    _looks: Backoff = field(
+        default_factory=lambda: Backoff(first=ABSENT_SECONDS[0], longest=ABSENT_SECONDS[1]), init=False
+    )
+    # seconds of pauses for which it may still be refused; a server that has just started refuses what it will allow
+    _patience: float = field(default=0.0, init=False)
 
     async def run(self) -> None:
         """List, watch, and start over for ever."""
@@ -116,25 +122,29 @@ class Reflector(Generic[T]):
                 self._version = None
                 await self.sleep(self._backoff.next())
             except ClusterError as error:
-                if self.optional and isinstance(error, Refused) and error.status in (403, 404):
+                refused = self.optional and isinstance(error, Refused) and error.status in (403, 404)
+                if refused and self._patience <= 0:
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()
+                self._patience -= pause * refused
                 level = logging.DEBUG if self.problem is not None else logging.WARNING
                 logger.log(level, "%s cannot be followed, trying again until they can: %s", self.resource.plural, error)
                 self.problem = error
                 self.changed()
                 await self.sleep(pause)
 
-    async def _do_without(self, why: Refused) -> None:
-        """Take the kind for absent, and look again in a while."""
+    async def _do_without(self, why: ClusterError) -> None:
+        """Take the kind for absent, and look again: soon at first, as it may be about to come."""
         logger.debug("%s: none, as %s", self.resource.plural, why)
         self._version = None
         self.sink.replace(())
         self.synced = True
         self._works()
+        self._backoff.reset()
+        self._patience = 0.0
         self.changed()
-        await self.sleep(ABSENT_SECONDS)
+        await self.sleep(self._looks.next())
 
     async def _list(self) -> None:
         objects: list[T] = []
@@ -148,16 +158,20 @@ class Reflector(Generic[T]):
         self._version = page.metadata.resource_version
         self.synced = True
         self._works()
+        self._backoff.reset()
+        self._looks.reset()
         self.changed()
 
     async def _watch(self, version: str) -> None:
         heard, started = False, monotonic()
         async for lines in self.api.watch(self.resource, version=version):
-            heard = True
             for line in lines:
                 self._take(line)
             self._works()
-            self.changed()
+            if lines:
+                heard = True
+                self._backoff.reset()
+                self.changed()
         if not heard and monotonic() < started + HASTY_SECONDS:
             await self.sleep(self._backoff.next())
 
@@ -197,4 +211,4 @@ class Reflector(Generic[T]):
         if self.problem is not None:
             logger.info("%s can be followed again", self.resource.plural)
         self.problem = None
-        self._backoff.reset()
+        self._patience = REFUSED_SECONDS

@@ -44,7 +44,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class NotifyPod:
-    """Tell a pod that came without the gate that it has a node: kube-scheduler asks again when its status changes."""
+    """Tell a pod without the gate that it has a node: kube-scheduler asks again when its status changes."""
 
     key: GangKey
     pod: Pod

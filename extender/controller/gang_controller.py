@@ -59,7 +59,7 @@ class GangController:
                     self._state.changed()
                     self._rethink = monotonic() + RETHINK
                 started = perf_counter()
-                wake = await self.step()
+                wake = min(await self.step(), max(0.0, self._rethink - monotonic()))
                 pause = max(PAUSE, (perf_counter() - started) / SHARE)
                 led = True
             else:
@@ -104,7 +104,9 @@ class GangController:
         """Decide about one gang, and start its task."""
         now = self._shared.now()
         decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
-        self._unwanted.pop(key, None)
+        if not decision.actions:
+            # Until then its stop may have to be written once more.
+            self._unwanted.pop(key, None)
         self._unplaced.discard(key)
         self._unplaced.update(decision.unplaced)
         if decision.wake is not None:
@@ -230,6 +232,7 @@ class GangController:
 
         async def run() -> None:
             started, came = monotonic(), frozenset({PlanningOutcome.NOTHING})
+            self._unwanted.clear()  # who has to be stopped is found out anew
             try:
                 came = await self._planning.round(claim=self._claim, failed=self._fails, glance=glances)
             except NotLeading:

@@ -105,4 +105,5 @@ class Timeouts:
     # than the 5 minutes after which Kubernetes evicts what runs there.
     lost: timedelta = timedelta(seconds=30)
     gather: timedelta = timedelta(seconds=2)  # an incomplete gang gets its GangPlan then; most are complete by then
-    tell: timedelta = timedelta(seconds=30)  # pods without a gate are told of their node so often, until they are on it
+    # Pods without a gate are told of their node so often until they are on it; released ones if tried in vain.
+    tell: timedelta = timedelta(seconds=30)

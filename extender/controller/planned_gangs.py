@@ -60,14 +60,23 @@ def _release(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
 
 
 def _tell(context: Context, sight: PlanProgress) -> None:
-    """Tell pods that came without the gate that they have nodes, and again while they are not on them."""
+    """Tell pods that they have nodes, and again while they are not on them.
+
+    Those that came without the gate at once.  Released ones when kube-scheduler has tried them in vain for a while: a
+    replica with old news may have refused them, and where nothing else happens it would not ask again for minutes.
+    """
+    expires, terms = sight.plan.expires, context.terms
     for _, pod, node in sight.ungated:
-        if pod.node is None and pod.pin is None:
-            written = pod.probed_at(PLANNED)
-            if written is None or written + context.terms.tell <= context.now:
-                context.do(NotifyPod(context.key, pod, node))
-            else:
-                context.decision.wake_by(written + context.terms.tell)
+        tried = is_pinned(pod, node) and pod.unschedulable
+        if pod.node is not None or not (tried or pod.pin is None):
+            continue
+        written = pod.probed_at(PLANNED)
+        if written is None and tried:
+            written = pod.created if expires is None else max(pod.created, expires - terms.bind)
+        if written is None or written + terms.tell <= context.now:
+            context.do(NotifyPod(context.key, pod, node))
+        else:
+            context.decision.wake_by(written + terms.tell)
 
 
 def _advance(context: Context, sight: PlanProgress) -> None:

@@ -78,20 +78,21 @@ class Planning:
                             failed(key, error)
                             came.add(PlanningOutcome.NOTHING)
                 if question.stopping is not None and answer.found:
-                    await self._stop(key, question.stopping, failed)
+                    try:
+                        await self._stop(key, question.stopping)
+                    except ArnoldError as error:
+                        failed(key, error)
+                        came.add(PlanningOutcome.NOTHING)
                 queue.tell(answer)
         return frozenset(came)
 
-    async def _stop(self, key: GangKey, stopping: Stopping, failed: Callable[[GangKey, ArnoldError], None]) -> None:
+    async def _stop(self, key: GangKey, stopping: Stopping) -> None:
         """Stop others for a gang, each gang in its own task: it gives back its nodes before its pods go."""
         why = f"makes room for gang {key}"
         for victim in stopping.gangs:
             logger.info("stopped: it %s", why, extra={"gang": str(victim)})
             self.stop(victim, why)
-        try:
-            await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
-        except ArnoldError as error:
-            failed(key, error)
+        await asyncio.gather(*(self.shared.writer.stop("evict", pod, why) for pod in stopping.pods))
 
     async def repair(self, action: RepairAction) -> None:
         """Ask for other nodes and write the plan, or raise ``ClusterError``: there are none, or writing failed."""

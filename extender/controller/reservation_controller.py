@@ -13,6 +13,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from extender.cluster_api.events import Regarding
+from extender.cluster_api.flow import Backoff
 from extender.cluster_cache import ClusterCache
 from extender.controller.api_writer import RESERVATIONS, NotLeading
 from extender.controller.context import repelling_taint
@@ -126,12 +127,12 @@ def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetim
 
 
 class _Asked(NamedTuple):
-    """What the solver was asked last about a reservation, on which version of the fleet, and when."""
+    """What the solver was asked last about a reservation."""
 
     ask: ReservationSpec
     lost: tuple[str, ...]
-    version: int
-    at: float
+    version: int  # of the fleet that it was told of, at least
+    again: float  # when it may be asked about another version, on the steady clock
 
 
 @dataclass
@@ -140,6 +141,7 @@ class ReservationController:
 
     shared: Dependencies
     _asked: dict[ReservationKey, _Asked] = field(default_factory=dict)
+    _backoff: Backoff = field(default_factory=lambda: Backoff(first=LOOK_SECONDS, longest=RETHINK))
 
     async def run(self) -> None:
         """Look at all reservations, for ever; one that cannot be written does not keep the others waiting."""
@@ -166,15 +168,23 @@ class ReservationController:
         found = decide_reservation(
             shared.state, before, shared.now(), policy=shared.policy, lost_after=shared.terms.lost
         )
-        new = found.reservation
+        new, version = found.reservation, shared.state.fleet.version
         if found.wanted:
             if not self._may_ask(before, found.lost):
                 return
             new = await self._zone(new, before, found.lost)
+            # An answer that came too late, or cannot be written, is asked for again, whatever the version.
+            self._asked[key] = _Asked(new.ask, found.lost, -1, monotonic() + self._backoff.next())
             if reservations.get(key) is not before:
                 return
-        if new == before:
-            return
+        if new != before:
+            await self._write(new, before)
+        if found.wanted:
+            self._asked[key] = _Asked(new.ask, found.lost, version, monotonic() + RETHINK)
+            self._backoff.reset()
+
+    async def _write(self, new: Reservation, before: Reservation) -> None:
+        shared, key = self.shared, new.key
         await shared.writer.reserve(new)
         if (new.phase, new.zone) != (before.phase, before.zone):
             good = new.held or new.phase is ReservationPhase.USED
@@ -188,7 +198,6 @@ class ReservationController:
         async with shared.solver:
             question = zone_question(state, reservation, lost, shared.now())
             found = await shared.ask(find_zone, question, what="zone", found=lambda made: bool(made.zone))
-        self._asked[reservation.key] = _Asked(reservation.ask, lost, state.fleet.version, monotonic())
         if found.zone:
             return held(state, found, gang_for(state, found), shared.now())
         if not lost:
@@ -202,4 +211,4 @@ class ReservationController:
         known = self._asked.get(reservation.key)
         if known is None or (known.ask, known.lost) != (reservation.ask, lost):
             return True
-        return known.version != self.shared.state.fleet.version and monotonic() >= known.at + RETHINK
+        return known.version != self.shared.state.fleet.version and monotonic() >= known.again

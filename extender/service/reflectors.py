@@ -49,7 +49,7 @@ class Readiness:
     def __init__(self, reflectors: Sequence[Reflector[Any]], *, clock: Callable[[], float]) -> None:
         self._reflectors = tuple(reflectors)
         self._clock = clock
-        self._failing_since: dict[str, float] = {}
+        self._failing_since: dict[Reflector[Any], float] = {}
 
     def synced(self) -> bool:
         """Return whether every kind has been listed once."""
@@ -62,8 +62,8 @@ class Readiness:
         for reflector in self._reflectors:
             name = reflector.resource.plural
             if (problem := reflector.problem) is None:
-                self._failing_since.pop(name, None)
-            since = now if problem is None else self._failing_since.setdefault(name, now)
+                self._failing_since.pop(reflector, None)
+            since = now if problem is None else self._failing_since.setdefault(reflector, now)
             why = "" if problem is None else f": {problem.message}"
             if not reflector.synced:
                 found.append(f"{name} are not listed yet{why}")

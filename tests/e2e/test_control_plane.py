@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 from tests.e2e.harness.client import ApiError, Client
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import bound, container, pod
-from tests.e2e.harness.waiting import wait_until
+from tests.e2e.harness.waiting import stays, wait_until
 from topology.generate import flag_some, fragment, generate
 
 
@@ -67,6 +70,34 @@ def test_indexed_job_runs_to_its_end(plane: ControlPlane, namespace: str) -> Non
             "pods", thing["metadata"]["name"], {"metadata": {"annotations": {"tests/finish": ""}}}, namespace
         )
     wait_until(lambda: plane.admin.get("jobs", "job", namespace)["status"].get("succeeded") == 6, "the job to complete")
+
+
+def test_a_pod_with_time_to_end_goes_at_once(plane: ControlPlane, namespace: str) -> None:
+    """KWOK plays a kubelet whose containers need none of the ten minutes that they are given."""
+    cluster = generate("minipods", minipods=1, nodes=1)
+    make_real(plane.admin, cluster)
+    plane.admin.create(pod("ends", namespace, node=cluster.names[0]))
+    wait_until(lambda: _phases(plane, namespace) == {"Running": 1}, "KWOK to run the pod")
+    plane.admin.delete("pods", "ends", namespace, grace=600)
+    wait_until(lambda: _phases(plane, namespace) == {}, "the pod to go")
+
+
+def test_a_pod_that_is_made_anew_stays(plane: ControlPlane, namespace: str) -> None:
+    """KWOK, which deletes by name, comes late to a pod that is gone: the new pod of that name is left alone.
+
+    On a busy machine it does come late, and a test would wait in vain for a pod that nobody makes again.
+    """
+    cluster = generate("minipods", minipods=1, nodes=1)
+    make_real(plane.admin, cluster)
+    (node,) = cluster.names
+    plane.admin.create(pod("again", namespace, node=node))
+    wait_until(lambda: _phases(plane, namespace) == {"Running": 1}, "KWOK to run the pod")
+    os.kill(plane.kwok.pid, signal.SIGSTOP)
+    plane.admin.delete("pods", "again", namespace)
+    new = plane.admin.create(pod("again", namespace, node=node))["metadata"]["uid"]
+    os.kill(plane.kwok.pid, signal.SIGCONT)
+    wait_until(lambda: _phases(plane, namespace) == {"Running": 1}, "KWOK to run the new pod", seconds=20.0)
+    stays(lambda: [it["metadata"]["uid"] for it in plane.admin.all("pods", namespace)] == [new], "the new pod is there")
 
 
 def test_parts_come_back_as_they_were(plane: ControlPlane, namespace: str) -> None:

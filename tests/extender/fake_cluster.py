@@ -94,11 +94,12 @@ class FakeCluster:
         return _bytes({"metadata": metadata, "items": everything[start : start + limit]})
 
     async def watch(self, resource: Resource, *, version: str) -> AsyncIterator[Sequence[bytes]]:
-        """Changes after a version, until :meth:`hang_up`."""
+        """An empty list as soon as it is open, then changes after a version, until :meth:`hang_up`."""
         self._ask("watch", resource, version)
         if int(version) < self.oldest:
             raise Gone("too old", status=410, reason="Expired")
         seen, calls = int(version), self._hung_up
+        yield []
         while calls == self._hung_up:
             news = [one for one in self._history[resource.plural] if one[0] > seen]
             if news:

@@ -177,6 +177,28 @@ def test_a_silent_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     run(scenario)
 
 
+def test_a_watch_says_when_it_is_open() -> None:
+    """Before the first change, however long that takes: the server has said yes."""
+    heard = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await heard.wait()
+        await response.write(b'{"a": 1}\n')
+        return response
+
+    async def scenario() -> None:
+        came = []
+        async with serving(handler) as (_, api):
+            async for lines in api.watch(PODS, version="7"):
+                came.append(list(lines))
+                heard.set()
+        assert came == [[], [b'{"a": 1}']]
+
+    run(scenario)
+
+
 def test_a_watch_that_is_refused() -> None:
     """410 before the first line: history is gone."""
 

@@ -219,6 +219,43 @@ def test_pods_without_a_gate() -> None:
     assert world.phase("g") is PlanPhase.BOUND
 
 
+def told(world: World) -> list[str]:
+    """Names of the pods that are told now that they have a node."""
+    return [one.pod.name for one in world.decide().actions if isinstance(one, NotifyPod)]
+
+
+def test_released_pods_that_were_tried_in_vain() -> None:
+    """A replica with old news refused them, and kube-scheduler asks again when something happens: so they are told.
+
+    Not at once, as it tries a second time by itself; half a minute after they got their nodes, and every half minute.
+    """
+    world = released()
+    world.refuse("g-1", "g-2")
+    decision = world.decide()
+    assert (decision.actions, decision.wake) == ([], NOW + timedelta(seconds=30))
+    world.later(30)
+    assert told(world) == ["g-1", "g-2"]
+    world.settle()
+    decision = world.decide()
+    assert (decision.actions, decision.wake) == ([], NOW + timedelta(seconds=60))
+    world.bind("g-1")
+    world.later(30)
+    assert told(world) == ["g-2"]
+
+
+def test_a_pod_that_came_anew_and_was_tried_in_vain() -> None:
+    """The gang runs, and its plan has no end: the half minute counts from when the pod was made."""
+    world = bound()
+    world.recreate("g-1")
+    made = world.now.isoformat()
+    world.change("g-1", lambda pod: pod["metadata"].update(creationTimestamp=made))
+    world.settle()
+    world.refuse("g-1")
+    assert (told(world), world.decide().wake) == ([], NOW + timedelta(seconds=30))
+    world.later(30)
+    assert told(world) == ["g-1"]
+
+
 def test_a_job_that_says_no_more_than_the_gate() -> None:
     """An Indexed Job with our gate in its template is a gang of its completions, and still one when the gate is off."""
     world = World()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -25,6 +26,7 @@ from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
+from extender.planner.solve import ZoneQuestion, find_zone
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
 from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.placement.types import Limits
@@ -33,6 +35,7 @@ from scheduler.queue.priority_preemption import PriorityAge
 from scheduler.queue.queue_policy import QueuePolicy
 from tests.extender.fake_cluster import FakeCluster, unreachable
 from tests.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, pod_json, reservation_json, uid
+from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL
 
 SIZE = 6
 
@@ -341,6 +344,35 @@ def test_the_head_of_the_queue_need_not_wait_for_a_whole_round(monkeypatch: pyte
     run(scenario)
 
 
+def test_all_gangs_are_thought_about_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Although a gang that is to be bound in five minutes is due only then: the flag of another's node runs out."""
+    monkeypatch.setattr("extender.controller.gang_controller.RETHINK", 0.05)
+
+    def healthy(api: FakeCluster) -> str | None:
+        found = plan(api, "runs")
+        said = None if found is None else found.condition("Healthy")
+        return None if said is None else said.status
+
+    async def scenario() -> None:
+        api = cluster(minipods=2, nodes=4)
+        async with running(api):
+            submit(api, "runs", 4)
+            await until(lambda: phase(api, "runs") is PlanPhase.RELEASED, "the first gang to be released")
+            bind(api, "runs")
+            await until(lambda: phase(api, "runs") is PlanPhase.BOUND, "the first gang to be bound")
+            submit(api, "waits", 4)
+            await until(lambda: phase(api, "waits") is PlanPhase.RELEASED, "the second gang to be released")
+            flagged = api.find(NODES, min(nodes_of(api, "runs")))
+            end = datetime.now(UTC) + timedelta(seconds=0.5)
+            flagged["metadata"]["annotations"] = {SLOWDOWN: "faulty", SLOWDOWN_UNTIL: end.isoformat()}
+            api.put(NODES, flagged)
+            await until(lambda: healthy(api) == "False", "the flag to be told")
+            # Nothing happens in the cluster any more.
+            await until(lambda: healthy(api) == "True", "the end of the flag to be told")
+
+    run(scenario)
+
+
 def test_a_gang_deleted_while_it_is_released() -> None:
     """Answers to our patches arrive after the pods are gone: nothing of them comes back."""
 
@@ -478,6 +510,93 @@ def test_from_an_announcement_to_the_gang_on_its_zone() -> None:
             await until(lambda: reserved(api).phase is ReservationPhase.USED, "the reservation to be used")
             reasons = {event["reason"] for event in api.objects[EVENTS.plural].values()}
             assert reasons >= {"Held", "Preempted", "Used"}
+
+    run(scenario)
+
+
+def test_a_zone_that_could_not_be_written_is_found_again() -> None:
+    """Somebody else wrote the reservation meanwhile: the answer is lost, and asked for again though nothing changes."""
+
+    async def scenario() -> None:
+        api = cluster()
+        api.fail_next("replace/status", Conflict("changed since", status=409, reason="Conflict"))
+        async with running(api, Arnold()):
+            announce(api, 6)
+            await until(lambda: reserved(api).held, "a zone")
+
+    run(scenario)
+
+
+def test_nodes_that_come_while_a_zone_is_sought_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver was told of four nodes, and six are there when it answers: it is asked once more."""
+    monkeypatch.setattr("extender.controller.reservation_controller.RETHINK", 0.01)
+    asked = 0
+
+    async def scenario() -> None:
+        api, loop = cluster(minipods=1, nodes=4), asyncio.get_running_loop()
+        async with running(api, Arnold()) as replica:
+
+            def slowly(question: ZoneQuestion, limits: Limits) -> Reservation:
+                nonlocal asked
+                asked += 1
+                answer = find_zone(question, limits)
+                if asked == 1:
+                    for i in (4, 5):
+                        loop.call_soon_threadsafe(api.put, NODES, node_json(f"m0-{i}", "mp0", "mp0r0"))
+                    while replica.state.fleet.host("m0-5") is None:
+                        time.sleep(0.001)
+                return answer
+
+            monkeypatch.setattr("extender.controller.reservation_controller.find_zone", slowly)
+            announce(api, 6)
+            await until(lambda: reserved(api).held, "a zone")
+
+    run(scenario)
+
+
+def test_a_gang_that_could_not_be_stopped_is_stopped_at_the_next_try() -> None:
+    """Its plan was written by another in between: the stop is not put off until the next round, half a minute later."""
+
+    async def scenario() -> None:
+        api = cluster()
+        original, refused = api.replace, 0
+
+        async def replace(resource: Any, name: str, document: Json, **kwargs: Any) -> bytes:
+            nonlocal refused
+            if document.get("status", {}).get("reason") == "Preempted" and refused < 2:
+                refused += 1
+                raise Conflict("changed since", status=409, reason="Conflict")
+            return await original(resource, name, document, **kwargs)
+
+        api.replace = replace  # type: ignore[method-assign]
+        async with running(api, Arnold()):
+            announce(api, 8)
+            await until(lambda: reserved(api).held, "a zone")
+            submit(api, "spare", 4, annotations={"arnold.dev/preemptible": "true"})
+            await until(lambda: released(api, "spare") == 4, "the preemptible gang to be released")
+            bind(api, "spare")
+            await until(lambda: phase(api, "spare") is PlanPhase.BOUND, "the preemptible gang to be bound")
+            submit(api, "llm", 8)
+            await until(lambda: phase(api, "llm") is PlanPhase.RELEASED, "the announced gang to be released")
+            assert refused == 2
+
+    run(scenario)
+
+
+def test_a_pod_that_could_not_be_stopped_is_stopped_at_the_next_try() -> None:
+    """The API server was away when single pods were asked to go: they are asked again soon."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api, Arnold()):
+            announce(api, 8)
+            await until(lambda: reserved(api).held, "a zone")
+            api.put(PODS, pod_json("spare", node="m0-0", annotations={"arnold.dev/preemptible": "true"}))
+            await until(lambda: reserved(api).held_by_others == 1, "the pod to be counted")
+            api.fail_next("patch", unreachable())
+            submit(api, "llm", 8)
+            await until(lambda: phase(api, "llm") is PlanPhase.RELEASED, "the announced gang to be released")
+            assert (SPACE, "spare") not in api.objects[PODS.plural]
 
     run(scenario)
 

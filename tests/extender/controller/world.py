@@ -140,8 +140,7 @@ class World:
                     self.pods[pod.name] = patched(self.pods[pod.name], release_patch(pod, node))
                     self._see(pod.name)
                 case NotifyPod(_, pod):
-                    told = {"type": PLANNED, "lastProbeTime": self.now.isoformat()}
-                    self.change(pod.name, lambda pod, told=told: pod["status"].update(conditions=[told]))
+                    self.change(pod.name, self._tell)
                 case Recreate(_, pod):
                     if pod.owner is not None:
                         self.recreate(pod.name)
@@ -176,6 +175,10 @@ class World:
                 if before is None or (before.phase, before.message) != (answer.plan.phase, answer.plan.message):
                     plan = answer.plan.with_condition("Valid", True, "Consistent", "", self.now)
                     self.write(plan.replace(expires=expires))
+
+    def _tell(self, pod: Json) -> None:
+        others = [one for one in pod["status"].get("conditions", []) if one["type"] != PLANNED]
+        pod["status"]["conditions"] = [*others, {"type": PLANNED, "lastProbeTime": self.now.isoformat()}]
 
     def _repair(self, action: RepairAction) -> None:
         answer = solve(repair_question(self.state, action.plan, action.lost, self.now), LIMITS)

@@ -140,6 +140,17 @@ def test_readiness() -> None:
     assert readiness.reasons() == []
 
 
+def test_readiness_of_kinds_with_one_plural() -> None:
+    """PodGroups of several projects are kinds of their own: that one can be followed says nothing about another."""
+    broken, fine, time = _Followed("podgroups"), _Followed("podgroups"), [0.0]
+    broken.synced = fine.synced = True
+    broken.problem = Unreachable("away")
+    readiness = Readiness([broken, fine], clock=lambda: time[0])  # type: ignore[list-item]
+    assert readiness.reasons() == []
+    time[0] += STALE_SECONDS
+    assert readiness.reasons() == ["podgroups may be out of date: away"]
+
+
 @pytest.mark.parametrize("formatter", [JsonLines(), TextLines("%(message)s")])
 def test_lines_of_the_log_are_short(formatter: logging.Formatter) -> None:
     """However long a text is that came into a message, or beside it, a line stays one that can be read."""
