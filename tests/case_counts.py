@@ -12,7 +12,7 @@ Case = TypeVar("Case")
 
 ALL_CASES = os.environ.get("ARNOLD_CASES") == "all"
 STEP = 4  # a quarter of the cases: with all of them `make test` takes twice its four minutes on two cores
-FEWEST = 10  # fewer than these are not cut down: one of two or three of them would be a weak test
+FEWEST = 5  # no fewer than these: two or three examples would be a weak test
 
 
 def cases(count: int) -> int:

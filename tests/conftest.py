@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -29,6 +30,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if CONTROL_PLANES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.control_plane)
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported from the garbage collector, which would go through all of it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 os.environ.pop("COLUMNS", None)  # the width of text must not depend on the terminal that the tests run in

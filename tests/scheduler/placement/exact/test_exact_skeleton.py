@@ -17,7 +17,7 @@ from scheduler.placement.exact.realise import realise
 from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
 from scheduler.placement.exact.width_model import WidthProfiles
 from scheduler.placement.types import Pair
-from tests.case_counts import examples
+from tests.case_counts import cases, every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import width_profiles
 from tests.scheduler.placement.exact.tiny import (
     Planted,
@@ -59,18 +59,19 @@ def check_placement(problem: GridProblem, pair: Pair, skeleton: Skeleton) -> Non
     assert pp <= pair[1]
 
 
+@pytest.mark.many_cases
 def test_skeletons_of_all_tight_tiny_problems() -> None:
     """Grids of up to 3 x 3 cells on up to 4 domains of up to 5 with at most three cells to spare, at the pairs that
     counting does not settle: S and R of 2 or more, not refuted by rectangles.
     """
     tried = 0
-    for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
+    for problem in every_fourth(all_problems(rows=3, columns=3, domains=4, largest=5)):
         if sum(problem.capacities) <= problem.cells + 3:
             for pair in pairs(problem):
                 if min(pair) >= 2 and not RectangleBound(problem, [pair]).refutes(pair):
                     check_skeleton(problem, pair, spare_rows=spare_rows(problem, pair))
                     tried += 1
-    assert tried > 300
+    assert tried > cases(300)
 
 
 @given(problems(), st.data())
