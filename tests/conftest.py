@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from arnold.commands.run import run
-from tests.case_counts import cases
+from tests.case_counts import examples
 
 CONTROL_PLANES = {"shared_plane", "bare_plane"}
 """Fixtures that start Kubernetes: etcd, kube-apiserver and more, built from Go modules unless they are there."""
@@ -42,7 +42,7 @@ os.environ.pop("COLUMNS", None)  # the width of text must not depend on the term
 # What was compiled is kept, as by default: else each run of the tests, and each program they start, compiles all again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-settings.register_profile("arnold", deadline=None, max_examples=cases(100))  # 100: hypothesis's own number
+settings.register_profile("arnold", examples(100, deadline=None))  # 100: hypothesis's own number
 settings.load_profile("arnold")
 
 
