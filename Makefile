@@ -15,7 +15,7 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 
 .PHONY: help demo test properties e2e soak lint format bench lock clean
 
 help: ## show the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
 demo: $(STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
 	$(BIN)/arnold demo
