@@ -12,16 +12,19 @@ PYTHON     ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e launchers soak lint format bench lock clean
+.PHONY: help demo test properties e2e launchers soak lint format bench lock clean
 
 help: ## show the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
 demo: $(STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
 	$(BIN)/arnold demo
 
-test: $(STAMP) ## run the tests, all but those on a control plane and of launchers
+test: $(STAMP) ## run the tests, all but those on a control plane and of launchers; properties with a quarter of their examples
 	$(BIN)/python -m pytest -m "not control_plane and not launchers"
+
+properties: $(STAMP) ## run the property tests with all their examples
+	ARNOLD_CASES=all $(BIN)/python -m pytest -m "(hypothesis or many_cases) and not control_plane"
 
 e2e: $(STAMP) ## run the tests on a real Kubernetes control plane, which is built the first time (needs Go)
 	$(BIN)/python -m pytest -m control_plane

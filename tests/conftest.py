@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from arnold.commands.run import run
+from tests.case_counts import examples
 
 CONTROL_PLANES = {"shared_plane", "bare_plane"}
 """Fixtures that start Kubernetes: etcd, kube-apiserver and more, built from Go modules unless they are there."""
@@ -30,11 +32,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.filterwarnings(LEFT_OPEN))
 
 
+def pytest_collection_finish() -> None:
+    """Take what was imported from the garbage collector, which would go through all of it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 os.environ.pop("COLUMNS", None)  # the width of text must not depend on the terminal that the tests run in
 # What was compiled is kept, as by default: else each run of the tests, and each program they start, compiles all again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-settings.register_profile("arnold", deadline=None)
+settings.register_profile("arnold", examples(100, deadline=None))  # 100: hypothesis's own number
 settings.load_profile("arnold")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.simulated_collectives import FAULTS, BenchJob, Fault, FaultKind, simulate
@@ -14,6 +14,7 @@ from benchmarks.simulated_collectives.run import EPOCH
 from health.collectives.diagnosis import Diagnosis, diagnose
 from health.collectives.recording import CollectiveRecording
 from health.collectives.slow_ranks import find_slow
+from tests.case_counts import examples
 
 SECONDS = 62.0
 SHAPES = st.sampled_from([(4, 2, 2), (2, 2, 2), (4, 1, 3), (4, 2, 1), (3, 1, 2)])
@@ -40,14 +41,14 @@ def named(found: Diagnosis) -> list[int]:
     return [culprit.member for culprit in found.culprits]
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(jobs(), st.integers(0, 1000))
 def test_a_healthy_job_raises_no_alarm(job: BenchJob, seed: int) -> None:
     """Whatever its shape and speed, nothing is found where nothing is wrong."""
     assert diagnose(simulate(job, SECONDS, seed=seed)).status == "healthy"
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(jobs(), st.integers(0, 1000), st.sampled_from(FAULTS), st.floats(0, 1), st.floats(36, 44))
 def test_nobody_else_is_ever_blamed_for_certain(
     job: BenchJob, seed: int, kind: FaultKind, who: float, time: float

@@ -6,11 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.recovery_ettr import cumulative_ettr, sliding_ettr
 from health.recovery.restart_cost import RESTART_COSTS, restart_seconds
+from tests.case_counts import examples
 
 
 def test_restart_costs_are_the_published_ones() -> None:
@@ -41,7 +42,7 @@ def test_an_outage_of_half_an_hour() -> None:
     assert sliding_ettr(productive, at).tolist() == pytest.approx([1.0, 0.5, 1.0])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.lists(st.integers(0, 400), min_size=2, max_size=10, unique=True).map(sorted),
     st.lists(st.integers(1, 500), min_size=1, max_size=5),

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.dumps import Dumps, parse_dump
@@ -16,6 +16,7 @@ from health.recovery.eviction import Eviction, decide, evict_notes, evict_senten
 from health.recovery.machines import UNIT_FAMILIES, Machines
 from health.recovery.stacks import StackView, group_stacks, outliers_of
 from scheduler.job import Job, Parallelism
+from tests.case_counts import examples
 from tests.health.recovery_world import LOSS, SEND, dump_text, machines, stacks_of
 from topology.files import Source
 
@@ -34,7 +35,7 @@ def decided(job: Machines, *odd: Callable[[int, int], bool], compare: str = "job
     return decide(job, looks)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.dictionaries(st.integers(0, 30), st.sampled_from("abcd"), min_size=1), st.floats(0.01, 1.0))
 def test_groups_hold_every_rank_once(places: dict[int, str], dominant: float) -> None:
     """Groups part the ranks, largest first; the largest is never out of place, a group is so as a whole."""
@@ -54,7 +55,7 @@ def test_half_of_the_largest_is_dominant(few: int, expected: tuple[int, ...]) ->
     assert outliers_of(group_stacks(places)) == expected
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_a_planted_group_is_the_unit(data: st.DataObject) -> None:
     """Ranks of at least two machines of one PP group out of place, and that group is evicted, all of it."""
@@ -80,7 +81,7 @@ def test_the_smallest_shared_group_comes_first() -> None:
     assert [unit.group for unit in units] == [7, 1, 1]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sets(st.integers(0, 191), min_size=1, max_size=12))
 def test_shared_groups_are_what_the_grid_says(ranks: set[int]) -> None:
     """A group is a candidate exactly when all machines with outliers are in it, and it is not the whole job."""
@@ -194,7 +195,7 @@ def test_a_leader_of_a_minority_is_evicted_and_not_flagged() -> None:
     assert eviction.flags(NOW, hold=timedelta(hours=1)) == ()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(st.sets(st.integers(0, 191), max_size=6), min_size=2, max_size=6))
 def test_tallies_count_rounds(rounds: list[set[int]]) -> None:
     """Each candidate led its family in as many rounds as a count by hand says."""

@@ -6,13 +6,14 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.assignment import FORBIDDEN, assign
 from health.recovery.checkpoint_peers import RULES, Peers, checkpoint_peers, peer_notes, peer_sentence
 from health.recovery.machines import Machines
 from scheduler.job import Job, Parallelism
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidPlacement, UnknownName
@@ -32,7 +33,7 @@ def assigned(cluster: Cluster, *, dp: int, pp: int, level: str | None = "rack") 
     return checkpoint_peers(cluster, Machines(job, cluster.names[: len(nodes)]), nodes, level=level)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     st.integers(1, 6).flatmap(
         lambda n: st.lists(st.lists(st.integers(0, 9), min_size=n, max_size=n), min_size=n, max_size=n)
@@ -47,7 +48,7 @@ def test_the_matching_is_the_cheapest_permutation(rows: list[list[int]]) -> None
     assert int(costs[np.arange(len(rows)), columns].sum()) == best
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(1, 3), st.integers(1, 3), st.data())
 def test_as_few_rules_are_broken_as_any_permutation_breaks(dp: int, pp: int, data: st.DataObject) -> None:
     """On grids of up to seven machines in random racks: PP groups shared, then racks, then DP groups, then distance

@@ -6,11 +6,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.dumps import parse_dump, read_dumps
 from health.recovery.stacks import Process, StackFrame, StackView, Thread
+from tests.case_counts import examples
 from tests.health.recovery_world import SEND, SYNC, as_json, as_text, dump_text, write_dumps
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -72,7 +73,7 @@ THREADS = st.builds(
 PROCESSES = st.builds(Process, st.integers(1, 10**6), st.lists(THREADS, min_size=1, max_size=4).map(tuple))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(PROCESSES)
 def test_both_formats_say_the_same(process: Process) -> None:
     """Text and JSON of one process give that process back, threads in the same order."""
@@ -157,7 +158,7 @@ def test_broken_dumps(content: str, line: int | None, words: str) -> None:
     assert caught.value.fix
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.text(max_size=200) | st.text('[]{}":,0 \nProcessThread(idle)', max_size=200))
 def test_any_text_is_a_dump_or_an_error(content: str) -> None:
     """Nothing but InvalidInput is ever raised."""

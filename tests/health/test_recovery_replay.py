@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.two_phase_replay import PHASES, ReplayPlan, plan_replay, replay_notes, replay_sentence
 from scheduler.job import Job, Parallelism
+from tests.case_counts import examples
 from tests.health.recovery_world import machines
 from topology.errors import Infeasible, InvalidInput
 
@@ -19,7 +20,7 @@ def plans(draw: st.DrawFn) -> ReplayPlan:
     return ReplayPlan(replica=draw(st.integers(1, 8)), replicas=k * groups, k=k)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(plans())
 def test_each_phase_parts_the_machines_evenly(plan: ReplayPlan) -> None:
     """In both phases every machine is in one group, all groups are of m machines, and members and group_of agree."""
@@ -30,7 +31,7 @@ def test_each_phase_parts_the_machines_evenly(plan: ReplayPlan) -> None:
         assert all(plan.group_of(phase, x) == g for g, group in enumerate(members) for x in group)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(plans())
 def test_one_culprit_exactly_where_m_is_at_most_n(plan: ReplayPlan) -> None:
     """By brute force over all machines: it is always among those left, alone for every machine iff m <= n, and
@@ -44,7 +45,7 @@ def test_one_culprit_exactly_where_m_is_at_most_n(plan: ReplayPlan) -> None:
     assert max(map(len, left)) == plan.most_suspects
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(1, 8), st.integers(2, 48))
 def test_k_is_the_most_that_leaves_one_culprit(pp: int, dp: int) -> None:
     """The default k by trying all divisors of DP; 1, the fewest suspects, where none leaves one culprit."""

@@ -6,10 +6,11 @@ from fractions import Fraction
 from math import comb
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.standby import PUBLISHED, coverage, rates_of_pools, standby_pool
+from tests.case_counts import examples
 from topology.errors import InvalidInput
 
 
@@ -18,7 +19,7 @@ def exact(machines: int, rate: Fraction, pool: int) -> Fraction:
     return sum((comb(machines, k) * rate**k * (1 - rate) ** (machines - k) for k in range(pool + 1)), start=Fraction(0))
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.integers(1, 40), st.integers(0, 1000), st.integers(1, 999))
 def test_the_quantile_is_that_of_exact_fractions(machines: int, rate: int, quantile: int) -> None:
     """The fewest failures that cover the quantile, for rates and quantiles of three decimals, ties included."""
@@ -47,7 +48,7 @@ def test_published_pools() -> None:
         assert (pools == dict(PUBLISHED)) == same
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(1, 2000), st.floats(1e-5, 0.5))
 def test_rates_of_a_pool_hold_the_rate(machines: int, rate: float) -> None:
     """The rate that led to a pool lies within the rates for which the pool is the same; the pool changes outside."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.affinity import RECORDS, Experts, Model, Record, affinity, microbatches, volumes
 from scheduler.job import Parallelism
+from tests.case_counts import examples
 from topology.errors import InvalidJob
 
 SEVEN_B = Model(hidden=4096, layers=32, vocab=32_000, sequence_length=4096)
@@ -87,7 +88,7 @@ def test_microbatches() -> None:
         microbatches(Model(**{**_fields(SEVEN_B), "global_batch": 510, "micro_batch": 4}), GRID)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(
     hidden=st.integers(1, 10**5),
     layers=st.integers(1, 500),

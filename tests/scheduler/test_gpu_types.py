@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.gpu_types import TypeOption
@@ -17,6 +17,7 @@ from scheduler.placement.admission import choices, shortage
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.repair import repair
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidJob, InvalidPlacement
@@ -236,7 +237,7 @@ def least(cluster: Cluster, wanted: Job) -> float | None:
     return best
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     CLUSTERS,
     st.sampled_from([(1, 2), (2, 1), (2, 2), (1, 3), (3, 1), (1, 4)]),

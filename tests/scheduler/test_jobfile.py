@@ -7,13 +7,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.affinity import Record
 from scheduler.job import Count, Hold, Overrides
 from scheduler.jobfile import MAX_CELLS, JobFile, job_document, job_of, load_job, load_records
 from scheduler.outcome import Instance
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Node
 from topology.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge, UnknownName
@@ -247,7 +248,7 @@ def test_a_measurement_without_gain_is_refused() -> None:
         load_records(Source("own.yaml", text + "dp_gain: 0, pp_gain: 0}]"))
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     st.text(max_size=200)
     | st.recursive(

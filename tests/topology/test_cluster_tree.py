@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import MAX_LEVELS, Node
 from topology.errors import InvalidTopology, TooLarge, UnknownName
@@ -132,7 +133,7 @@ def test_places_are_looked_up_only_for_errors() -> None:
     assert sorted(asked) == [0, 4]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.tuples(st.sampled_from(["", "a", "b"]), st.sampled_from(["", "x", "y"])), min_size=1, max_size=20))
 def test_any_paths_make_a_tree(paths: list[tuple[str, str]]) -> None:
     """Racks carry their minipod's name here, so that every path is possible; empty ones hang on what is above."""

@@ -5,10 +5,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
+from tests.case_counts import examples
 from topology.documents import Document, load_document
 from topology.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge
 from topology.files import Source, decode_source
@@ -152,7 +153,7 @@ json_like = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.lists(json_like) | st.dictionaries(st.text(), json_like))
 def test_json_survives_with_every_line(data: Any) -> None:
     """Any JSON written one entry a line comes back, and every path's line holds its key or value."""
@@ -176,7 +177,7 @@ def test_json_survives_with_every_line(data: Any) -> None:
     walk(data, ())
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.binary() | st.text().map(str.encode) | st.text(alphabet="[]{}:,-?&*!|>'\"#% \nab1").map(str.encode))
 def test_no_bytes_break_the_reader(data: bytes) -> None:
     """Whatever is thrown at it, only an ArnoldError comes out."""

@@ -6,10 +6,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.flags import open_ledger
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Node
 from topology.errors import InvalidInput
@@ -139,7 +140,7 @@ FLAGS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(FLAGS, st.randoms(use_true_random=False))
 def test_merging_takes_the_worst_in_any_order(flags: list[NodeFlag], chance: object) -> None:
     """Idempotent where there is nothing to merge, commutative always."""

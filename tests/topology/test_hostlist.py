@@ -3,9 +3,10 @@
 import itertools
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.case_counts import examples
 from topology.errors import ArnoldError, InvalidInput, TooLarge
 from topology.hostlist import expand_hostlist, fold_hostlist
 
@@ -101,7 +102,7 @@ def test_names_that_no_hostlist_can_carry_are_refused(name: str) -> None:
 host_names = st.lists(st.text("ab0159.-_", min_size=1, max_size=7), unique=True, min_size=1, max_size=12)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(host_names)
 @example(["0", "00", "1", "01", "10"])
 def test_folding_loses_nothing(names: list[str]) -> None:
@@ -119,7 +120,7 @@ def ranges(draw: st.DrawFn) -> tuple[str, list[str]]:
     return (f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else numbers[0]), numbers
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(st.tuples(st.text("ab.-", min_size=1, max_size=3), ranges()), min_size=1, max_size=3))
 def test_expansion_is_the_product_of_its_ranges(pieces: list[tuple[str, tuple[str, list[str]]]]) -> None:
     """Against the definition: every choice of a number from each bracket, in order."""
@@ -128,7 +129,7 @@ def test_expansion_is_the_product_of_its_ranges(pieces: list[tuple[str, tuple[st
     assert sorted(expand_hostlist(text)) == sorted("".join(choice) for choice in choices)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.text("n[]0-9,12ab@!& ") | st.text())
 def test_no_text_breaks_the_reader(text: str) -> None:
     """Only an ArnoldError comes out, or names without a name twice."""

@@ -5,9 +5,10 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import ArnoldError, InvalidInput
@@ -101,7 +102,7 @@ def test_bad_flag_files_are_refused(text: str, complaint: str, where: str, fix: 
 FLAG = "- {node: n1, kind: straggler, slowdown: 1.3, since: 2026-01-01T00:00:00Z, evidence: x}\n"
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.integers(0, len(FLAG)), st.text("n1[]{}-:,.\n&*!'\"", max_size=4), st.integers(0, 5))
 def test_no_text_breaks_the_overlays(at: int, inserted: str, removed: int) -> None:
     """A valid flag with a piece replaced, a cluster or an ArnoldError."""

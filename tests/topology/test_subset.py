@@ -1,9 +1,10 @@
 """A part of a cluster is the cluster of those nodes."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import NodeFlag
@@ -41,7 +42,7 @@ def shape(cluster: Cluster) -> list[tuple[object, ...]]:
 
 
 @given(ROWS, st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_a_subset_is_what_building_from_its_rows_gives(
     rows: list[tuple[str, str, int, str]], data: st.DataObject
 ) -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.case_counts import examples
 from topology.errors import InvalidInput
 from topology.hostlist import check_name, expand_hostlist, spell_names
 
@@ -92,7 +93,7 @@ PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"], include_charact
 ).filter(bool)  # fmt: skip
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(PRINTABLE, min_size=1, max_size=4, unique=True))
 def test_any_printable_names_are_placed(arnold: Arnold, tmp_path: Path, names: list[str]) -> None:
     """Text output never fails after the files are written, and every name comes back from the saved placement."""

@@ -7,12 +7,13 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.pages.axis import Scale, axis_range, cells_between, log_range, log_ticks, round_step, round_ticks
 from arnold.pages.line_chart import ChartLine, LineChart, line_chart, plot_of
 from arnold.pages.row_chart import ChartRow, row_chart
+from tests.case_counts import examples
 from tests.markup import tags
 from topology.drawing.elements import area, path, rect
 from topology.quantities import Kind
@@ -20,7 +21,7 @@ from topology.quantities import Kind
 KINDS: tuple[Kind, ...] = ("share", "count", "seconds")
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 def test_ticks_are_round_and_inside(low: float, span: float) -> None:
     """At most one more than steps were asked for, evenly spaced, none outside."""

@@ -7,13 +7,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_api.api_errors import Busy, Conflict, Gone, NotFound, PatchFailed, Refused, refusal
 from extender.cluster_api.client import EVENTS, LEASES, NODES, PODS, Lines, Resource
 from extender.cluster_api.events import LONGEST_NOTE, REPEAT_SECONDS, EventRecorder, Regarding
 from extender.cluster_api.flow import FlowControl
+from tests.case_counts import examples
 from tests.extender.fake_cluster import FakeCluster, soon, unreachable
 
 
@@ -62,7 +63,7 @@ def test_at_most_so_many_under_way() -> None:
     assert asyncio.run(scenario()) == 3
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.lists(st.binary(max_size=20)), st.integers(1, 7))
 def test_lines_do_not_depend_on_chunks(parts: list[bytes], size: int) -> None:
     """However a stream is cut into chunks, its complete lines come out in order, without empty ones."""

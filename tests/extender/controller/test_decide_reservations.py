@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
@@ -16,6 +16,7 @@ from extender.plans.reservation import Reservation, ReservationPhase, decode_res
 from scheduler.queue.arnold import Arnold, NoReserve
 from scheduler.queue.priority_preemption import PriorityAge
 from scheduler.queue.queue_policy import QueuePolicy
+from tests.case_counts import examples
 from tests.extender.things import NOW, gang_pods, key, minipods, node, pod, reservation_json, reserve, state_of
 
 LOST = timedelta(seconds=30)
@@ -135,7 +136,7 @@ PHASES = st.sampled_from(list(ReservationPhase))
     st.integers(-10, 700),
     st.sampled_from([Arnold(), PriorityAge()]),
 )
-@settings(max_examples=80)
+@examples(80)
 def test_what_is_decided_stays_decided(
     phase: ReservationPhase, zoned: bool, planned: PlanPhase | None, minutes: int, policy: Any
 ) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_api.api_errors import PatchFailed
 from extender.controller.pod_release import release_patch
 from extender.fleet.hosts import _holds, _terms
 from extender.objects import decode_pod
+from tests.case_counts import examples
 from tests.extender.fake_cluster import patched
 from tests.extender.things import Json, pod_json
 
@@ -147,7 +148,7 @@ TERMS = st.builds(
 )
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.lists(TERMS, min_size=1, max_size=4), st.sampled_from(["n1", "n2"]))
 def test_a_pin_only_narrows(given_: list[Json], node: str) -> None:
     """After the release a pod admits its node if it did before, and no other."""

@@ -5,13 +5,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.fleet.fleet import Fleet
 from extender.fleet.fleet_table import Own
 from extender.fleet.hosts import Demand, demand_of
 from extender.objects import decode_node
+from tests.case_counts import examples
 from tests.extender.things import MINIPOD, NOW, RACK, key, minipods, node, node_json, pod
 from topology.cluster import Cluster
 
@@ -335,7 +336,7 @@ DROPS = st.tuples(st.sampled_from(["drop-node", "drop-pod"]), st.integers(0, 4),
 
 
 @given(st.lists(NODES | PODS | PROMISES | DROPS, max_size=25), st.booleans())
-@settings(max_examples=150)
+@examples(150)
 def test_updates_come_to_the_same_as_starting_anew(steps: list[tuple[str, Any, Any]], look: bool) -> None:
     """Whatever the order, and whether someone looked in between: a fleet made of the last objects is equal."""
     fleet = fleet_of()

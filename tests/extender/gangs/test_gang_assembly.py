@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
@@ -15,6 +15,7 @@ from extender.gangs.types import Gang
 from extender.objects import decode_owner, decode_pod
 from extender.plans.gang_plan import uids_of
 from scheduler.job import Hold
+from tests.case_counts import examples
 from tests.extender.gangs.test_recognise import INDEX, jobset
 from tests.extender.things import SPACE, gang_pods, key, member_json, missing, pod, uid
 from topology.readers.kubernetes_pods import Pod
@@ -505,7 +506,7 @@ PODS = st.tuples(
 
 
 @given(st.lists(PODS, min_size=1, max_size=6))
-@settings(max_examples=300)
+@examples(300)
 def test_whatever_users_write_comes_to_a_gang_or_to_a_reason(pods: list[Any]) -> None:
     """Nothing raises; a gang is complete, or waits, or has a problem with a way out, and only one of the three.
 

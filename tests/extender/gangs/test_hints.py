@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.gangs.gang_annotations import hints_of, parse_duration
 from extender.gangs.types import InvalidGang
 from extender.plans.gang_plan import PlanPhase
+from tests.case_counts import examples
 from tests.extender.things import gang_of, gang_pods, minipods, plan_all, pod, state_of
 
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
@@ -46,7 +47,7 @@ def test_what_is_no_duration_is_said_to_be_none(text: str) -> None:
 
 
 @given(st.text(max_size=30))
-@settings(max_examples=100)
+@examples(100)
 def test_any_text_is_a_number_or_a_mistake(text: str) -> None:
     """Whatever users write."""
     hints = hints_of([pod("a", annotations={LENGTH: text})])

@@ -4,7 +4,7 @@ from itertools import combinations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
@@ -16,6 +16,7 @@ from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
+from tests.case_counts import examples
 from tests.extender.things import (
     MINIPOD,
     NOW,
@@ -311,7 +312,7 @@ ASKS = st.tuples(st.integers(1, 5), st.sampled_from([None, "x", "y"]))
 
 
 @given(POOLS, ASKS, ASKS)
-@settings(max_examples=40)
+@examples(40)
 def test_who_passes_delays_nobody(
     pools: list[tuple[int, str, bool]], first: tuple[int, str | None], second: tuple[int, str | None]
 ) -> None:
@@ -354,7 +355,7 @@ GANGS = st.lists(
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), GANGS, st.sets(st.integers(0, 11), max_size=4))
-@settings(max_examples=40)
+@examples(40)
 def test_no_node_is_ever_promised_twice(sizes: list[int], gangs: list[Any], busy: set[int]) -> None:
     """Whatever waits and runs: plans are disjoint, on idle nodes alone, one node a rank, each whole or not at all."""
     nodes = minipods(*sizes)
@@ -473,7 +474,7 @@ def test_a_plan_that_is_not_the_gangs_any_more_is_not_repaired() -> None:
 
 
 @given(st.sets(st.integers(0, 7), min_size=1, max_size=4), st.sets(st.integers(0, 3), max_size=3))
-@settings(max_examples=25)
+@examples(25)
 def test_a_repair_moves_exactly_the_lost_ranks(ranks: set[int], busy: set[int]) -> None:
     """Whatever is lost and whatever spares are in use: no more moves than losses, disjoint nodes, or a reason."""
     state, plan = running_gang(8, GRID, nodes=minipods(6, 6))

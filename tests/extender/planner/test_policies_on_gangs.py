@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
@@ -19,6 +19,7 @@ from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.priority_preemption import PriorityPreempt
 from scheduler.queue.queue_policy import QueuePolicy
+from tests.case_counts import examples
 from tests.extender.things import (
     NOW,
     SPACE,
@@ -161,7 +162,7 @@ ASKS = st.lists(
 
 
 @given(ASKS, st.sets(st.integers(0, 9), min_size=1, max_size=6), st.sets(st.integers(0, 9), max_size=4), st.booleans())
-@settings(max_examples=40)
+@examples(40)
 def test_nobody_is_in_a_zone_who_may_not_be(asks: list[Any], zone: set[int], busy: set[int], here: bool) -> None:
     """Whatever waits and runs: inside are those that end within the four hours, preemptible ones, and its own gang.
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.gangs.types import GangKey
@@ -25,6 +25,7 @@ from extender.plans.gang_plan import (
     object_name,
 )
 from scheduler.job import Count, Hold, Job, Parallelism
+from tests.case_counts import examples
 from tests.extender.things import NOW, key
 from topology.errors import InvalidInput
 
@@ -85,7 +86,7 @@ def plans(draw: st.DrawFn) -> GangPlan:
 
 
 @given(plans())
-@settings(max_examples=200)
+@examples(200)
 def test_a_plan_survives_its_document(plan: GangPlan) -> None:
     """Whatever the phase: written as JSON, read from bytes or parsed, it is the same plan."""
     document = json.dumps(encode_plan(plan))

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.fleet.hosts import Demand
 from extender.gangs.types import GangKey, InvalidGang
 from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
 from scheduler.job import Hold, Job
+from tests.case_counts import examples
 from tests.extender.things import NOW, SPACE, Json, reservation_json
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import START_OF_TIME, Taint
@@ -120,7 +121,7 @@ STATUSES = st.fixed_dictionaries(
 
 
 @given(STATUSES)
-@settings(max_examples=100)
+@examples(100)
 def test_any_status_survives_its_document(status: dict[str, Any]) -> None:
     """Whatever was decided: written as JSON beside the user's spec and read again, it is the same reservation."""
     asked = reservation_json(nodes=2, selector={"matchLabels": {"team": "a"}})

@@ -6,10 +6,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
+from tests.case_counts import examples
 from tests.extender.service.asgi import Client
 from tests.extender.things import gang_pods, member_json, minipods, node_json, plan_all, pod_json, state_of
 
@@ -183,7 +184,7 @@ FIELDS = st.sampled_from(
 PODS = st.recursive(JSON, lambda inner: st.dictionaries(FIELDS, inner, max_size=6), max_leaves=15)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(PODS, JSON, st.booleans())
 def test_fuzz(pod: Any, nodes: Any, whole: bool) -> None:
     """Whatever comes, each request has its answer: of the protocol's form, or an error that says what to do."""
@@ -197,7 +198,7 @@ def test_fuzz(pod: Any, nodes: Any, whole: bool) -> None:
     assert refused.status in (200, 400)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.binary(max_size=200))
 def test_fuzz_bytes(body: bytes) -> None:
     """Bytes that are no JSON at all."""

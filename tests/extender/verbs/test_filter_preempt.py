@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.cluster_cache import ClusterCache
@@ -15,6 +15,7 @@ from extender.plans.gang_plan import PlanPhase, canonical_uid
 from extender.verbs.filter_preempt import RefusalKind, filter_nodes, preempt
 from extender.verbs.protocol import decode_filter, decode_preempt, encode
 from scheduler.queue.priority_preemption import PriorityAge
+from tests.case_counts import examples
 from tests.extender.things import (
     NOW,
     Json,
@@ -264,7 +265,7 @@ QUESTIONS = st.tuples(
 
 
 @given(st.lists(QUESTIONS, min_size=1, max_size=8), st.integers(0, 7))
-@settings(max_examples=100)
+@examples(100)
 def test_filter_is_a_pure_read(questions: list[Any], again: int) -> None:
     """Asked in any order, any number of times, replayed and reverted: the same answer, and the state is as it was."""
     state = planned()
@@ -390,7 +391,7 @@ SINGLES = st.lists(
 
 
 @given(SINGLES, st.integers(1, 8), st.integers(0, 3))
-@settings(max_examples=100)
+@examples(100)
 def test_singles_get_only_what_fits_and_is_nobodys(running: list[tuple[str, int]], gpus: int, size: int) -> None:
     """Whatever runs: enough GPUs are left, nothing is promised; an idle node is opened only when no other fits."""
     pods = [used(f"p{i}", on, count) for i, (on, count) in enumerate(running)]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.verbs.protocol import (
@@ -19,6 +19,7 @@ from extender.verbs.protocol import (
     decode_preempt,
     encode,
 )
+from tests.case_counts import examples
 from tests.extender.things import node_json, pod_json
 from topology.errors import InvalidInput
 
@@ -156,7 +157,7 @@ def test_a_node_without_a_name_is_refused() -> None:
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-@settings(max_examples=200)
+@examples(200)
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     """No other exception escapes, whatever comes."""
     with suppress(InvalidInput):
@@ -174,7 +175,7 @@ PLACES = st.sampled_from(["Pod", "Nodes", "NodeNames", "NodeNameToVictims", "Nod
 
 
 @given(st.dictionaries(PLACES, JSON))
-@settings(max_examples=200)
+@examples(200)
 def test_any_json_under_the_right_names_is_read_or_refused(message: dict[str, Any]) -> None:
     """Wrong types in every field, also where decoding is put off until the names are asked for."""
     body = json.dumps(message).encode()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.collectives.flow_progress import FEWEST_SAMPLES, conditions, cover, flows_at, shares
@@ -20,6 +20,7 @@ from health.collectives.recording import (
     States,
 )
 from health.collectives.slow_ranks import MOST_PEERS, Slow, find_slow
+from tests.case_counts import examples
 
 STEPS = 40
 CHANGE = 20
@@ -58,7 +59,7 @@ def found(job: tuple[CollectiveRecording, float, float]) -> list[Slow]:
     return find_slow(*job)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.integers(0, 3), st.floats(2.5, 20.0), st.floats(0.05, 3.0))
 def test_a_member_that_works_longer_is_named_with_its_factor(odd: int, factor: float, usual: float) -> None:
     """It takes ``factor`` times what its peers take: one suspect, certain, and the factor is that of the slow steps.
@@ -71,7 +72,7 @@ def test_a_member_that_works_longer_is_named_with_its_factor(odd: int, factor: f
     assert (count * factor + 1) / (count + 1) - 1e-6 <= slow[0].factor <= factor + 1e-6
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.floats(0.05, 3.0), st.floats(1.0, 20.0))
 def test_a_job_of_which_all_became_slow_blames_none(usual: float, factor: float) -> None:
     """All members take longer alike, as with a larger batch: there is no culprit among them."""

@@ -6,7 +6,7 @@ import itertools
 from math import nan
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.collectives.recording import (
@@ -19,6 +19,7 @@ from health.collectives.recording import (
     States,
 )
 from health.collectives.stalls import Snapshot, stalls_at
+from tests.case_counts import examples
 
 OPS = ("AllReduce", "AllGather")
 GROUPS = (RankGroup("a", "dp", (0, 1, 2)), RankGroup("b", "tp", (2, 3)))
@@ -46,7 +47,7 @@ def every(start: float, end: float) -> list[float]:
     return np.arange(start, end + 0.25, 0.5).tolist()
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=6, unique=True),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.collectives.diagnosis import diagnose
@@ -26,6 +26,7 @@ from health.collectives.recording import (
 )
 from health.collectives.trigger import alarms, looks
 from health.collectives.trigger_settings import TriggerSettings
+from tests.case_counts import examples
 from topology.errors import InvalidInput
 from topology.files import Source
 
@@ -81,7 +82,7 @@ def naive(made: CollectiveRecording, rule: TriggerSettings) -> list[tuple[float,
 PAUSES = st.one_of(st.floats(0.05, 3.0), st.floats(0.05, 3.0), st.floats(3.0, 100.0))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     st.lists(PAUSES, max_size=40),
     st.lists(st.tuples(st.floats(0.0, 400.0), st.integers(1, 80)), max_size=3),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.collectives.diagnosis import diagnose_snapshot
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Mismatch, Snapshot, Stall, find_roots
+from tests.case_counts import examples
 
 NOBODY: frozenset[int] = frozenset()
 
@@ -77,7 +78,7 @@ def test_dead_members_go_before_everything() -> None:
     assert {c.certainty for c in two.culprits} == {"likely"}
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.lists(st.integers(2, 4), min_size=1, max_size=6), st.randoms(use_true_random=False))
 def test_any_chain_leads_to_its_end(sizes: list[int], random: object) -> None:
     """However long a chain of groups is, and in whichever order they are listed, its end is the only root."""

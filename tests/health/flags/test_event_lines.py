@@ -6,10 +6,11 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.flags.event_lines import read_event_lines
+from tests.case_counts import examples
 from tests.health.flags.stores import memory_ledger
 from topology.errors import ArnoldError, InvalidInput
 from topology.files import Source
@@ -108,7 +109,7 @@ def test_a_broken_line_is_an_error_with_its_place(line: int, text: str, complain
     assert caught.value.fix
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.integers(0, len(STORE)), st.text('n1[]{}-:,.\n"\ud7ff0', max_size=4), st.integers(0, 40))
 def test_no_text_breaks_the_reader_of_lines(at: int, inserted: str, removed: int) -> None:
     """A store with a piece replaced: lines or an ArnoldError."""

@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.flags import Ledger, Rule, Rules, open_ledger
 from health.flags import store as module
 from health.flags.rules import MOST_FINDINGS, rules_of
 from health.flags.store import compact_store
+from tests.case_counts import examples
 from tests.health.flags.stores import copied, memory_ledger
 from topology.errors import InvalidInput
 from topology.flag_log import open_log
@@ -65,7 +66,7 @@ def compacted(ledger: Ledger, before: datetime, *, because: str = "x") -> Ledger
     return small
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(EVENTS, st.floats(0, 1), st.lists(st.tuples(st.sampled_from(["n1", "n2"]), st.sampled_from([1.0, 1.5]))))
 def test_what_came_later_stays(
     events: list[tuple[int, str, float, str]], share: float, more: list[tuple[str, float]]

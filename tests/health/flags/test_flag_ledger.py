@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.flags import Ledger, Rule, Rules
 from health.flags.event_lines import read_event_lines
 from health.flags.rules import rules_of
 from health.flags.tracks import Track, track_of
+from tests.case_counts import examples
 from tests.health.flags.stores import copied, memory_ledger
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -318,7 +319,7 @@ def imported(ledger: Ledger) -> Ledger:
     return again
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(RULES, ROUNDS)
 def test_the_audit_replayed_gives_the_same_state(rule: Rule, rounds: Any) -> None:
     """Events, rules, time, and what holds at any time, from the exported text alone."""
@@ -334,7 +335,7 @@ def test_the_audit_replayed_gives_the_same_state(rule: Rule, rounds: Any) -> Non
     )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(RULES, ROUNDS, st.lists(FINDINGS, max_size=5), st.randoms(use_true_random=False))
 def test_a_batch_is_a_set(rule: Rule, rounds: Any, findings: Any, chance: random.Random) -> None:
     """Its order does not matter, repeating it changes nothing, and sources come in any order."""
@@ -353,7 +354,7 @@ def test_a_batch_is_a_set(rule: Rule, rounds: Any, findings: Any, chance: random
     assert tracks(apart) == tracks(one)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(RULES, ROUNDS)
 def test_no_flag_flaps_faster_than_its_quiet_time(rule: Rule, rounds: Any) -> None:
     """From the raising of a flag to its end, and so to the next raising, at least the shorter quiet time passes."""
@@ -368,7 +369,7 @@ def test_no_flag_flaps_faster_than_its_quiet_time(rule: Rule, rounds: Any) -> No
     assert begun == {}
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(RULES, ROUNDS)
 def test_the_past_does_not_change(rule: Rule, rounds: Any) -> None:
     """What held when a round was over is what the store says of that time ever after; merged it is the worst of all."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.flags.rules import LONGEST, Rule, Rules, parse_duration
 from health.flags.rules_file import read_rules
+from tests.case_counts import examples
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.json_record import json_data, read_json
@@ -44,7 +45,7 @@ def test_a_quiet_time_longer_than_the_longest_stays() -> None:
     assert rule.all_clear_after(0) == timedelta(days=30)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.floats(1e-3, LONGEST.total_seconds()), st.integers(0, 10**6))
 def test_times_stay_dates(quiet: float, relapses: int) -> None:
     """Whatever the rule and however often a node relapses."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.peers.streams import GAP_STEPS, Samples, align, sampling_step
+from tests.case_counts import examples
 from topology.errors import TooLarge
 
 
@@ -66,7 +67,7 @@ def test_a_grid_beyond_all_measure_is_refused() -> None:
 
 
 @given(st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_alignment_agrees_with_looking_at_every_sample(data: st.DataObject) -> None:
     """The vectorised search finds what a loop over all samples finds."""
     times = st.lists(st.integers(0, 30), min_size=1, max_size=12, unique=True)

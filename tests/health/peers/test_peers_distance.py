@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.peers.denoise import DENOISERS, load_denoiser
 from health.peers.distance import ALL_PAIRS, candidates, default_threshold, distances
+from tests.case_counts import examples
 from topology.errors import UnknownName
 
 
@@ -37,7 +38,7 @@ def test_a_difference_that_is_not_noticeable_is_none() -> None:
 
 
 @given(st.integers(4, 40), st.integers(0, 10_000), st.floats(0.0, 30.0))
-@settings(max_examples=60)
+@examples(60)
 def test_candidates_agree_with_the_definition(machines: int, seed: int, offset: float) -> None:
     """With bound, blocks and one matrix product the candidate and its score are those of the definition."""
     window = np.random.default_rng(seed).normal(size=(machines, 8))

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
 from health.peers.recording_files import load_recording
 from health.peers.sample_sources import SampleColumns
 from health.peers.streams import MetricRecording
+from tests.case_counts import examples
 from topology.errors import InvalidInput
 
 HEADER = "time,machine,metric,value\n"
@@ -197,7 +198,7 @@ def test_a_hostile_pickle_is_never_unpickled(read: Read, tmp_path: Path, protoco
 
 
 @given(st.integers(0, len(parquet_bytes(**GOOD)) - 1))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_parquet_cut_off_anywhere_is_refused(read: Read, length: int) -> None:
     """Wherever a copy broke off: an error, and never a part of the samples."""
     with pytest.raises(InvalidInput):

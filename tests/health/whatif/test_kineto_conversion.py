@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.whatif.converters import convert
 from health.whatif.converters.names import meaning_of
 from health.whatif.converters.op_trace_output import Conversion, Op
 from health.whatif.trace import RankLayout
+from tests.case_counts import examples
 from topology.errors import ArnoldError, InvalidInput
 
 LAYOUT = RankLayout(dp=1, dsp=1, pp=2, tp=2, vpp=1)
@@ -327,7 +328,7 @@ def test_metadata_of_another_job_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 @given(share=st.floats(0.02, 0.98))
-@settings(max_examples=12)
+@examples(12)
 def test_a_truncated_file_is_refused(packed: bool, share: float, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Wherever a file ends too early, the error says that it is truncated."""
     path = Path(two_ranks(tmp_path_factory.mktemp("cut"), packed=packed)[0])
@@ -373,7 +374,7 @@ JUNK = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(m
 
 
 @given(data=st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_junk_in_a_trace_is_an_error_or_ignored(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Any value of any event, or beside the events, replaced by any other: a result or an error of ours."""
     file = RankFile(0, named=from_kernels)

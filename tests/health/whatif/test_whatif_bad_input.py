@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from health.whatif import Replayed, analyse, flags_of, prepare, read_metadata, read_trace, slow_workers
 from health.whatif.op_columns import COLUMNS
 from health.whatif.trace import RankLayout, layout_of
+from tests.case_counts import examples
 from topology.errors import ArnoldError, InvalidInput, TooLarge, TraceFormatError
 from topology.files import Source, read_source
 
@@ -459,7 +460,7 @@ def read_or_refuse(files: tuple[Path, Path], *, lenient: bool) -> Replayed | Arn
     return replayed
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_bytes_never_crash(write: Write, data: st.DataObject) -> None:
     """Cut anywhere, or with bytes changed, a file is read or refused by an error of ours; never a traceback."""
@@ -489,7 +490,7 @@ CELLS = {
 }
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_changed_cells_never_crash_nor_accuse(write: Write, data: st.DataObject) -> None:
     """Whatever a few cells say, reading ends in an analysis or in an error of ours, and a healthy job flags nobody."""

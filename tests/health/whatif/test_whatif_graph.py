@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.whatif import Trace
@@ -27,6 +27,7 @@ from health.whatif.optypes import (
 )
 from health.whatif.step_replay import replay, step_seconds
 from health.whatif.synthetic import Recipe, make_trace
+from tests.case_counts import examples
 
 Seconds = dict[str, float]
 
@@ -42,7 +43,7 @@ def ends(trace: Trace, seconds: Seconds) -> list[tuple[Any, float, float]]:
     return [(trace.operations[event.operation], float(event.start), float(event.end)) for event in events]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     pp=st.integers(1, 5), vpp=st.integers(1, 3), groups=st.integers(1, 3), dp=st.integers(1, 3), overlap=st.booleans()
 )

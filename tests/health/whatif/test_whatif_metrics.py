@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -14,6 +14,7 @@ from health.whatif.operation_graph import build_graph
 from health.whatif.optypes import BACKWARD, FORWARD
 from health.whatif.step_replay import step_seconds
 from health.whatif.synthetic import Recipe, make_trace
+from tests.case_counts import examples
 
 recipes = st.builds(
     Recipe,
@@ -46,7 +47,7 @@ def test_analyses_of_equal_sizes_differ() -> None:
     assert len({one, other, one}) == 2
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(recipe=recipes)
 def test_replay_gives_the_trace_back(recipe: Recipe) -> None:
     """A trace that obeys the graph is replayed to its own times: waiting is told from working without loss."""
@@ -56,7 +57,7 @@ def test_replay_gives_the_trace_back(recipe: Recipe) -> None:
     np.testing.assert_allclose(lines.simulated.start, lines.traced.start, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(recipe=recipes)
 def test_one_rank_standing_for_all_others_changes_nothing(recipe: Recipe) -> None:
     """S_w from arrays [rank, (itself, any other), step] equals S_w replayed worker by worker over all ranks."""
@@ -72,7 +73,7 @@ def test_one_rank_standing_for_all_others_changes_nothing(recipe: Recipe) -> Non
             assert analysis.worker_slowdown[rank, s] == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     factor=st.sampled_from([1.1, 1.25, 1.5]),
     microbatches=st.integers(4, 12),

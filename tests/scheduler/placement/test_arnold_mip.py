@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
@@ -19,6 +19,7 @@ from scheduler.placement.mip import (
     solve,
 )
 from scheduler.placement.types import Limits
+from tests.case_counts import examples
 from topology.generate import minipods, paper_cluster
 
 
@@ -54,7 +55,7 @@ def programs(draw: st.DrawFn, *, roomy: bool) -> Program:
 
 
 @given(programs(roomy=True))
-@settings(max_examples=25)
+@examples(25)
 def test_optimum_is_the_closed_form(program: Program) -> None:
     """SCIP proves exactly the value that the closed form predicts, alpha at 0 and 1 included."""
     solution = solve(program, solver="scip", cuts=False, seconds=30, seed=0)
@@ -63,7 +64,7 @@ def test_optimum_is_the_closed_form(program: Program) -> None:
 
 
 @given(programs(roomy=False))
-@settings(max_examples=25)
+@examples(25)
 def test_solvers_and_cuts_agree(program: Program) -> None:
     """SCIP, HiGHS and SCIP with cuts prove the same optimum: the cuts remove no optimum."""
     worth = {
@@ -75,7 +76,7 @@ def test_solvers_and_cuts_agree(program: Program) -> None:
 
 
 @given(programs(roomy=False))
-@settings(max_examples=25)
+@examples(25)
 def test_solution_keeps_the_program(program: Program) -> None:
     """Counts are whole nodes, every group is placed, no minipod overflows, and the bound does not exceed the worth."""
     solution = solve(program, solver="scip", cuts=True, seconds=30, seed=0)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Avoid, Job, Parallelism
 from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import UnknownName
@@ -73,7 +74,7 @@ def instances(draw: st.DrawFn) -> tuple[Cluster, Job]:
 
 @pytest.mark.parametrize("name", NAMES)
 @given(instance=instances(), seed=st.integers(0, 3))
-@settings(max_examples=40)
+@examples(40)
 def test_valid_or_refused_with_a_reason(name: str, instance: tuple[Cluster, Job], seed: int) -> None:
     """The evaluator accepts every placement; without one there is a reason, and few rules refuse what would fit."""
     cluster, job = instance
@@ -88,7 +89,7 @@ def test_valid_or_refused_with_a_reason(name: str, instance: tuple[Cluster, Job]
 
 @pytest.mark.parametrize("name", NAMES)
 @given(instance=instances(), seed=st.integers(0, 3))
-@settings(max_examples=10)
+@examples(10)
 def test_same_seed_same_answer(name: str, instance: tuple[Cluster, Job], seed: int) -> None:
     """Two runs with one seed propose the same nodes, or refuse for the same reason."""
     first, again = (algorithm(name).place(*instance, Limits(seconds=20, seed=seed)) for _ in range(2))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.occupancy import fewest_domains, tightest
+from tests.case_counts import examples
 
 RACK = np.array([0, 0, 1, 1, 2, 2], dtype=np.int32)
 POD = np.array([0, 0, 0, 0, 1, 1], dtype=np.int32)
@@ -42,7 +43,7 @@ def test_nowhere_is_nowhere() -> None:
 
 
 @given(free=st.lists(st.integers(0, SIZE), min_size=6, max_size=6), gpus=st.integers(1, SIZE))
-@settings(max_examples=100)
+@examples(100)
 def test_the_rule_is_an_order_of_tuples(free: list[int], gpus: int) -> None:
     """All that are least by (idle, room, idle in the pod, idle in the rack), looked up one by one."""
 
@@ -56,7 +57,7 @@ def test_the_rule_is_an_order_of_tuples(free: list[int], gpus: int) -> None:
 
 
 @given(free=st.lists(st.integers(0, SIZE), min_size=6, max_size=6), gpus=st.integers(1, SIZE), count=st.integers(1, 6))
-@settings(max_examples=100)
+@examples(100)
 def test_a_gang_of_parts_touches_the_fewest_pods(free: list[int], gpus: int, count: int) -> None:
     """Against all choices of nodes; every node once, each with room."""
     room = np.array(free, dtype=np.int32)

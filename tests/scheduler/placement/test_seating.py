@@ -9,7 +9,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
@@ -25,6 +25,7 @@ from scheduler.placement.seating.parcel import (
     shelf_fillings,
 )
 from scheduler.rank_groups import CellGroups
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 
@@ -91,7 +92,7 @@ def instances(draw: st.DrawFn) -> tuple[Cluster, Job, IntArray]:
 
 
 @given(instances())
-@settings(max_examples=150)
+@examples(150)
 def test_every_seating_is_valid_and_keeps_its_domains(instance: tuple[Cluster, Job, IntArray]) -> None:
     """The evaluator accepts it (one free node a cell, holds kept), each cell is in its domain, twice gives the same."""
     cluster, job, domain_of_cell = instance
@@ -123,7 +124,7 @@ def fewest_slow(cluster: Cluster, job: Job, inside: IntArray, depth: int) -> lis
 
 
 @given(instances())
-@settings(max_examples=100)
+@examples(100)
 def test_no_seating_of_the_same_domains_uses_fewer_slow_nodes(instance: tuple[Cluster, Job, IntArray]) -> None:
     """Against all ways to share blocks out to racks and leaves, holds nested or not."""
     cluster, job, domain_of_cell = instance
@@ -210,7 +211,7 @@ def brute_force(rows: int, columns: int, capacities: tuple[int, ...], alpha: flo
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
     st.sampled_from([0.0, 0.25, 0.5, 0.8, 1.0]),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_one_domain_with_an_exact_solver_is_optimal(rows: int, columns: int, sizes: list[int], alpha: float) -> None:
     """With all cells in one domain the rack level is the same problem: seating is as good as trying all assignments.
 

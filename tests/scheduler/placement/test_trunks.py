@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
@@ -17,6 +17,7 @@ from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.repair import repair
 from scheduler.trunks import propose_in_a_trunk
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidPlacement
@@ -114,7 +115,7 @@ def test_a_repair_stays_in_the_trunk(prefer: str) -> None:
 RACKS = st.lists(st.integers(1, 3), min_size=1, max_size=3).map(tuple)
 
 
-@settings(max_examples=25)
+@examples(25)
 @example([(1, 2), (3,)], 3, 1, 0.0)  # as good without a weight for DP spread, and no corner of the trade
 @given(st.lists(RACKS, min_size=2, max_size=3), st.integers(1, 3), st.integers(1, 3), st.sampled_from([0.0, 0.3, 1.0]))
 def test_the_forest_is_as_good_as_its_best_trunk(trunks: list[tuple[int, ...]], dp: int, pp: int, alpha: float) -> None:

@@ -10,11 +10,12 @@ from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.queue.fifo_and_backfill import FifoBackfill, shadow
 from scheduler.queue.queue_policy import HeldNodes
+from tests.case_counts import examples
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 SIZE = 8
@@ -89,7 +90,7 @@ def offered(cluster: Flat, hold: HeldNodes, job: Wants) -> list[tuple[int, ...]]
 
 
 @given(case=blocked(st.just(())), job=st.sampled_from(NEEDS))
-@settings(max_examples=400)
+@examples(400)
 def test_a_job_that_stays_starts_exactly_where_the_first_is_not_delayed(case: tuple[Flat, Wants], job: Wants) -> None:
     """There is an offer with room for it if and only if some choice of free nodes leaves the first its room.
 
@@ -111,7 +112,7 @@ def test_a_job_that_stays_starts_exactly_where_the_first_is_not_delayed(case: tu
 
 
 @given(case=blocked(NUMBERS), job=st.sampled_from(NEEDS))
-@settings(max_examples=400)
+@examples(400)
 def test_a_job_that_stays_leaves_the_first_the_trunk_that_has_room_first(case: tuple[Flat, Wants], job: Wants) -> None:
     """The shadow time is the earliest at which one trunk has room, and whatever is taken of an offer, one has it then.
 
@@ -127,7 +128,7 @@ def test_a_job_that_stays_leaves_the_first_the_trunk_that_has_room_first(case: t
 
 
 @given(case=st.one_of(blocked(st.just(())), blocked(NUMBERS)), ends=st.integers(1, 6), data=st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_a_start_gives_room_to_nobody(case: tuple[Flat, Wants], ends: int, data: st.DataObject) -> None:
     """Who was refused is refused as well when another has passed the same job: replays do not ask twice."""
     cluster, head = case

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
@@ -16,6 +16,7 @@ from scheduler.placement.admission import admissible, blocks_at
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.types import Limits, Proposal
 from scheduler.repair import Prefer, Repair, repair
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout, UnknownName
@@ -162,7 +163,7 @@ def after_loss(cluster: Cluster, nodes: IntArray, lost: list[str]) -> Cluster:
 
 
 @given(losses(), st.sampled_from(["moves", "objective"]))
-@settings(max_examples=80)
+@examples(80)
 def test_both_orders_against_trying_all(loss: tuple[Cluster, Job, IntArray, list[str]], prefer: Prefer) -> None:
     """Moves and objective are those of the best of all placements in the order asked for, and both are proved.
 
@@ -191,7 +192,7 @@ def test_both_orders_against_trying_all(loss: tuple[Cluster, Job, IntArray, list
 
 
 @given(losses(), st.sampled_from(["moves", "objective"]))
-@settings(max_examples=40)
+@examples(40)
 def test_what_is_not_moved_stays(loss: tuple[Cluster, Job, IntArray, list[str]], prefer: Prefer) -> None:
     """The evaluator accepts the result on the cluster as it is now; the moves listed are exactly the differences; no
     lost node is used; ranks are those of the grid; the same call gives the same answer.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.capacity.cluster_question import BackgroundJobs, background_jobs
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from topology.generate import minipods
 
@@ -20,7 +21,7 @@ def made(load: float = 0.9, *, seconds: float = 36_000.0, seed: int = 0, longest
     return background_jobs(CLUSTER, load=load, seconds=seconds, seed=seed, longest=longest)
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(load=st.floats(0.2, 1.5), seed=st.integers(0, 100))
 def test_the_load_is_what_was_asked(load: float, seed: int) -> None:
     """Jobs are kept until they ask for the load: with the last one at least it, without it less."""

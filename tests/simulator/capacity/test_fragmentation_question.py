@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.capacity.fragmentation_question import FragmentationAnswer, FragmentationQuestion
+from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.errors import InvalidInput, InvalidJob, UnknownName
 from topology.generate import fragment, minipods
@@ -49,7 +50,7 @@ def test_counts_of_stranded_nodes() -> None:
     assert "the largest job of shape 8x4 has 8 nodes, 57% of those free" in answer.verdict
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(free=st.lists(st.integers(0, 6), min_size=1, max_size=3), stages=st.integers(1, 4))
 def test_stranded_nodes_by_the_closed_form(free: list[int], stages: int) -> None:
     """What whole rows leave over is free beyond the largest job with PP spread 1; the too small are part of it."""

@@ -6,11 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS
 from simulator.capacity.job_shape import Family, JobShape, LargestJob, Prober
+from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.build import build_cluster
 from topology.capacity import count_nodes
@@ -47,7 +48,7 @@ def test_whole_rows_by_the_closed_form(seed: int, stages: int) -> None:
     assert (found.nodes, found.proved) == (stages * int((free // stages).sum()), True)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(free=st.lists(st.integers(0, 8), min_size=1, max_size=4), stages=st.integers(1, 4))
 def test_whole_columns_by_the_closed_form(free: list[int], stages: int) -> None:
     """With DP spread 1 a column of n replicas lies in one minipod: n rows fit while sum floor(f / n) >= pp."""

@@ -7,12 +7,13 @@ from math import factorial, inf, sqrt
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.standby import PUBLISHED
 from simulator.capacity.spares_question import SparesAnswer, SparesQuestion, monte_carlo
 from simulator.failures.expected_ettr import first_order_ettr
+from tests.case_counts import examples
 from topology.errors import InvalidInput, UnknownName
 from topology.json_record import json_data
 
@@ -89,7 +90,7 @@ def test_an_interval_of_ones_own() -> None:
     assert "the best interval" not in " ".join(own.assumptions)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(nodes=st.integers(1, 600), repair=st.floats(1.0, 72.0), seed=st.integers(0, 3))
 def test_more_spares_never_lower_ettr(nodes: int, repair: float, seed: int) -> None:
     """By either formula; none exceeds what a spare always at hand gives, and the last row nearly reaches that."""
@@ -100,7 +101,7 @@ def test_more_spares_never_lower_ettr(nodes: int, repair: float, seed: int) -> N
     assert answer.rows[-1].waiting <= 1e-4
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(targets=st.lists(st.floats(0.5, 0.9), min_size=2, max_size=4), nodes=st.integers(1, 800))
 def test_a_higher_target_never_needs_fewer(targets: list[float], nodes: int) -> None:
     """With the same job; and one spare fewer than needed does not reach the target."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cost.shared_flows import max_min_rates
+from tests.case_counts import examples
 
 Uses = list[tuple[int, int, float]]
 
@@ -71,7 +72,7 @@ def shared(draw: st.DrawFn) -> tuple[Uses, list[float], list[float]]:
     return [(link, flow, draw(st.floats(0.1, 5))) for link, flow in sorted(pairs)], capacity, most
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(case=shared())
 def test_every_flow_has_a_bottleneck_and_no_link_is_over_capacity(
     case: tuple[Uses, list[float], list[float]],

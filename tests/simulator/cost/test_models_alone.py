@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cost.alpha_beta import BusBandwidth, alpha_beta, drawn
@@ -19,6 +19,7 @@ from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.hierarchical import hierarchical
 from simulator.cost.spread_price import no_cost, spread_counters
 from simulator.cost.types import CommModel, PlacedJob
+from tests.case_counts import examples
 from tests.simulator.cost.placed import pods, put, slowed
 from topology.errors import InvalidInput, UnknownName
 from topology.generate import minipods
@@ -156,7 +157,7 @@ def refined(draw: st.DrawFn) -> tuple[PlacedJob, PlacedJob]:
 
 
 @pytest.mark.parametrize("make", MODELS)
-@settings(max_examples=40)
+@examples(40)
 @given(pair=refined())
 def test_more_spread_is_never_faster(make: Callable[[], CommModel], pair: tuple[PlacedJob, PlacedJob]) -> None:
     """Moving part of a domain's cells to a domain of their own never helps."""
@@ -165,7 +166,7 @@ def test_more_spread_is_never_faster(make: Callable[[], CommModel], pair: tuple[
     assert 1.0 - 1e-9 <= before <= after + 1e-9
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(pair=refined(), ratios=st.tuples(st.floats(1, 20), st.floats(1, 20)))
 def test_more_oversubscription_is_never_faster(pair: tuple[PlacedJob, PlacedJob], ratios: tuple[float, float]) -> None:
     """Hierarchical time grows with the ratio; a ratio of 1 costs nothing, wherever the job lies."""
@@ -177,7 +178,7 @@ def test_more_oversubscription_is_never_faster(pair: tuple[PlacedJob, PlacedJob]
 
 
 @pytest.mark.parametrize("make", MODELS)
-@settings(max_examples=20)
+@examples(20)
 @given(pair=refined(), factors=st.tuples(st.floats(1, 4), st.floats(1, 4)))
 def test_a_slower_node_is_never_faster(
     make: Callable[[], CommModel], pair: tuple[PlacedJob, PlacedJob], factors: tuple[float, float]
@@ -193,7 +194,7 @@ def test_a_slower_node_is_never_faster(
     assert low <= high + 1e-9
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(pair=refined(), share=st.tuples(st.floats(0.05, 0.9), st.floats(0.05, 0.9)))
 def test_a_larger_share_of_communication_never_makes_spread_cheaper(
     pair: tuple[PlacedJob, PlacedJob], share: tuple[float, float]

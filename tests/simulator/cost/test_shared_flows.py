@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cost.hierarchical import hierarchical, tiers_of
 from simulator.cost.shared_flows import SharedFlows, demands_of
 from simulator.cost.types import PlacedJob
+from tests.case_counts import examples
 from tests.simulator.cost.placed import job, pods, put, slowed
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
@@ -144,7 +145,7 @@ def busy_cluster(draw: st.DrawFn) -> tuple[Cluster, list[PlacedJob]]:
     return cluster, placed
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(case=busy_cluster(), ratio=st.floats(1.0, 8.0))
 def test_sharing_lies_between_the_ideal_and_the_busy_cluster(
     case: tuple[Cluster, list[PlacedJob]], ratio: float
@@ -157,7 +158,7 @@ def test_sharing_lies_between_the_ideal_and_the_busy_cluster(
         assert 1.0 - 1e-9 <= step.relative <= busy.relative_step_time(placed) + 1e-9
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(case=busy_cluster())
 def test_order_does_not_matter(case: tuple[Cluster, list[PlacedJob]]) -> None:
     """The same jobs in another order: the same steps; and one job asked alone answers the same."""
@@ -169,7 +170,7 @@ def test_order_does_not_matter(case: tuple[Cluster, list[PlacedJob]]) -> None:
     assert model.relative_step_time(running[0], running[1:]) == pytest.approx(there[0])
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(case=busy_cluster(), ratios=st.tuples(st.floats(1, 8), st.floats(1, 8)))
 def test_alone_more_oversubscription_is_never_faster(
     case: tuple[Cluster, list[PlacedJob]], ratios: tuple[float, float]

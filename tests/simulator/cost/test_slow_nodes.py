@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import stage_slowdown
@@ -20,6 +20,7 @@ from simulator.job_record import JobRecord
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
 from simulator.traces import JobTrace
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.cost.placed import pods, put, slowed
 from tests.simulator.engine.runs import finished
@@ -42,7 +43,7 @@ def placements(draw: st.DrawFn) -> PlacedJob:
 
 
 @given(placed=placements(), factor=st.floats(1.0, 4.0))
-@settings(max_examples=80)
+@examples(80)
 def test_a_slow_node_costs_the_same_in_every_model(placed: PlacedJob, factor: float) -> None:
     """Wherever the job lies and whatever that costs: compute times (f - 1) * m / (m + p - 1).
 
@@ -58,7 +59,7 @@ def test_a_slow_node_costs_the_same_in_every_model(placed: PlacedJob, factor: fl
 
 @pytest.mark.parametrize("make", MODELS)
 @given(placed=placements(), factor=st.floats(1.0, 4.0), overlap=st.floats(0.0, 1.0))
-@settings(max_examples=40)
+@examples(40)
 def test_it_stretches_compute_and_nothing_else(
     make: Callable[[Calibration], CommModel], placed: PlacedJob, factor: float, overlap: float
 ) -> None:

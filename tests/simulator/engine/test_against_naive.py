@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
@@ -12,6 +12,7 @@ from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay
 
@@ -28,7 +29,7 @@ JOBS = st.lists(
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @given(rows=JOBS)
-@settings(max_examples=120)
+@examples(120)
 def test_starts_are_those_of_a_naive_simulator(
     policy: QueuePolicy, rows: list[tuple[int, int, int, int, bool]]
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -15,6 +15,7 @@ from scheduler.queue.queue_policy import ClusterState, HeldNodes, Waiting
 from simulator.engine.engine import Engine
 from simulator.engine.node_pool import NodePool
 from simulator.job_record import JobRecord
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay
 from tests.simulator.engine.runs import finished, placed_run
@@ -70,7 +71,7 @@ TYPES = racks(8, per_rack=3, racks_per_pod=1).with_gpu_types(dict(enumerate("ABC
     "cluster", [racks(6, per_rack=3), MIXED, TRUNKS, TYPES], ids=["equal", "two larger nodes", "trunks", "types"]
 )
 @given(data=st.data())
-@settings(max_examples=120)
+@examples(120)
 def test_the_first_is_never_delayed(cluster: Cluster, data: st.DataObject) -> None:
     """With exact predictions it starts by the first shadow time that was ever computed for it, whoever passed it.
 
@@ -90,7 +91,7 @@ def test_the_first_is_never_delayed(cluster: Cluster, data: st.DataObject) -> No
 
 @pytest.mark.parametrize("algorithm", ["gpu-packing", "exact"])
 @given(gangs=GANGS)
-@settings(max_examples=60)
+@examples(60)
 def test_on_whole_nodes_it_is_the_definition(algorithm: str, gangs: list[Gang]) -> None:
     """Lifka's and Mu'alem and Feitelson's EASY counts, and a cluster of whole nodes is a count of them.
 
@@ -102,7 +103,7 @@ def test_on_whole_nodes_it_is_the_definition(algorithm: str, gangs: list[Gang]) 
 
 
 @given(gangs=GANGS, order=st.permutations(range(NODES)))
-@settings(max_examples=60)
+@examples(60)
 def test_names_and_places_of_nodes_change_no_start(gangs: list[Gang], order: list[int]) -> None:
     """The same nodes in another order, so that each has another number and other neighbours: the same starts."""
     cluster = racks(NODES, per_rack=3, racks_per_pod=2)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import chain
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from scheduler.queue.arnold import Arnold
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
@@ -15,6 +15,7 @@ from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
 from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.job_record import JobRecord
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import counted_run, placed_run, summary_of
 from tests.simulator.engine.traces import traces
@@ -47,7 +48,7 @@ def most_held(jobs: list[SimJob], *, node: int | None = None) -> int:
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @given(records=traces())
-@settings(max_examples=25)
+@examples(25)
 def test_no_gpu_is_given_twice_and_all_jobs_end(policy: QueuePolicy, records: list[JobRecord]) -> None:
     """Node by node (where no job was stopped, since only its last places are kept) and over the cluster."""
     engine = placed_run(racks(6, per_rack=3), records, policy)
@@ -61,7 +62,7 @@ def test_no_gpu_is_given_twice_and_all_jobs_end(policy: QueuePolicy, records: li
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
 @given(records=traces())
-@settings(max_examples=25)
+@examples(25)
 def test_gpu_time_held_is_work_and_what_was_lost(policy: QueuePolicy, records: list[JobRecord]) -> None:
     """What jobs held is what they asked for, plus what ran before they were stopped (nothing of it is kept)."""
     engine = counted_run(racks(6), records, policy)
@@ -91,7 +92,7 @@ def test_utilisation_of_a_full_cluster_is_one() -> None:
 
 
 @given(records=traces())
-@settings(max_examples=50)
+@examples(50)
 def test_utilisation_never_exceeds_one(records: list[JobRecord]) -> None:
     """Also where ends and starts coincide."""
     engine = counted_run(racks(6), records, FifoBackfill())

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.affinity import RECORDS, affinity
@@ -23,6 +23,7 @@ from simulator.prediction.predictor import Prediction
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.job_table_readers import write_jobs
 from simulator.workload import WorkloadSpec, generate
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed, placed_run
 from topology.errors import TraceFormatError
@@ -84,7 +85,7 @@ def waiting(record: JobRecord) -> SimJob:
 
 
 @given(ASKED)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_record_asks_what_its_job_file_asks(asked: dict[str, Any]) -> None:
     """Every key, whether the trace is JSON lines or what is written of it as CSV; only name and level are the run's.
 

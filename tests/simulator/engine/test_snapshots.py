@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -21,6 +21,7 @@ from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord
 from simulator.results.run_history import log_attempts
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
 from tests.simulator.engine.runs import go_on, placed
@@ -45,7 +46,7 @@ def bytes_of(engine: Engine) -> str:
 
 @pytest.mark.parametrize("policy", [Fifo(), FifoBackfill(), PriorityPreempt(), Arnold()], ids=lambda one: one.name)
 @given(records=traces(), instants=st.integers(0, 20))
-@settings(max_examples=25)
+@examples(25)
 def test_going_on_equals_never_stopping(policy: QueuePolicy, records: list[JobRecord], instants: int) -> None:
     """Stopped after any number of instants, written as JSON, read again, brought into a new engine, ended."""
     whole = engine_of(records, policy)
@@ -63,7 +64,7 @@ def test_going_on_equals_never_stopping(policy: QueuePolicy, records: list[JobRe
 
 
 @given(records=traces())
-@settings(max_examples=20)
+@examples(20)
 def test_the_same_inputs_give_the_same_bytes(records: list[JobRecord]) -> None:
     """Twice the same run."""
     engines = [engine_of(records, FifoBackfill()) for _ in range(2)]

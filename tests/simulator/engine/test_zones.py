@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.engine import Engine
 from simulator.job_record import JobRecord
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import finished, placed
 
@@ -39,7 +40,7 @@ def run_with(policy: QueuePolicy, records: list[JobRecord]) -> Engine:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=40)
+@examples(40)
 def test_at_arrival_nobody_holds_a_node_of_the_zone(seed: int) -> None:
     """With exact predictions the large job starts the moment it comes, although the cluster is full all the time."""
     engine = run_with(Arnold(), busy_trace(seed))
@@ -50,7 +51,7 @@ def test_at_arrival_nobody_holds_a_node_of_the_zone(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20)
+@examples(20)
 def test_the_zone_is_where_placement_puts_the_job_on_an_empty_cluster(seed: int) -> None:
     """Two whole racks of four, though they were full when it was announced."""
     large = next(job for job in run_with(Arnold(), busy_trace(seed)).jobs if job.record.job_id == "large")
@@ -59,7 +60,7 @@ def test_the_zone_is_where_placement_puts_the_job_on_an_empty_cluster(seed: int)
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=20)
+@examples(20)
 def test_preemptible_jobs_run_in_the_zone_until_the_large_job_comes(seed: int) -> None:
     """They are stopped for it, and it starts at once."""
     engine = run_with(Arnold(), busy_trace(seed, preemptible=0.5))

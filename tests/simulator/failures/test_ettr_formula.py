@@ -7,7 +7,7 @@ from math import ceil, exp, inf, isinf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.failures.expected_ettr import (
@@ -21,6 +21,7 @@ from simulator.failures.expected_ettr import (
 )
 from simulator.failures.monte_carlo import exponential, simulate_ettr
 from simulator.failures.rates import DAY, RATES
+from tests.case_counts import examples
 from topology.errors import Infeasible, InvalidInput
 
 TABLE = {128: 0.983, 512: 0.961, 1024: 0.939, 2048: 0.901}
@@ -57,7 +58,7 @@ def test_the_best_interval_by_hand() -> None:
         best_interval(1e-4, 0.0)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.floats(1e-7, 1e-3), st.floats(0.1, 600.0), st.floats(0.0, 0.2))
 def test_no_interval_beats_the_best_by_much(failures: float, write: float, off: float) -> None:
     """Young's interval is the best of the first order up to a term of second order, w N r."""
@@ -67,7 +68,7 @@ def test_no_interval_beats_the_best_by_much(failures: float, write: float, off: 
         assert first_order_ettr(other) <= first_order_ettr(best) + failures * write
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.floats(1e-7, 1e-2), st.floats(0.0, 600.0), st.floats(0.0, 60.0), st.floats(1.0, 5000.0))
 def test_the_exact_formula_is_a_sum(failures: float, restart: float, write: float, interval: float) -> None:
     """Cycles survived before a failure, summed one by one, over the mean time of an attempt with its restarts."""
@@ -146,7 +147,7 @@ def test_impossible_losses(wrong: tuple[float, float, float, float]) -> None:
         Losses(*wrong)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.floats(0.0, 1e6), st.floats(1.0, 1e4), st.floats(0.0, 100.0))
 def test_checkpoints_lose_no_time(productive: float, interval: float, write: float) -> None:
     """What a run takes holds exactly its productive seconds, and no checkpoint holds more than was trained."""

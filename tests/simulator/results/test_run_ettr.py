@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
 from simulator.results.run_history import log_attempts
 from simulator.results.run_summary import run_ettr, run_summary
 from simulator.results.time_series import ratio, sliding_ettr, time_series, work, worst_ettr
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records, replayed
 from tests.simulator.results.disturbed import disturbed
@@ -18,7 +19,7 @@ from tests.simulator.results.disturbed import disturbed
 SEEDS = st.integers(0, 10_000)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=SEEDS, buckets=st.integers(1, 30))
 @example(seed=2957, buckets=1)  # an attempt of this run is cut short within the rounding of its first instant
 def test_work_and_presence_are_sums_over_attempts(seed: int, buckets: int) -> None:
@@ -37,7 +38,7 @@ def test_work_and_presence_are_sums_over_attempts(seed: int, buckets: int) -> No
     assert (counted <= present + 1e-6).all()
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=SEEDS)
 def test_where_nothing_is_lost_all_formulas_agree(seed: int) -> None:
     """Without interruptions a job that runs works: every ETTR is 1, in each bucket, each hour and the whole."""
@@ -49,7 +50,7 @@ def test_where_nothing_is_lost_all_formulas_agree(seed: int) -> None:
         assert ettr[np.isfinite(ettr)] == pytest.approx(1.0)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=SEEDS)
 def test_a_window_of_the_whole_run_is_the_whole_run(seed: int) -> None:
     """Sliding over everything, cumulative to the end and the single bucket are one number."""
@@ -78,7 +79,7 @@ def test_a_ratio_has_no_value_where_the_whole_is_rounding(rows: list[tuple[float
     assert np.isnan(found[~sound]).all()
 
 
-@settings(max_examples=6, deadline=None)
+@examples(6)
 @given(seed=SEEDS)
 def test_a_summary_agrees_with_its_jobs(seed: int) -> None:
     """Numbers of jobs, of attempts that were cut short and of waits are those that the engine's jobs tell."""

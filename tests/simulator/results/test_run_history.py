@@ -6,13 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.hooks import Incident
 from simulator.engine.sim_job import UNITS, JobState
 from simulator.job_record import JobRecord
 from simulator.results.run_history import ENDED, RunHistory, Spans
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 from tests.simulator.results.disturbed import NODES, disturbed
@@ -34,7 +35,7 @@ def attempts_of(history: RunHistory, job: int) -> list[tuple[float, float]]:
     return sorted(zip(history.attempts.begin[chosen].tolist(), history.attempts.end[chosen].tolist(), strict=True))
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=SEEDS)
 def test_waits_and_attempts_tile_the_life_of_a_job(seed: int) -> None:
     """From its submission to its end a job waits or holds nodes, never both and never neither."""
@@ -46,7 +47,7 @@ def test_waits_and_attempts_tile_the_life_of_a_job(seed: int) -> None:
         assert all(before[1] == pytest.approx(after[0], abs=TINY) for before, after in pairwise(pieces))
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=SEEDS)
 def test_attempts_are_those_of_the_jobs(seed: int) -> None:
     """As many as starts, of the job's GPUs; the last ends by itself; presence is from the first start to the end."""
@@ -63,7 +64,7 @@ def test_attempts_are_those_of_the_jobs(seed: int) -> None:
         assert present == pytest.approx((job.first_start - history.origin, job.end - history.origin), abs=TINY)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=SEEDS)
 def test_an_attempt_works_after_its_delay_and_counts_no_longer_than_it_works(seed: int) -> None:
     """Begin, work, work that counts and end come in this order, and a second of work takes at least one."""
@@ -77,7 +78,7 @@ def test_an_attempt_works_after_its_delay_and_counts_no_longer_than_it_works(see
     assert attempts.pace[np.isfinite(attempts.pace)] == pytest.approx(1.0)
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(seed=SEEDS)
 def test_no_node_holds_more_than_it_has_and_none_works_while_it_is_away(seed: int) -> None:
     """Looked at in the middle between any two changes."""
@@ -96,7 +97,7 @@ def test_no_node_holds_more_than_it_has_and_none_works_while_it_is_away(seed: in
         assert not held[away].any()
 
 
-@settings(max_examples=5, deadline=None)
+@examples(5)
 @given(seed=SEEDS, shift=st.sampled_from([3600.0, 86_400.0]))
 def test_a_history_counts_from_the_first_submission(seed: int, shift: float) -> None:
     """A run that begins hours later has the same history, at another origin."""

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from arnold.pages.replay.cluster_map import AWAY, frames
@@ -17,6 +17,7 @@ from simulator.job_record import JobRecord
 from simulator.results.run_history import FAILURE, PREEMPTION, log_attempts
 from simulator.results.run_summary import run_summary
 from simulator.results.time_series import bucket_length, edges_of, integrals, sliding_ettr, time_series, worst_ettr
+from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.replays import KeepsHalf, Planned, Twice, random_records, replayed
 from tests.simulator.results.disturbed import disturbed
@@ -24,7 +25,7 @@ from tests.simulator.results.disturbed import disturbed
 INTERVAL = st.tuples(st.floats(0, 90), st.floats(0, 20), st.integers(1, 9))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(rows=st.lists(INTERVAL, max_size=8), step=st.floats(3, 50))
 def test_integrals_are_those_of_a_sum_by_hand(rows: list[tuple[float, float, int]], step: float) -> None:
     """Each bucket has the overlap of each interval, times its weight."""
@@ -36,7 +37,7 @@ def test_integrals_are_those_of_a_sum_by_hand(rows: list[tuple[float, float, int
     assert integrals(edges, begin, begin + length, weight) == pytest.approx(by_hand, abs=1e-6)
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(["fifo", "fifo-backfill", "priority-preempt"]))
 def test_the_series_add_up_to_the_summary(seed: int, policy: str) -> None:
     """Utilisation, fragmentation and ETTR of all buckets together are those that the run itself reports."""
@@ -53,7 +54,7 @@ def test_the_series_add_up_to_the_summary(seed: int, policy: str) -> None:
     assert found.submitted.sum() == found.ended.sum() == summary.jobs
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(seed=st.integers(0, 10_000))
 def test_waiting_adds_up_to_the_waits(seed: int) -> None:
     """Without interruptions the area below the queue is the sum of all waits."""
@@ -93,7 +94,7 @@ def test_a_failure_is_seen_where_it_happened() -> None:
     assert view.owner[5].tolist() == [1, 1]
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(seed=st.integers(0, 10_000), window=st.floats(100, 400))
 def test_no_window_is_worse_than_the_worst(seed: int, window: float) -> None:
     """Of a run with failures, the least over a fine grid of windows is never below the worst, and comes near it."""
@@ -160,7 +161,7 @@ def test_buckets_have_round_lengths(length: float, most: int, step: float) -> No
     assert length / found <= most
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(seed=st.integers(0, 10_000), fine=st.floats(15, 60), join=st.integers(2, 6))
 def test_joined_buckets_are_the_mean_of_their_parts(seed: int, fine: float, join: int) -> None:
     """A bucket of several has the mean of means and the sum of counts of its parts, by width; whatever is summed."""
@@ -177,7 +178,7 @@ def test_joined_buckets_are_the_mean_of_their_parts(seed: int, fine: float, join
         assert np.add.reduceat(getattr(parts, name), starts).tolist() == getattr(coarse, name).tolist(), name
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(seed=st.integers(0, 10_000), at=st.floats(0.02, 0.98))
 def test_a_narrow_bucket_is_the_cluster_at_that_moment(seed: int, at: float) -> None:
     """Jobs that run and wait, GPUs held and away, counted one by one; where nothing changes inside the bucket."""

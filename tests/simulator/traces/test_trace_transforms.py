@@ -6,12 +6,13 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, max_gpus, merge, scale_load, window
 from simulator.traces.trace_transforms import parse_window
+from tests.case_counts import examples
 from topology.errors import InvalidInput, TraceFormatError
 
 TRACE = JobTrace(
@@ -41,7 +42,7 @@ def test_twice_the_load_is_half_the_time_between_arrivals() -> None:
     assert dense.dropped == {"no GPUs": 2}
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(factor=st.floats(0.01, 100), submits=st.lists(st.floats(0, 1e9), min_size=1, max_size=20))
 def test_scaling_keeps_order_and_undoes_itself(factor: float, submits: list[float]) -> None:
     """Jobs stay in order, and the inverse factor gives the first trace again."""

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.case_counts import examples
 from topology.errors import ArnoldError
 from topology.files import Source, decode_source
 from topology.readers import load_topology
@@ -120,7 +121,7 @@ def test_every_installed_reader_is_fuzzed() -> None:
 
 
 @pytest.mark.parametrize("name", VALID)
-@settings(max_examples=120)
+@examples(120)
 @given(data=st.data())
 def test_mutations_of_a_valid_file(name: str, data: st.DataObject) -> None:
     """What can still be read can be written in every format, or is refused there."""
@@ -135,7 +136,7 @@ def test_mutations_of_a_valid_file(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", VALID)
-@settings(max_examples=60)
+@examples(60)
 @given(text=st.text(max_size=60))
 def test_any_text(name: str, text: str) -> None:
     """Given to each reader as if it had been recognised, by itself and after a valid beginning."""
@@ -144,7 +145,7 @@ def test_any_text(name: str, text: str) -> None:
             TOPOLOGY_READERS.load(name).read(Source("f", candidate), levels=None, now=NOW)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=200))
 def test_any_bytes(data: bytes, tmp_path: Path) -> None:
     """From the file to the cluster."""

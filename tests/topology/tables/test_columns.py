@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_counts import examples
 from topology.errors import InvalidInput, TraceFormatError
 from topology.tables.arrow_columns import (
     NOTHING,
@@ -130,7 +131,7 @@ def test_codes_of_names(names: list[str | None], packed: bool) -> None:
     assert set(strange) == {name or "nothing" for name in names} - {"up", "down"}
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.lists(st.tuples(st.integers(), st.text(max_size=3)).map(lambda row: (row[0] % 2**40, row[1])), max_size=5))
 def test_rows_of_a_file(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str]]) -> None:
     """Counted from 1, under the names that the reader gives the columns."""

@@ -3,9 +3,10 @@
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidInput, InvalidTopology, UnknownName
@@ -196,7 +197,7 @@ def clusters(draw: st.DrawFn, *, uneven: bool) -> Cluster:
     return build_cluster([f"level-{i}" for i in range(depth)], nodes)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(clusters(uneven=True))
 def test_any_cluster_survives_the_csv(cluster: Cluster) -> None:
     """Nodes, levels, use, slowdowns and types of GPU, in order."""
@@ -205,7 +206,7 @@ def test_any_cluster_survives_the_csv(cluster: Cluster) -> None:
     assert rows(again) == rows(cluster)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(clusters(uneven=False), st.sampled_from(TREES))
 def test_any_even_tree_survives_every_format(cluster: Cluster, name: str) -> None:
     """Every node keeps its switch at every level, by name."""
@@ -216,7 +217,7 @@ def test_any_even_tree_survives_every_format(cluster: Cluster, name: str) -> Non
     ]
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(clusters(uneven=True), st.sampled_from(TREES))
 def test_any_uneven_tree_keeps_its_domains(cluster: Cluster, name: str) -> None:
     """Domains with a name keep their name, level and nodes, whatever hangs beside them."""

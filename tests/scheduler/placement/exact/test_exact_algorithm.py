@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
@@ -17,6 +17,7 @@ from scheduler.placement.admission import admissible
 from scheduler.placement.exact.algorithm import Exact, solve_grid
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidJob, InvalidPlacement, UnknownName
@@ -115,7 +116,7 @@ def all_placements(cluster: Cluster, job: Job) -> list[Evaluation]:
 
 
 @given(clusters(), jobs(), st.integers(0, 3))
-@settings(max_examples=150)
+@examples(150)
 def test_what_it_says_is_true_of_all_placements(cluster: Cluster, job: Job, seed: int) -> None:
     """By trying all: valid, refused only where nothing is valid, the bound and the front true, optimal as it can be.
 
@@ -149,7 +150,7 @@ def test_what_it_says_is_true_of_all_placements(cluster: Cluster, job: Job, seed
 
 
 @given(clusters(), jobs(), st.integers(0, 3))
-@settings(max_examples=30)
+@examples(30)
 def test_same_seed_same_nodes(cluster: Cluster, job: Job, seed: int) -> None:
     """Two runs propose the same nodes, or refuse for the same reason."""
     first, again = (placed(cluster, job, seed=seed).proposal for _ in range(2))

@@ -6,12 +6,13 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bands import column_bands, partitions, ragged_bands
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import problems
 from topology.cluster import IntArray
 
@@ -53,7 +54,7 @@ def check_placement(problem: GridProblem, cells: IntArray, dp: int) -> None:
 
 
 @given(banded())
-@settings(max_examples=200)
+@examples(200)
 def test_column_bands_are_found_whenever_there_are_any(instance: tuple[GridProblem, int, tuple[int, ...]]) -> None:
     """And keep S, and R by the number of bands: in each band a row lies in one domain."""
     problem, dp, widths = instance
@@ -65,7 +66,7 @@ def test_column_bands_are_found_whenever_there_are_any(instance: tuple[GridProbl
 
 
 @given(banded())
-@settings(max_examples=100)
+@examples(100)
 def test_whole_bands_are_column_bands(instance: tuple[GridProblem, int, tuple[int, ...]]) -> None:
     """With each domain in one band: valid too, and never where no column bands exist."""
     problem, dp, widths = instance
@@ -79,7 +80,7 @@ def test_whole_bands_are_column_bands(instance: tuple[GridProblem, int, tuple[in
 
 
 @given(banded())
-@settings(max_examples=100)
+@examples(100)
 def test_ragged_bands_keep_s(instance: tuple[GridProblem, int, tuple[int, ...]]) -> None:
     """They exist wherever column bands do, as they waste nothing."""
     problem, dp, widths = instance

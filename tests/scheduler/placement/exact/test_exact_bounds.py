@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from scheduler.placement.exact.bounds import CoverageBound, fewest_domains, product_bound
 from scheduler.placement.exact.problem import GridProblem
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, feasible, pairs, problems
 
 TINY = all_problems(rows=3, columns=3, domains=4, largest=5)
@@ -35,7 +36,7 @@ def test_every_tiny_placement_covers_its_cells() -> None:
 
 
 @given(problems())
-@settings(max_examples=400)
+@examples(400)
 def test_no_placement_is_below_the_bounds(problem: GridProblem) -> None:
     """Drawn problems of up to 12 cells, also seen with rows and columns exchanged."""
     for view in (problem, problem.transposed):
@@ -58,7 +59,7 @@ def test_product_bound_in_numbers(problem: GridProblem, least: float) -> None:
 
 
 @given(problems())
-@settings(max_examples=100)
+@examples(100)
 def test_more_spread_covers_more(problem: GridProblem) -> None:
     """The coverage bound grows with S and with R, and with both at most every cell can be covered."""
     bound = CoverageBound(problem)

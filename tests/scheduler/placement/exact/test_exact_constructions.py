@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact import constructions
@@ -13,6 +13,7 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import apply_closed_forms, count_edges
 from scheduler.placement.types import Limits
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import alike, corners, feasible, problems
 
 STAGES = [
@@ -33,7 +34,7 @@ def started(problem: GridProblem, *, alpha: float = 0.5, seconds: float = 60.0, 
 
 @pytest.mark.parametrize("stage", STAGES)
 @given(st.one_of(problems(), alike()), st.sampled_from([0.2, 0.5, 0.8]), st.integers(1, 2))
-@settings(max_examples=40)
+@examples(40)
 def test_what_is_built_exists(
     stage: Callable[[PairSearch], None], problem: GridProblem, alpha: float, workers: int
 ) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bands import _lay_out, column_bands, cut_rows
 from scheduler.placement.exact.bounds import fewest_domains
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import Planted, alike, feasible, planted, problems
 from topology.cluster import IntArray
 
@@ -27,7 +28,7 @@ def cut(problem: GridProblem, dp: int, *, seed: int = 0) -> IntArray | None:
 
 
 @given(st.one_of(problems(), alike()), st.integers(1, 4), st.integers(0, 2))
-@settings(max_examples=300)
+@examples(300)
 def test_they_keep_the_pair(problem: GridProblem, dp: int, seed: int) -> None:
     """Nothing is found where brute force finds nothing; domains in one of two bands, and whole rows, are found."""
     cells = cut(problem, dp, seed=seed)
@@ -42,7 +43,7 @@ def test_they_keep_the_pair(problem: GridProblem, dp: int, seed: int) -> None:
 
 
 @given(planted(served_by=2, transposed=True), st.integers(0, 2))
-@settings(max_examples=100)
+@examples(100)
 def test_they_keep_the_pair_on_larger_problems(plant: Planted, seed: int) -> None:
     """Problems made for a placement with R = 2; that none of cut rows is found is allowed."""
     cut(plant.problem, plant.pair[0], seed=seed)

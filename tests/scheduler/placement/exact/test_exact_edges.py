@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from scheduler.placement.exact.bounds import contiguous, whole_columns
 from scheduler.placement.exact.problem import GridProblem
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, problems
 
 
@@ -30,7 +31,7 @@ def test_whole_columns_of_all_tiny_problems() -> None:
 
 
 @given(problems())
-@settings(max_examples=200)
+@examples(200)
 def test_whole_columns_of_drawn_problems(problem: GridProblem) -> None:
     """Grids that are longer one way than the other."""
     check_edge(problem)
@@ -38,7 +39,7 @@ def test_whole_columns_of_drawn_problems(problem: GridProblem) -> None:
 
 
 @given(problems())
-@settings(max_examples=200)
+@examples(200)
 def test_the_contiguous_fill_is_a_placement_on_the_fewest_domains(problem: GridProblem) -> None:
     """Column by column, the largest domains first, each to the brim but the last."""
     cells = contiguous(problem)

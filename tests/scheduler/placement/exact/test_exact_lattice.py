@@ -7,12 +7,13 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.lattice import Lattice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
+from tests.case_counts import examples
 from topology.cluster import IntArray
 
 PROBLEM = GridProblem(4, 4, (16,) * 16)
@@ -35,7 +36,7 @@ def lattice(alpha: float) -> Lattice:
 
 
 @given(st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]), st.lists(st.sampled_from(PAIRS)), st.randoms(use_true_random=False))
-@settings(max_examples=300)
+@examples(300)
 def test_bound_and_front_are_true_whatever_is_known(alpha: float, least: list[Pair], chance: Random) -> None:
     """Any set of feasible pairs that is closed upwards may be the truth; a search learns some of it in any order."""
     feasible = {(s, r) for s, r in PAIRS if (s, r) == (4, 4) or any(s >= a and r >= b for a, b in least)}
@@ -58,7 +59,7 @@ def test_bound_and_front_are_true_whatever_is_known(alpha: float, least: list[Pa
 
 
 @given(st.sampled_from([0.0, 0.2, 0.5, 0.8, 1.0]), st.lists(st.sampled_from(PAIRS)))
-@settings(max_examples=100)
+@examples(100)
 def test_everything_known_is_proved(alpha: float, least: list[Pair]) -> None:
     """When every pair is decided the best is optimal and every corner of the front is proved."""
     feasible = {(s, r) for s, r in PAIRS if (s, r) == (4, 4) or any(s >= a and r >= b for a, b in least)}

@@ -6,11 +6,12 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.placement.exact.problem import GridReduction
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
 
@@ -54,7 +55,7 @@ def test_by_hand(pods: list[tuple[int, int]], sizes: list[int], expected: list[i
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)).filter(any), min_size=1, max_size=5),
     st.lists(st.integers(1, 8), min_size=1, max_size=4),
 )
-@settings(max_examples=200)
+@examples(200)
 def test_no_other_choice_is_better(pods: list[tuple[int, int]], sizes: list[int]) -> None:
     """Against all ways to give the parts to different minipods with room: (slow nodes, room broken into)."""
 

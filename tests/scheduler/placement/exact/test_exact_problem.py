@@ -6,10 +6,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.problem import GridProblem
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import problems
 
 PROBLEM = GridProblem(2, 3, (4, 2, 1))
@@ -36,7 +37,7 @@ def test_what_fits(cells: list[list[int]], fits: bool) -> None:
 
 
 @given(problems(), st.randoms(use_true_random=False))
-@settings(max_examples=100)
+@examples(100)
 def test_the_transpose_exchanges_both(problem: GridProblem, chance: Random) -> None:
     """(S, R) of an assignment is (R, S) of its transpose; no assignment exceeds the largest pair."""
     cells = np.array([chance.randrange(len(problem.capacities)) for _ in range(problem.cells)], dtype=np.int32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.cpsat import Answer, Slice
@@ -14,6 +14,7 @@ from scheduler.placement.exact.realise import Realised
 from scheduler.placement.exact.skeleton import SkeletonModel
 from scheduler.placement.exact.width_model import WidthProfiles
 from scheduler.placement.types import Pair
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import (
     Planted,
     alike,
@@ -52,7 +53,7 @@ def test_all_tight_tiny_problems() -> None:
 
 
 @given(problems(), st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_no_verdict_is_false(problem: GridProblem, data: st.DataObject) -> None:
     """Drawn problems, any pair; that it is left open is allowed, and no proof of anything."""
     view = data.draw(st.sampled_from([problem, problem.transposed]))
@@ -61,7 +62,7 @@ def test_no_verdict_is_false(problem: GridProblem, data: st.DataObject) -> None:
 
 
 @given(alike(most_cells=10), st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_no_verdict_on_equal_domains_is_false(problem: GridProblem, data: st.DataObject) -> None:
     """Hardly a cell to spare, most domains interchangeable, S or R of 2 or 3: by brute force."""
     view = data.draw(st.sampled_from([problem, problem.transposed]))
@@ -72,7 +73,7 @@ def test_no_verdict_on_equal_domains_is_false(problem: GridProblem, data: st.Dat
 
 
 @given(st.one_of(planted(served_by=2), planted(served_by=3), planted(served_by=2, transposed=True)), st.integers(0, 9))
-@settings(max_examples=100)
+@examples(100)
 def test_no_pair_of_a_placement_is_refuted(plant: Planted, seed: int) -> None:
     """On problems made for a placement, larger than can be tried by brute force, as tight as its domains are."""
     spare = spare_rows(plant.problem, plant.pair)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import cache
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bounds import CoverageBound, RectangleBound
 from scheduler.placement.exact.problem import GridProblem
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, pairs, problems
 
 Touches = tuple[int, int]
@@ -45,7 +46,7 @@ def larger_problems(draw: st.DrawFn) -> GridProblem:
 
 
 @given(st.one_of(problems(), larger_problems()))
-@settings(max_examples=300)
+@examples(300)
 def test_the_table_is_exact(problem: GridProblem) -> None:
     """For every pair the most cells over all heights and widths of all domains, not only the full heights."""
     table = RectangleBound(problem, pairs(problem))
@@ -54,7 +55,7 @@ def test_the_table_is_exact(problem: GridProblem) -> None:
 
 
 @given(problems())
-@settings(max_examples=200)
+@examples(200)
 def test_spare_touches_are_exact(problem: GridProblem) -> None:
     """What the pair allows beyond the fewest row (column) touches with which all cells can be covered."""
     table = RectangleBound(problem, pairs(problem))
@@ -75,7 +76,7 @@ def test_no_tiny_placement_is_refuted() -> None:
 
 
 @given(problems())
-@settings(max_examples=300)
+@examples(300)
 def test_no_placement_is_refuted(problem: GridProblem) -> None:
     """Drawn problems, also seen with rows and columns exchanged; the table is never weaker than the coverage bound."""
     for view in (problem, problem.transposed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact import constructions, search
@@ -12,6 +12,7 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import count_edges, search_pairs
 from scheduler.placement.types import Limits
+from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import least_cost
 from tests.scheduler.placement.exact.tiny import (
     ALPHAS,
@@ -54,22 +55,23 @@ def check_optimum(problem: GridProblem, lattice: Lattice) -> None:
     assert lattice.cost(lattice.best) == pytest.approx(optimum)
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_all_tiny_problems_are_solved(alpha: float) -> None:
     """1,032 grids of up to 3 x 3 cells on up to 4 domains of up to 5, at every affinity."""
-    for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
+    for problem in every_fourth(all_problems(rows=3, columns=3, domains=4, largest=5)):
         check_optimum(problem, searched(problem, alpha))
 
 
 @given(problems(), st.sampled_from(ALPHAS), st.integers(0, 9), st.integers(1, 2))
-@settings(max_examples=200)
+@examples(200)
 def test_drawn_problems_are_solved(problem: GridProblem, alpha: float, seed: int, workers: int) -> None:
     """Up to 12 cells on up to 5 domains, with any seed, one search at a time or two."""
     check_optimum(problem, searched(problem, alpha, seed=seed, workers=workers))
 
 
 @given(alike(most_cells=10), st.sampled_from([0.3, 0.5, 0.8]), st.integers(0, 9), st.booleans())
-@settings(max_examples=100)
+@examples(100)
 def test_equal_domains_are_solved(problem: GridProblem, alpha: float, seed: int, by_profiles: bool) -> None:
     """Hardly a cell to spare, most domains interchangeable; also when nothing but counting on the edges comes before
     the width profiles, so that they decide what else bounds and constructions would have.
@@ -81,7 +83,7 @@ def test_equal_domains_are_solved(problem: GridProblem, alpha: float, seed: int,
 
 
 @given(st.one_of(planted(served_by=2), planted(served_by=3)), st.sampled_from([0.3, 0.5, 0.8]), st.booleans())
-@settings(max_examples=60)
+@examples(60)
 def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_profiles: bool) -> None:
     """On problems made for a placement, larger than can be tried by brute force: its pair is not refuted."""
     with pytest.MonkeyPatch.context() as patch:
@@ -93,7 +95,7 @@ def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_
 
 
 @given(problems(), st.sampled_from([0.1, 0.3, 0.5, 0.8]))
-@settings(max_examples=60)
+@examples(60)
 def test_rows_and_columns_may_change_places(problem: GridProblem, alpha: float) -> None:
     """The transpose with the affinities exchanged costs the same."""
     one, other = searched(problem, alpha), searched(problem.transposed, 1 - alpha)
@@ -101,7 +103,7 @@ def test_rows_and_columns_may_change_places(problem: GridProblem, alpha: float) 
 
 
 @given(problems(), st.sampled_from(ALPHAS), st.sampled_from([0.0, 1e-3, 5e-3]))
-@settings(max_examples=60)
+@examples(60)
 def test_without_time_there_is_a_placement_and_an_honest_bound(
     problem: GridProblem, alpha: float, seconds: float
 ) -> None:

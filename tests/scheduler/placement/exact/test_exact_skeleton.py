@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bounds import RectangleBound, usable_domains
@@ -17,6 +17,7 @@ from scheduler.placement.exact.realise import realise
 from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
 from scheduler.placement.exact.width_model import WidthProfiles
 from scheduler.placement.types import Pair
+from tests.case_counts import cases, every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import width_profiles
 from tests.scheduler.placement.exact.tiny import (
     Planted,
@@ -58,22 +59,23 @@ def check_placement(problem: GridProblem, pair: Pair, skeleton: Skeleton) -> Non
     assert pp <= pair[1]
 
 
+@pytest.mark.many_cases
 def test_skeletons_of_all_tight_tiny_problems() -> None:
     """Grids of up to 3 x 3 cells on up to 4 domains of up to 5 with at most three cells to spare, at the pairs that
     counting does not settle: S and R of 2 or more, not refuted by rectangles.
     """
     tried = 0
-    for problem in all_problems(rows=3, columns=3, domains=4, largest=5):
+    for problem in every_fourth(all_problems(rows=3, columns=3, domains=4, largest=5)):
         if sum(problem.capacities) <= problem.cells + 3:
             for pair in pairs(problem):
                 if min(pair) >= 2 and not RectangleBound(problem, [pair]).refutes(pair):
                     check_skeleton(problem, pair, spare_rows=spare_rows(problem, pair))
                     tried += 1
-    assert tried > 300
+    assert tried > cases(300)
 
 
 @given(problems(), st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_skeletons_of_drawn_problems(problem: GridProblem, data: st.DataObject) -> None:
     """Any pair, with the slack that the search allows and with all rows; rows and columns exchanged or not."""
     view = data.draw(st.sampled_from([problem, problem.transposed]))
@@ -93,7 +95,7 @@ def crowded(draw: st.DrawFn) -> GridProblem:
 
 
 @given(crowded(), st.integers(2, 4))
-@settings(max_examples=300)
+@examples(300)
 def test_every_skeleton_of_two_domains_a_row_can_be_realised(problem: GridProblem, dp: int) -> None:
     """At R = 2 the model is exact: each row lies on two domains that serve all columns between them, and the rows of a
     solution are the placement.
@@ -109,7 +111,7 @@ TINY = [problem for problem in all_problems(rows=3, columns=3, domains=3, larges
 
 
 @given(st.sampled_from(TINY), st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_the_widths_of_every_placement_have_a_skeleton(problem: GridProblem, data: st.DataObject) -> None:
     """What the search by profiles relies on: widths without a skeleton belong to no placement with that S and R."""
     pair = data.draw(st.sampled_from(pairs(problem)))
@@ -133,7 +135,7 @@ def cheapest_row(serves: BoolArray, prices: list[int], pp: int) -> float:
 
 
 @given(SHARED, st.data())
-@settings(max_examples=120)
+@examples(120)
 def test_a_row_at_the_average_price_cuts_off_no_placement(plant: Planted, data: st.DataObject) -> None:
     """Whatever the prices: a placement keeps its skeleton, also with equal domains in order and several rows asked for;
     and the skeleton that is found has all the rows.  With one price for all no row is cheaper than the average.
@@ -198,7 +200,7 @@ def test_domains_that_are_not_alike_are_in_no_order(problem: GridProblem, pair: 
 
 
 @given(alike(most_cells=20), st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_the_order_of_equal_domains_changes_no_answer(problem: GridProblem, data: st.DataObject) -> None:
     """For the first width profiles of a pair: yes or no is the same with equal domains in order and without."""
     view = data.draw(st.sampled_from([problem, problem.transposed]))

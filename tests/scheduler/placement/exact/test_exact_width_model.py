@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import combinations_with_replacement
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bounds import usable_domains
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.width_model import cover_weights, minimal_patterns
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, feasible, pairs, problems
 
 
@@ -29,7 +30,7 @@ def test_few_domains_do_for_all_tiny_problems() -> None:
 
 
 @given(problems())
-@settings(max_examples=200)
+@examples(200)
 def test_few_domains_do_for_drawn_problems(problem: GridProblem) -> None:
     """Grids of up to 12 cells."""
     check_that_few_domains_do(problem)
@@ -66,7 +67,7 @@ def test_minimal_patterns_are_all_multisets_with_that_sum(total: int, parts: int
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.lists(st.integers(1, 12), min_size=1, max_size=5, unique=True))
-@settings(max_examples=300)
+@examples(300)
 def test_every_cover_reaches_the_weights(total: int, parts: int, heights: list[int]) -> None:
     """Of all choices of at most that many heights, those that add up to the total have the least weight or more."""
     choices = [c for count in range(1, parts + 1) for c in combinations_with_replacement(heights, count)]

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bounds import usable_domains
@@ -16,6 +16,7 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.skeleton import SkeletonModel
 from scheduler.placement.exact.width_model import WidthProfiles
 from scheduler.placement.types import Pair
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.brute_force import width_profiles
 from tests.scheduler.placement.exact.tiny import alike, all_problems, pairs, spare_rows
 
@@ -38,7 +39,7 @@ def stream(problem: GridProblem, pair: Pair, without: tuple[int, ...] | None = N
 
 
 @given(st.sampled_from(TINY), st.data())
-@settings(max_examples=250)
+@examples(250)
 def test_every_placement_has_its_profile_in_the_stream(problem: GridProblem, data: st.DataObject) -> None:
     """Of all placements with S and R on the domains that the pair can use, by brute force."""
     pair = data.draw(st.sampled_from(pairs(problem)))
@@ -50,7 +51,7 @@ def test_every_placement_has_its_profile_in_the_stream(problem: GridProblem, dat
 
 
 @given(st.sampled_from(TINY), st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_profiles_keep_to_the_column_touches(problem: GridProblem, data: st.DataObject) -> None:
     """At most S a column; among equal domains in descending order, since they are interchangeable."""
     dp, pp = data.draw(st.sampled_from(pairs(problem)))
@@ -96,7 +97,7 @@ def dominates(large: Named, small: Named) -> bool:
 
 
 @given(st.one_of(st.sampled_from(TINY), alike()))
-@settings(max_examples=150)
+@examples(150)
 def test_a_profile_that_dominates_one_of_a_placement_has_a_placement(problem: GridProblem) -> None:
     """By brute force, for every pair: the same widths on other domains, each as large or larger."""
     for pair in pairs(problem):
@@ -109,7 +110,7 @@ def test_a_profile_that_dominates_one_of_a_placement_has_a_placement(problem: Gr
 
 
 @given(st.one_of(st.sampled_from(TINY), alike()), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_what_is_dominated_is_excluded_and_nothing_else(problem: GridProblem, data: st.DataObject) -> None:
     """Of all profiles of a pair: with the one that is excluded those that it dominates, hence none of a placement."""
     pair = data.draw(st.sampled_from(pairs(problem)))
@@ -122,7 +123,7 @@ def test_what_is_dominated_is_excluded_and_nothing_else(problem: GridProblem, da
 
 
 @given(st.one_of(st.sampled_from(TINY), alike()), st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_the_same_widths_on_the_largest_domains(problem: GridProblem, data: st.DataObject) -> None:
     """They dominate; among equal domains they descend, as the skeleton model wants them: it finds those of a placement,
     so that its "no" tells of the profile and not of the order.

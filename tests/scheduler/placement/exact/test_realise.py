@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import can_be_realised
 from topology.cluster import BoolArray
 
@@ -39,7 +40,7 @@ def skeletons(draw: st.DrawFn) -> tuple[GridProblem, BoolArray, int]:
 
 
 @given(skeletons())
-@settings(max_examples=300)
+@examples(300)
 def test_what_is_realised_is_valid(skeleton: tuple[GridProblem, BoolArray, int]) -> None:
     """Of any skeleton; and nothing is realised that cannot be."""
     if realised(*skeleton):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from scheduler.objective import spread
 from scheduler.placement.moves.renamed_bands import relabel
+from tests.case_counts import examples
 from topology.cluster import IntArray
 
 OLD = np.array([[0, 0, 1], [0, 2, 2], [3, 3, 2], [3, 0, 1]], dtype=np.int32)
@@ -40,7 +41,7 @@ def test_a_mere_renaming_is_undone(new: IntArray) -> None:
     npst.arrays(np.int32, (4, 3), elements=st.integers(-1, 3)),
     npst.arrays(np.int32, 4, elements=st.integers(0, 4)),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_renaming_keeps_what_counts(new: IntArray, old: IntArray, spare: IntArray) -> None:
     """Spread is the same, no domain is overfilled, and no fewer cells stay where they were."""
     room = np.bincount(new.ravel(), minlength=4) + spare

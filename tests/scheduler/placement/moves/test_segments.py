@@ -5,12 +5,13 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.objective import spread
 from scheduler.placement.moves.renamed_bands import bands_of, move_segments
 from scheduler.placement.types import Limits
+from tests.case_counts import examples
 from topology.cluster import BoolArray, IntArray
 
 LIMITS = Limits(seconds=20.0, workers=1)
@@ -61,7 +62,7 @@ def banded(draw: st.DrawFn) -> tuple[IntArray, BoolArray, IntArray, int]:
 
 
 @given(banded())
-@settings(max_examples=60)
+@examples(60)
 def test_as_few_moves_as_trying_all_segments(instance: tuple[IntArray, BoolArray, IntArray, int]) -> None:
     """Against every placement of whole segments: the same number of moves, or none in both; and what is found fits."""
     old, stays, room, most = instance
