@@ -17,7 +17,7 @@ from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
 from extender.controller import pacing
-from extender.controller.api_writer import GANGPLANS, RESERVATIONS, Writer
+from extender.controller.api_writer import GANGPLANS, HISTORIES, RESERVATIONS, Writer
 from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores, decode_own_plan
@@ -25,6 +25,7 @@ from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
+from extender.plans.gang_history import decode_history
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
 from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.placement.types import Limits
@@ -61,6 +62,7 @@ class Replica:
             Reflector(api, PODS, decode=decode_pod, sink=stores.pods, changed=changed.set),
             Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed.set),
             Reflector(api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed.set),
+            Reflector(api, HISTORIES, decode=decode_history, sink=stores.histories, changed=changed.set),
         ]
         self.events = EventRecorder(api, instance="test")
         self.writer = Writer(
