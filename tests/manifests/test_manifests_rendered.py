@@ -42,6 +42,9 @@ def test_names_are_those_of_the_contract(rendered: list[Object]) -> None:
     assert (reservation["group"], reservation["versions"][0]["name"]) == (names.GROUP, names.VERSION)
     ours = {"kind": names.RESERVATION_KIND, "plural": names.RESERVATION_PLURAL}
     assert reservation["names"].items() >= ours.items()
+    history = pick(rendered, "CustomResourceDefinition", "ganghistories")["spec"]
+    assert (history["group"], history["versions"][0]["name"]) == (names.GROUP, names.VERSION)
+    assert history["names"].items() >= {"kind": names.HISTORY_KIND, "plural": names.HISTORY_PLURAL}.items()
     policy = pick(rendered, "MutatingAdmissionPolicy")["spec"]
     assert policy["matchConstraints"]["objectSelector"]["matchExpressions"] == [
         {"key": names.GANG, "operator": "Exists"}
