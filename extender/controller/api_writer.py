@@ -6,7 +6,6 @@ Only the leader writes.  A write that comes too late raises; the watch brings th
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -48,8 +47,8 @@ class Writer:
     for_plans: ClusterApi  # writes plans, which do not wait for the pods of other gangs
     leads: Callable[[], bool]  # whether this replica leads, at this very moment
     metrics: Metrics
-    # by namespace: its history is written by one task at a time
-    _learning: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    # held while a history is written: of gangs that end together each adds to what the one before has written
+    _learning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, plan: GangPlan) -> GangPlan:
         """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
@@ -93,7 +92,7 @@ class Writer:
     async def learn(self, run: EndedRun) -> None:
         """Add a gang that ended to the history of its namespace, or raise ``Conflict``: another replica writes it."""
         namespace = run.key.namespace
-        async with self._learning[namespace]:
+        async with self._learning:
             known = self.state.histories.get(namespace)
             if known is not None and known.learnt(run) is known:
                 return

@@ -12,7 +12,7 @@ from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.place import place
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import plan_in, spread
+from tests.e2e.harness.plans import plan_in, plan_of, spread
 from tests.e2e.harness.pods import bound, gang
 from tests.e2e.harness.waiting import stays, wait_until
 from topology.generate import fragment, generate
@@ -86,7 +86,7 @@ def test_a_gang_that_does_not_say_how_long_is_foreseen(arnold_plane: ControlPlan
         wait_until(lambda: plan_in(plane.admin, name, namespace, "Bound"), f"{name} to be bound")
         for rank in range(2):
             plane.admin.delete("pods", f"{name}-{rank}", namespace)
-        wait_until(lambda: plan_in(plane.admin, name, namespace) is None, f"the plan of {name} to go")
+        wait_until(lambda: plan_of(plane.admin, name, namespace) is None, f"the plan of {name} to go")
 
     with running(plane, levels=level_labels(cluster)) as arnold, guarded(plane):
         started = monotonic()

@@ -16,7 +16,7 @@ import pytest
 
 from extender.gangs.types import GangKey
 from extender.plans.gang_history import decode_history, encode_history, name_pattern
-from extender.plans.gang_plan import decode_plan, encode_plan
+from extender.plans.gang_plan import PlanPhase, decode_plan, encode_plan
 from extender.queueing import running_jobs, waiting_gang
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
@@ -70,6 +70,21 @@ class Live:
     def __init__(self) -> None:
         self.world = World()
         self._ends: list[tuple[int, str, Past]] = []
+
+    @classmethod
+    def after(cls, gangs: int) -> Live:
+        """A world in which so many gangs of one node have run 50 s each, before 1,000 s."""
+        live = cls()
+        for i in range(gangs):
+            live.come(Past("team", f"llm-{i}", 100 * i, 50, 1))
+        live.until(1_000)
+        return live
+
+    def come(self, gang: Past) -> None:
+        """Let a gang appear at its time, and run."""
+        self.until(gang.at)
+        self.submit(gang)
+        self.run(gang)
 
     def until(self, time: int) -> None:
         """Let gangs end whose time comes by then."""
@@ -166,29 +181,15 @@ def test_the_controller_foresees_what_a_replay_does(seed: int, crash_every: int 
 
 
 def test_an_estimate_is_made_when_the_gang_comes() -> None:
-    """Those that end while it runs change nothing, as in a replay."""
-    live = Live()
-    for i in range(6):
-        gang = Past("team", f"llm-{i}", 100 * i, 50, 1)
-        live.until(gang.at)
-        live.submit(gang)
-        live.run(gang)
-    live.until(1_000)
-    first = Past("team", "llm-77", 1_000, 400, 1)
-    live.submit(first)
-    live.run(first)
+    """Those that end while it runs change nothing, as in a replay; a namesake that comes then knows of them."""
+    live = Live.after(6)
+    first, third = Past("team", "llm-77", 1_000, 400, 1), Past("team", "llm-79", 1_200, 400, 1)
+    live.come(first)
     told = live.world.state.plans[first.key].estimate
     assert told is not None
     assert (told.seconds, told.jobs) == (50.0, 6)
-    second = Past("team", "llm-78", 1_100, 1, 1)
-    live.until(1_100)
-    live.submit(second)
-    live.run(second)
-    live.until(1_200)
-    # a namesake that comes now knows of seven
-    third = Past("team", "llm-79", 1_200, 400, 1)
-    live.submit(third)
-    live.run(third)
+    live.come(Past("team", "llm-78", 1_100, 1, 1))
+    live.come(third)
     plans = live.world.state.plans
     assert plans[first.key].estimate == told
     found = plans[third.key].estimate
@@ -196,18 +197,41 @@ def test_an_estimate_is_made_when_the_gang_comes() -> None:
     assert (found.seconds, found.jobs) == (pytest.approx(301 / 7), 7)
 
 
+def test_a_gang_that_waits_keeps_its_estimate_until_it_is_another() -> None:
+    """It has no room; others end meanwhile.  Only when it asks for another size is it foreseen anew."""
+    live = Live.after(5)
+    for i in range(5):
+        live.come(Past("team", f"llm-1{i}", 1_000 + 100 * i, 30, 2))
+    for i in range(8):
+        live.come(Past("team", f"hog-{i}", 1_500, 300, 1))
+    gang = Past("team", "llm-9", 1_501, 10, 2)
+    live.until(gang.at)
+    live.submit(gang)
+    live.world.settle()
+    plans = live.world.state.plans
+    told = plans[gang.key].estimate
+    assert plans[gang.key].phase is PlanPhase.QUEUED
+    assert told is not None
+    assert (told.seconds, told.jobs) == (30.0, 5)
+    # one of eight nodes is free again, and its gang counted
+    live.world.now += timedelta(seconds=100)
+    live.world.change("hog-0-0", lambda pod: pod["status"].update(phase="Failed"))
+    live.world.settle()
+    assert sum(one.run_times.jobs for one in live.world.state.histories["team"].kinds) == 11
+    assert plans[gang.key].estimate == told
+    live.world.delete("llm-9-0", "llm-9-1")
+    live.submit(Past("team", "llm-9", 1_601, 10, 1))
+    live.world.settle()
+    assert plans[gang.key].phase is PlanPhase.RELEASED
+    told = plans[gang.key].estimate
+    assert told is not None
+    assert (told.seconds, told.jobs) == (50.0, 5)
+
+
 def test_what_pods_say_wins_whenever_they_say_it() -> None:
     """A duration that is written later takes the estimate's place, and gives it back when it goes."""
-    live = Live()
-    for i in range(5):
-        gang = Past("team", f"llm-{i}", 100 * i, 50, 1)
-        live.until(gang.at)
-        live.submit(gang)
-        live.run(gang)
-    live.until(1_000)
-    gang = Past("team", "llm-9", 1_000, 400, 1)
-    live.submit(gang)
-    live.run(gang)
+    live, gang = Live.after(5), Past("team", "llm-9", 1_000, 400, 1)
+    live.come(gang)
     state = live.world.state
 
     def told() -> tuple[float | None, float]:
