@@ -1,4 +1,4 @@
-"""The cache: nodes, pods, gangs, plans and reservations as last seen, updated object by object.
+"""The cache: nodes, pods, gangs, plans, reservations and ended gangs as last seen, updated object by object.
 
 It belongs to one thread, the event loop's.  A gang is put together when it is asked for and kept until one of its pods
 changes.  As a cluster has thousands of changes a second when gangs start, the cache notes which gangs changed.
@@ -16,8 +16,11 @@ from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang, GangKey, GangMember
 from extender.kubernetes_names import SCHEDULER
 from extender.objects import Owner
+from extender.plans.gang_history import GangHistory, likeness_of
 from extender.plans.gang_plan import GangPlan, canonical_uid
+from extender.plans.gang_predictor import GangPredictor
 from extender.plans.reservation import Reservation, ReservationKey
+from scheduler.queue.run_times import Prediction
 from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 
@@ -42,10 +45,14 @@ class ClusterCache:
         self._gangs: dict[GangKey, Gang] = {}
         self._plans: dict[GangKey, GangPlan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
+        self._last_pod: dict[GangKey, Pod] = {}
         self._reservations: dict[ReservationKey, Reservation] = {}
+        self._histories: dict[str, GangHistory] = {}
+        self._predictor = GangPredictor()
         self.pods: Mapping[str, Pod] = MappingProxyType(self._pods)  # by UID
         self.plans: Mapping[GangKey, GangPlan] = MappingProxyType(self._plans)
         self.reservations: Mapping[ReservationKey, Reservation] = MappingProxyType(self._reservations)
+        self.histories: Mapping[str, GangHistory] = MappingProxyType(self._histories)  # by namespace
 
     def member(self, uid: str) -> GangMember | None:
         """Return a pod's part in its gang, by the pod's UID."""
@@ -64,6 +71,24 @@ class ClusterCache:
         """Return the plan of a gang that has nodes."""
         plan = self._plans.get(key)
         return plan if plan is not None and plan.holding else None
+
+    def last_pod(self, key: GangKey) -> Pod | None:
+        """Return of a gang with a plan the pod that went last, if none is left and that was seen."""
+        return self._last_pod.get(key)
+
+    def prediction(self, gang: Gang) -> Prediction | None:
+        """Return how long a gang will run that does not say it, as its plan has it, or else as ended gangs tell now.
+
+        So it is made once, when the gang comes, as in a replay, and again when the gang is another.
+        """
+        if gang.seconds is not None:
+            return None
+        plan, job = self._plans.get(gang.key), gang.job
+        if plan is not None and plan.estimate is not None:
+            same = job is None or plan.spec.gpus == job.parallelism.gpus
+            if same or plan.holding:
+                return plan.estimate
+        return None if job is None else self._predictor.predict(likeness_of(gang.key, job.parallelism.gpus))
 
     @property
     def gang_keys(self) -> KeysView[GangKey]:
@@ -109,7 +134,10 @@ class ClusterCache:
         self._node_changed(self._node_of(uid))
         self._pods.pop(uid, None)
         self.fleet.drop_pod(uid)
+        member = self._member.get(uid)
         self._put_member(uid, None)
+        if member is not None and member.key in self._plans and member.key not in self._members:
+            self._last_pod[member.key] = member.pod
 
     def put_owner(self, owner: Owner) -> None:
         """Take up a Job, JobSet, StatefulSet or PodGroup; how its pods fare, which it says often, changes nothing."""
@@ -145,6 +173,7 @@ class ClusterCache:
 
     def drop_plan(self, key: GangKey) -> None:
         """Forget a plan, and its promises with it."""
+        self._last_pod.pop(key, None)
         self._forget_ranks(self._plans.pop(key, None))
         self.fleet.promise(key, ())
         self.changed(key)
@@ -160,6 +189,16 @@ class ClusterCache:
         """Forget a reservation."""
         if self._reservations.pop(key, None) is not None:
             self.fleet.outdate()
+
+    def put_history(self, history: GangHistory) -> None:
+        """Take up what was read or written of the gangs that ended in a namespace."""
+        self._histories[history.namespace] = history
+        self._predictor.put(history)
+
+    def drop_history(self, namespace: str) -> None:
+        """Forget it."""
+        self._histories.pop(namespace, None)
+        self._predictor.drop(namespace)
 
     def changed(self, key: GangKey | None = None) -> None:
         """Note that a gang changed; without a key that any may have, as time alone changes some."""
@@ -196,6 +235,7 @@ class ClusterCache:
         if member is not None:
             self._member[uid] = member
             self._members.setdefault(member.key, {})[uid] = member
+            self._last_pod.pop(member.key, None)
             self._gangs.pop(member.key, None)
 
     def _recognise_again(self, namespace: str) -> None:

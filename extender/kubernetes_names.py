@@ -33,3 +33,6 @@ KIND = "GangPlan"
 PLURAL = "gangplans"
 RESERVATION_KIND = "CapacityReservation"
 RESERVATION_PLURAL = "capacityreservations"
+HISTORY_KIND = "GangHistory"
+HISTORY_PLURAL = "ganghistories"
+HISTORY_NAME = "arnold"  # of the one object in each namespace

@@ -1,7 +1,8 @@
 """The cluster, its gangs and its single pods as queue policies see them: rows of the table, GPUs, seconds since 1970.
 
-How long pods run is what they say (``arnold.dev/expected-duration``): expected and upper end of the band at once; a
-gang runs from its first binding on.
+How long pods run is what they say (``arnold.dev/expected-duration``): expected and upper end of the band at once.  Of
+a gang that says nothing it is what ended gangs tell (:meth:`ClusterCache.prediction`).  A gang runs from its first
+binding on.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ def key_of_pod(pod: Pod) -> GangKey:
 
 def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
     """Return a complete gang without nodes as it stands in the queue."""
-    own = reservation_for(state, gang)
+    own, told = reservation_for(state, gang), state.prediction(gang)
     return QueuedJob(
         key=gang.key,
         priority=gang.priority,
         submitted=gang.created.timestamp(),
         nodes=gang.size or 0,
         gpus=gang.job.gpus_per_node if gang.job is not None else 0,
-        predicted=gang.seconds,
-        predicted_high=gang.seconds,
+        predicted=gang.seconds if told is None else told.seconds,
+        predicted_high=gang.seconds if told is None else told.high,
         preemptible=gang.preemptible,
         reservation="" if own is None else str(own.key),
     )
@@ -100,7 +101,9 @@ def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now:
         return None
     gpus = max(pod.readable_gpus for pod in bound) if plan is None else plan.spec.gpus_per_node
     started = min((pod.bound_at for pod in bound), default=now).timestamp()
-    ends = inf if gang.seconds is None else started + gang.seconds
+    told = state.prediction(gang)
+    seconds = gang.seconds if told is None else told.seconds
+    ends = inf if seconds is None else started + seconds
     leaving = plan is None and all(pod.leaving for pod in bound)
     return RunningEntry(gang.key, gang.priority, gang.preemptible, gpus, places, started, ends, leaving)
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Literal
 
 from extender.gangs.types import GangKey
+from extender.plans.gang_history import EndedRun
 from extender.plans.gang_plan import GangPlan
 from topology.readers.kubernetes_pods import Pod
 
@@ -87,7 +88,14 @@ class Forget:
     plan: GangPlan
 
 
-Action = Write | Release | NotifyPod | Recreate | Evict | RepairAction | Forget
+@dataclass(frozen=True, slots=True)
+class Learn:
+    """Remember how long a gang ran, before its plan goes."""
+
+    run: EndedRun
+
+
+Action = Write | Release | NotifyPod | Recreate | Evict | RepairAction | Learn | Forget
 
 
 @dataclass(slots=True)

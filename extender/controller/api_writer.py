@@ -5,9 +5,10 @@ Only the leader writes.  A write that comes too late raises; the watch brings th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from time import perf_counter
 from typing import Literal
@@ -20,6 +21,7 @@ from extender.controller.object_store import Stores, decode_own_plan
 from extender.controller.pod_release import release_patch
 from extender.extender_metrics import Metrics
 from extender.objects import decode_pod
+from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
 from extender.plans.gang_plan import GangPlan, encode_plan, object_name
 from extender.plans.reservation import Reservation, decode_reservation, encode_reservation
 from topology.readers.kubernetes_pods import Pod
@@ -27,6 +29,7 @@ from topology.readers.kubernetes_pods import Pod
 DISRUPTED = "DisruptionTarget"  # Kubernetes' own condition of a pod that goes for reasons which are not its own
 
 GANGPLANS = Resource(names.GROUP, names.VERSION, names.PLURAL, names.KIND)
+HISTORIES = Resource(names.GROUP, names.VERSION, names.HISTORY_PLURAL, names.HISTORY_KIND)
 RESERVATIONS = Resource(names.GROUP, names.VERSION, names.RESERVATION_PLURAL, names.RESERVATION_KIND)
 
 
@@ -44,6 +47,8 @@ class Writer:
     for_plans: ClusterApi  # writes plans, which do not wait for the pods of other gangs
     leads: Callable[[], bool]  # whether this replica leads, at this very moment
     metrics: Metrics
+    # held while a history is written: of gangs that end together each adds to what the one before has written
+    _learning: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def write(self, plan: GangPlan) -> GangPlan:
         """Write a plan, and return it as it is stored now, or raise ``Conflict``: it was written since it was read."""
@@ -83,6 +88,35 @@ class Writer:
                 RESERVATIONS, name, encode_reservation(reservation), namespace=namespace, subresource="status"
             )
             self.stores.reservations.wrote(decode_reservation(raw))
+
+    async def learn(self, run: EndedRun) -> None:
+        """Add a gang that ended to the history of its namespace, or raise ``Conflict``: another replica writes it."""
+        namespace = run.key.namespace
+        async with self._learning:
+            known = self.state.histories.get(namespace)
+            if known is not None and known.learnt(run) is known:
+                return
+            with self._counted("history"):
+                try:
+                    stored = await self._remember(known or GangHistory(namespace=namespace), run)
+                except Conflict:
+                    # The watch is behind, or what is there could not be read.
+                    raw = await self.for_plans.get(HISTORIES, names.HISTORY_NAME, namespace=namespace)
+                    stored = await self._remember(decode_history(raw), run)
+            self.stores.histories.wrote(stored, new=known is None)
+
+    async def _remember(self, before: GangHistory, run: EndedRun) -> GangHistory:
+        """Write a history with one more gang, unless that is in it, and return it as it is stored."""
+        after = before.learnt(run)
+        if after is before:
+            return before
+        self._check()
+        document, name = encode_history(after), names.HISTORY_NAME
+        if before.uid:
+            raw = await self.for_plans.replace(HISTORIES, name, document, namespace=before.namespace)
+        else:
+            raw = await self.for_plans.create(HISTORIES, document, namespace=before.namespace)
+        return decode_history(raw)
 
     async def forget(self, plan: GangPlan) -> None:
         """Delete a plan, or raise ``Conflict``: it is another of the same name by now."""

@@ -17,6 +17,7 @@ from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, uids_of
 from extender.texts import counted
+from scheduler.queue.run_times import Prediction
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -189,6 +190,7 @@ class Context:
     now: datetime
     terms: Timeouts
     decision: Decision
+    estimate: Prediction | None = None  # how long the gang will run, as ended ones tell
 
     def do(self, *actions: Action) -> None:
         """Decide on actions."""

@@ -22,8 +22,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.actions import Decision, EventNote, Evict, Forget, RepairAction, Write
+from extender.controller.actions import Decision, EventNote, Evict, Forget, Learn, RepairAction, Write
 from extender.controller.context import Context, PlanProgress, Vacancy, nodes_of, spec_of
+from extender.controller.ended_runs import ended_run
 from extender.controller.pacing import Timeouts
 from extender.controller.planned_gangs import decide_holding
 from extender.gangs.types import Gang, GangKey
@@ -55,11 +56,13 @@ def decide(
     """
     decision = Decision()
     for key in sorted({*state.plans, *(gang.key for gang in state.gangs())}) if keys is None else keys:
-        context = Context(key, state.fleet, state.plans, now, terms, decision)
         gang, plan = state.gang(key), state.plans.get(key)
+        estimate = None if gang is None else state.prediction(gang)
+        context = Context(key, state.fleet, state.plans, now, terms, decision, estimate)
         if gang is None or gang.over:
             if plan is not None:
-                context.do(Forget(plan))
+                run = ended_run(plan, () if gang is None else gang.pods, state.last_pod(key), now)
+                context.do(*(() if run is None else (Learn(run),)), Forget(plan))
         elif plan is not None and plan.holding and gang.preemptible and key in unwanted:
             context.give_back(plan, PlanPhase.QUEUED, PREEMPTED, unwanted[key])
         elif plan is not None and plan.holding:
@@ -127,9 +130,9 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -
 
 def _tell(context: Context, gang: Gang, plan: GangPlan | None, *, phase: PlanPhase, reason: str, message: str) -> None:
     """Write why a gang has no nodes, if that is not what its plan says."""
-    base = with_doubts(plan or GangPlan(context.key, phase), gang, context.now)
-    told = (phase, reason, message, base.conditions)
-    if plan is not None and (plan.phase, plan.reason, plan.message, plan.conditions) == told:
+    base = with_doubts(plan or GangPlan(context.key, phase), gang, context.now).replace(estimate=context.estimate)
+    told = (phase, reason, message, base.estimate, base.conditions)
+    if plan is not None and (plan.phase, plan.reason, plan.message, plan.estimate, plan.conditions) == told:
         return
     spec = spec_of(gang, base.spec)
     new = base.replace(phase=phase, reason=reason, message=message, expires=None, bound_pods=0, spec=spec)

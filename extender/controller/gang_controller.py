@@ -13,18 +13,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, perf_counter
 
-from extender.cluster_api.api_errors import NotFound, PatchFailed
+from extender.cluster_api.api_errors import Busy, Conflict, NotFound, PatchFailed, Refused
 from extender.cluster_api.client import PODS
 from extender.cluster_api.events import Regarding
-from extender.controller.actions import Action, Evict, Forget, NotifyPod, Recreate, Release, RepairAction, Write
+from extender.controller.actions import Action, Evict, Forget, Learn, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.api_writer import NotLeading
 from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
 from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, GangRetries, PlanningPass
 from extender.controller.planning import Planning, PlanningOutcome, announce
 from extender.gangs.types import GangKey
+from extender.plans.gang_history import EndedRun
 from extender.texts import clip, counted
-from topology.errors import ArnoldError
+from topology.errors import ArnoldError, InvalidInput
 
 logger = logging.getLogger(__name__)
 
@@ -157,6 +158,8 @@ class GangController:
                     await self._planning.repair(action)
                 case Recreate():
                     await self._recreate(action)
+                case Learn(run):
+                    await self._learn(run)
                 case Forget(plan):
                     await self._shared.writer.forget(plan)
                     logger.info("the gang is gone, its nodes are free", extra={"gang": str(key)})
@@ -170,6 +173,15 @@ class GangController:
         await self._together(key, "told", notices)
         evictions = (writer.stop("evict", one.pod, one.why) for one in actions if isinstance(one, Evict))
         await self._together(key, "evicted", evictions)
+
+    async def _learn(self, run: EndedRun) -> None:
+        """Remember how long a gang ran; where the cluster lets us not, go on: no nodes are held for it."""
+        try:
+            await self._shared.writer.learn(run)
+        except (Refused, InvalidInput) as error:
+            if isinstance(error, Busy | Conflict):
+                raise
+            logger.warning("how long the gang ran is not remembered: %s", error, extra={"gang": str(run.key)})
 
     async def _together(self, key: GangKey, what: str, writes: Iterable[Awaitable[None]]) -> None:
         """Write pods, as many at once as flow control lets through; raise the worst error but that a pod is gone."""

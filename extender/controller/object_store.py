@@ -12,8 +12,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from extender.cluster_cache import ClusterCache
+from extender.kubernetes_names import HISTORY_NAME
 from extender.objects import Owner
 from extender.plans.custom_resource import StoredObject
+from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, decode_plan, object_name
 from extender.plans.reservation import Reservation
 from topology.errors import InvalidInput
@@ -89,6 +91,12 @@ class Stores:
         )
         self.reservations = ObjectStore[Reservation](
             cache.put_reservation, cache.drop_reservation, lambda one: _our_identity(one, one.key.name)
+        )
+
+        self.histories = ObjectStore[GangHistory](
+            cache.put_history,
+            cache.drop_history,
+            lambda one: Identity((one.namespace, HISTORY_NAME), one.namespace, one.uid, _version(one.resource_version)),
         )
 
     def owners(self) -> ObjectStore[Owner]:

@@ -90,7 +90,8 @@ def _advance(context: Context, sight: PlanProgress) -> None:
         new = new.replace(phase=PlanPhase.BOUND, reason="Bound", message="", expires=None)
         new = new.with_condition("Bound", True, "Bound", "", context.now)
         events = (EventNote("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
-    new = with_doubts(_with_health(context, new, sight).replace(bound_pods=bound), sight.gang, context.now)
+    new = _with_health(context, new, sight).replace(bound_pods=bound, estimate=context.estimate)
+    new = with_doubts(new, sight.gang, context.now)
     if new != plan:
         context.do(Write(new, urgent=new.phase is not plan.phase, events=events))
 

@@ -187,7 +187,8 @@ def _worth(plan: GangPlan) -> str:
 def _gist(plan: GangPlan) -> tuple[object, ...]:
     """Return what a plan says, but for words and numbers, which change with every node that is taken or left."""
     hints = plan.condition(HINTS_READ)
-    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.spec, hints and (hints.status, hints.message)
+    told = hints and (hints.status, hints.message)
+    return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, told
 
 
 def announce(events: EventRecorder, plan: GangPlan, said: Sequence[EventNote]) -> None:

@@ -20,6 +20,7 @@ from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
 from scheduler.job import Job
 from scheduler.queue.candidate import Candidate, closed_to, live_candidate
 from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
+from scheduler.queue.run_times import Prediction
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
 from topology.readers.kubernetes_pods import Pod
@@ -54,6 +55,7 @@ class Question:
     lost: tuple[str, ...] = ()  # nodes to be replaced; empty = this is no repair
     fixed: frozenset[int] = frozenset()  # of a repair, ranks that must stay where they are: their pods run
     refused: str = ""  # why the solver need not be asked
+    estimate: Prediction | None = None  # how long the gang will run, as ended ones tell
 
     @property
     def attempts(self) -> Iterator[Cluster]:
@@ -89,7 +91,8 @@ def question_of(
     closed: Sequence[CapacityReservation] = (),
 ) -> Question:
     """Return what to ask about a complete gang without nodes; without a candidate it may have all that are free."""
-    question = Question(gang, state.plans.get(gang.key), now, candidate=candidate, closed=tuple(closed))
+    before, estimate = state.plans.get(gang.key), state.prediction(gang)
+    question = Question(gang, before, now, candidate=candidate, closed=tuple(closed), estimate=estimate)
     if gang.job is None:
         return replace(question, refused=str(gang.problem) if gang.problem is not None else gang.waits)
     return _with_cluster(question, state.fleet, gang.job, gang.tiers)

@@ -74,7 +74,7 @@ def _base(question: Question, job: Job | None) -> GangPlan:
         spec = plan.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority)
     else:
         spec = PlanSpec.of(job, dialect=gang.dialect, priority=gang.priority)
-    return plan.replace(spec=spec, expires=None, bound_pods=0)
+    return plan.replace(spec=spec, expires=None, bound_pods=0, estimate=question.estimate)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ from extender.plans.custom_resource import (
     written,
 )
 from scheduler.job import Avoid, Count, Hold, Job
+from scheduler.queue.run_times import Prediction
+from topology.quantities import duration
 
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
 
@@ -70,6 +72,11 @@ class PlanSpec(StoredPart, frozen=True):
     counts: tuple[Count, ...] = ()
     microbatches: int | None = None
     priority: int = written(0)
+
+    @cached_property
+    def gpus(self) -> int:
+        """GPUs of the gang in all; 0 while it is not understood."""
+        return parse_parallelism(self.parallelism).gpus if self.parallelism else 0
 
     @classmethod
     def of(cls, job: Job, *, dialect: str, priority: int) -> PlanSpec:
@@ -116,6 +123,8 @@ class GangPlan(CustomResource, frozen=True):
     expires: Instant | None = None  # pods that are not bound by then lose their nodes; None = the plan waits for no pod
     bound_pods: int = written(0)  # pods that are on their nodes
     would_fit_if_empty: bool | None = None  # of a queued gang; None = not known
+    # how long it will run, as gangs tell that ended before it came; None = its pods say it, or too few have ended
+    estimate: Prediction | None = None
 
     @property
     def holding(self) -> bool:
@@ -189,6 +198,7 @@ def encode_plan(plan: GangPlan) -> dict[str, Any]:
         plan.key.namespace,
         gap=None if plan.gap is None else f"{plan.gap:.1%}",
         pods=f"{plan.bound_pods}/{plan.size}" if plan.size else None,
+        estimate=None if plan.estimate is None else _in_words(plan.estimate),
     )
     document["spec"] = {"gang": plan.key.name, **document["spec"]}
     if plan.nodes or plan.pods:
@@ -196,6 +206,11 @@ def encode_plan(plan: GangPlan) -> dict[str, Any]:
         uids = b"".join(_NONE if uid is None else UUID(uid).bytes for uid in plan.pods)
         document["status"]["assignment"] = msgspec.to_builtins(_Assignment(names, uids))
     return document
+
+
+def _in_words(estimate: Prediction) -> str:
+    """Return an estimate with its band, for people."""
+    return f"{duration(estimate.seconds)} ({duration(estimate.low)} to {duration(estimate.high)})"
 
 
 def decode_plan(raw: bytes | dict[str, Any]) -> GangPlan:

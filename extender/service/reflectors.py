@@ -7,9 +7,10 @@ from typing import Any
 
 from extender.cluster_api.client import NODES, PODS, ClusterApi, Resource
 from extender.cluster_api.reflector import Reflector
-from extender.controller.api_writer import GANGPLANS, RESERVATIONS
+from extender.controller.api_writer import GANGPLANS, HISTORIES, RESERVATIONS
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.objects import decode_node, decode_owner, decode_pod
+from extender.plans.gang_history import decode_history
 from extender.plans.reservation import decode_reservation
 
 OWNERS = (
@@ -40,6 +41,7 @@ def make_reflectors(api: ClusterApi, stores: Stores, *, changed: Callable[[], No
         Reflector(
             api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed, optional=True
         ),
+        Reflector(api, HISTORIES, decode=decode_history, sink=stores.histories, changed=changed, optional=True),
     ]
 
 

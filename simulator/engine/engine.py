@@ -20,13 +20,14 @@ from time import monotonic, perf_counter
 
 from scheduler.queue.candidate import Candidate
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
+from scheduler.queue.run_times import Prediction
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
 from simulator.engine.pools import Pool
 from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.engine.simulated_cluster import EventPhase, Observer, SimulatedCluster
 from simulator.job_record import JobRecord
 from simulator.prediction.oracle import Oracle
-from simulator.prediction.predictor import Prediction, predict_all
+from simulator.prediction.predictor import predict_all
 from topology.errors import ArnoldError
 
 INSTANTS = 256  # Instants between two looks at the clock: some milliseconds

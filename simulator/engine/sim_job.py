@@ -8,8 +8,8 @@ from enum import IntEnum
 from math import inf
 from typing import Any, ClassVar
 
+from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
-from simulator.prediction.predictor import Prediction
 
 UNITS = 100  # Units of a GPU: GPUs are counted in hundredths, so that shares add up exactly
 

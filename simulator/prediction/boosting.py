@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
-from simulator.prediction.predictor import Prediction
 from simulator.prediction.similar_jobs import SimilarJobs
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput

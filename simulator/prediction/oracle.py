@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
-from simulator.prediction.predictor import Prediction
 from simulator.prediction.similar_jobs import SimilarJobs
 
 

@@ -9,20 +9,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
 from topology.plugins import PluginGroup
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """How long a job is expected to run."""
-
-    seconds: float  # the expectation
-    low: float  # lower end of the band of uncertainty, at most seconds
-    high: float  # upper end of it, at least seconds
 
 
 class Predictor(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.place import place
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.plans import plan_in, spread
+from tests.e2e.harness.plans import plan_in, plan_of, spread
 from tests.e2e.harness.pods import bound, gang
 from tests.e2e.harness.waiting import stays, wait_until
 from topology.generate import fragment, generate
@@ -73,6 +74,43 @@ def test_a_gang_that_numbers_pipelines_first_has_the_groups_that_were_planned(
     dp = max(len(set(of_rank[stage::4])) for stage in range(4))
     assert plan.status["spread"] == {"dp": dp, "pp": pp} == {"dp": 2, "pp": 1}
     assert plan.status["objective"] == pytest.approx(0.3 * dp + 0.7 * pp) == pytest.approx(1.3)
+
+
+def test_a_gang_that_does_not_say_how_long_is_foreseen(arnold_plane: ControlPlane, namespace: str) -> None:
+    """Five gangs come and go, the extender is killed in between; the sixth shows what they tell, with its band."""
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=2, nodes=4)
+    make_real(plane.admin, cluster)
+
+    def run_and_delete(name: str) -> None:
+        plane.admin.create_all(gang(name, namespace, size=2, parallelism="tp=8,dp=2"))
+        wait_until(lambda: plan_in(plane.admin, name, namespace, "Bound"), f"{name} to be bound")
+        for rank in range(2):
+            plane.admin.delete("pods", f"{name}-{rank}", namespace)
+        wait_until(lambda: plan_of(plane.admin, name, namespace) is None, f"the plan of {name} to go")
+
+    with running(plane, levels=level_labels(cluster)) as arnold, guarded(plane):
+        started = monotonic()
+        for number in range(3):
+            run_and_delete(f"llm-{number}")
+        arnold.extender.kill()
+        arnold.extender.start()
+        for number in range(3, 5):
+            run_and_delete(f"llm-{number}")
+        longest = monotonic() - started
+        (kind,) = plane.admin.get("ganghistories", "arnold", namespace)["spec"]["kinds"]
+        assert (kind["pattern"], kind["gpus"], kind["runTimes"]["jobs"]) == ("llm-#", 16, 5)
+        plane.admin.create_all(gang("llm-9", namespace, size=2, parallelism="tp=8,dp=2"))
+        said = {"arnold.dev/expected-duration": "2h"}
+        plane.admin.create_all(gang("llm-10", namespace, size=2, parallelism="tp=8,dp=2", annotations=said))
+        plan = wait_until(lambda: plan_in(plane.admin, "llm-9", namespace, "Bound"), "the sixth gang to be bound")
+        other = wait_until(lambda: plan_in(plane.admin, "llm-10", namespace, "Bound"), "the last gang to be bound")
+    estimate = plan.status["estimate"]
+    # the API server has whole seconds, and a gang takes no shorter than one
+    assert 1.0 <= estimate["seconds"] == kind["runTimes"]["seconds"] <= longest + 1
+    assert estimate["low"] <= estimate["seconds"] <= estimate["high"]
+    assert estimate["jobs"] == 5
+    assert "estimate" not in other.status
 
 
 def test_two_gangs_that_do_not_both_fit(arnold_plane: ControlPlane, namespace: str) -> None:

@@ -12,9 +12,11 @@ import urllib3
 
 from extender.gangs.types import GangKey
 from extender.plans.custom_resource import Condition
+from extender.plans.gang_history import MOST_KINDS, EndedRun, GangHistory, decode_history, encode_history
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from extender.plans.reservation import ReservationPhase, decode_reservation, encode_reservation
 from scheduler.job import Count, Hold
+from scheduler.queue.run_times import Prediction
 from tests.e2e.harness.client import ApiError, Object, path
 from tests.e2e.harness.plane import ControlPlane
 from tests.manifests.accounts import Accounts
@@ -94,6 +96,7 @@ def _plan(ranks: int, phase: PlanPhase = PlanPhase.BOUND) -> GangPlan:
         expires=NOW + timedelta(minutes=5),
         bound_pods=ranks - 1,
         would_fit_if_empty=True,
+        estimate=Prediction(5_400.0, 600.0, 86_400.5, 12),
         reason="PodsBound",
         message="95 of 96 pods are on their nodes",
         conditions=(Condition("Bound", "False", "PodMissing", "rank 3 has no pod", NOW),),
@@ -144,9 +147,30 @@ def test_kubectl_shows_gang_phase_spread_gap_age(plane: ControlPlane, accounts: 
     cells = dict(zip([column["name"] for column in table["columnDefinitions"]], table["rows"][0]["cells"], strict=True))
     # (objective - bound) / objective = 0.3 / 3.8 = 7.9 %
     wanted = {"Gang": "llm-1200", "Phase": "Bound", "Spread": "8/2", "Gap": "7.9%", "Bound": "1199/1200"}
+    wanted["Estimate"] = "1.5 h (10 min to 1 d)"
     assert cells.items() >= wanted.items()
     resources = plane.admin.request("GET", "apis/arnold.dev/v1alpha1")["resources"]
     assert next(one for one in resources if one["name"] == "gangplans")["shortNames"] == ["gp"]
+
+
+def test_a_history_comes_back_bit_for_bit(plane: ControlPlane, accounts: Accounts) -> None:
+    """Sums go through the API server's own floating-point numbers, and through as many kinds of gangs as there can be.
+
+    A pattern has 63 characters at most, some of them of several bytes; of one gang more a kind has to go.
+    """
+    extender, history = accounts("arnold-extender"), GangHistory(namespace="default")
+    for number in range(MOST_KINDS + 1):
+        key = GangKey("default", f"{chr(0x4E00 + number)}{'y' * 80}")
+        history = history.learnt(EndedRun(key, str(uuid4()), 8 * number, 10.0 / 3.0 + number**3))
+    where = f"{path('ganghistories', 'default')}"
+    made = extender.request("POST", f"{where}?fieldValidation=Strict", encode_history(history))
+    stored = decode_history(made)
+    assert stored.replace(uid="", resource_version="") == history
+    more = stored.learnt(EndedRun(GangKey("default", "llm-1"), str(uuid4()), 8, 0.1 + 0.2))
+    extender.request("PUT", f"{where}/arnold?fieldValidation=Strict", encode_history(more))
+    found = decode_history(plane.admin.get("ganghistories", "arnold", "default"))
+    assert found.replace(resource_version="") == more.replace(resource_version="")
+    assert len(found.kinds) == MOST_KINDS
 
 
 def test_a_reservation_comes_back_as_it_was_written(plane: ControlPlane, accounts: Accounts) -> None:

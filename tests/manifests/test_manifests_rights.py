@@ -18,7 +18,7 @@ Right = tuple[str, str, str]
 NEEDED: dict[str, list[Right]] = {
     "arnold-extender": [
         *((verb, resource, "") for verb in ("get", "list", "watch") for resource in (
-            "pods", "nodes", "arnold.dev/gangplans", "arnold.dev/capacityreservations",
+            "pods", "nodes", "arnold.dev/gangplans", "arnold.dev/capacityreservations", "arnold.dev/ganghistories",
             "batch/jobs", "apps/statefulsets", "jobset.x-k8s.io/jobsets",
             "scheduling.k8s.io/podgroups", "scheduling.x-k8s.io/podgroups", "scheduling.volcano.sh/podgroups",
         )),
@@ -26,6 +26,7 @@ NEEDED: dict[str, list[Right]] = {
         ("patch", "pods/status", ""),
         ("delete", "pods", ""),
         *((verb, "arnold.dev/gangplans", "") for verb in ("create", "update", "delete")),
+        *((verb, "arnold.dev/ganghistories", "") for verb in ("create", "update")),
         *(("update", f"arnold.dev/{plural}/status", "") for plural in ("gangplans", "capacityreservations")),
         ("create", "events.k8s.io/events", ""),
         ("create", "coordination.k8s.io/leases", SYSTEM),
@@ -48,6 +49,7 @@ DENIED: dict[str, list[Right]] = {
         *((verb, "secrets", namespace) for verb in ("get", "list", "watch") for namespace in ("", SYSTEM)),
         ("list", "configmaps", ""),
         ("deletecollection", "arnold.dev/gangplans", ""),
+        *((verb, "arnold.dev/ganghistories", "") for verb in ("patch", "delete")),
         *((verb, "arnold.dev/capacityreservations", "") for verb in ("create", "update", "patch", "delete")),
         *((verb, "batch/jobs", "") for verb in ("create", "update", "patch", "delete")),
         ("list", "coordination.k8s.io/leases", SYSTEM),

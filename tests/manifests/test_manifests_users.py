@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from extender import kubernetes_names as names
+from extender.gangs.types import GangKey
+from extender.plans.gang_history import EndedRun, GangHistory, decode_history, encode_history
 from tests.e2e.harness.client import ApiError, Client, Object, path
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import container
@@ -88,6 +90,21 @@ def test_an_owner_changes_no_plan(owner: Client, written: Object) -> None:
         owner.delete("gangplans", "ours", TEAM)
     with pytest.raises(ApiError, match=everywhere):
         owner.delete_all("gangplans", TEAM)
+
+
+def test_an_owner_writes_no_history(owner: Client, accounts: Accounts, plane: ControlPlane) -> None:
+    """How long gangs ran is what Arnold saw: who owns a namespace reads it there, and neither writes nor deletes it."""
+    made = GangHistory(namespace=TEAM).learnt(EndedRun(GangKey(TEAM, "llm-1"), "u", 8, 60.0))
+    with pytest.raises(ApiError, match="only Arnold's extender writes GangPlans, GangHistories"):
+        owner.create(encode_history(made))
+    accounts("arnold-extender").create(encode_history(made))
+    assert decode_history(owner.get("ganghistories", "arnold", TEAM)).kinds == made.kinds
+    where = f"{path('ganghistories', TEAM)}/arnold"
+    with pytest.raises(ApiError, match="only Arnold's extender writes GangPlans, GangHistories"):
+        owner.request("PATCH", where, {"spec": {"kinds": []}}, content_type=MERGE)
+    with pytest.raises(ApiError, match="only who may do so in all namespaces"):
+        owner.delete("ganghistories", "arnold", TEAM)
+    plane.admin.delete("ganghistories", "arnold", TEAM)
 
 
 def test_an_owner_reads_plans(owner: Client, written: Object) -> None:

@@ -25,7 +25,7 @@ from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.process import Healthy, Process, free_port
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
-CRDS = ("crds/gangplans.yaml", "crds/capacityreservations.yaml")
+CRDS = ("crds/gangplans.yaml", "crds/capacityreservations.yaml", "crds/ganghistories.yaml")
 INSTALLED = (
     "base/namespace.yaml",
     "base/admission.yaml",
@@ -168,6 +168,7 @@ def running(
                 plane.remove(name)
             plane.admin.delete_all("gangplans")
             plane.admin.delete_all("capacityreservations")
+            plane.admin.delete_all("ganghistories")
             plane.admin.delete("leases", "arnold-extender", SYSTEM)
 
 

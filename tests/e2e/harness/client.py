@@ -41,6 +41,7 @@ _HOME = {
     "leases": "apis/coordination.k8s.io/v1",
     "gangplans": "apis/arnold.dev/v1alpha1",
     "capacityreservations": "apis/arnold.dev/v1alpha1",
+    "ganghistories": "apis/arnold.dev/v1alpha1",
 }
 """Where each resource lives that tests read by name."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extender.controller.actions import Forget, NotifyPod, Recreate, Release, RepairAction, Write
+from extender.controller.actions import Forget, Learn, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.objects import decode_node, decode_owner
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
@@ -288,8 +288,11 @@ def test_a_gang_that_is_deleted_gives_everything_back() -> None:
     """In any phase: without pods there is no plan."""
     for world in (planned(), released(), bound()):
         world.delete(*names())
-        (forget,) = world.decide().actions
+        *learnt, forget = world.decide().actions
         assert isinstance(forget, Forget)
+        # what never was on its nodes did not run
+        ran = world.phase("g") is PlanPhase.BOUND
+        assert [type(one) for one in learnt] == [Learn] * ran
         world.do(world.decide())
         assert world.state.fleet.promised_to("m0-0") is None
         assert world.decide().actions == []

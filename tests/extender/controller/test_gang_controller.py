@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api.api_errors import Busy, Conflict, PatchFailed
+from extender.cluster_api.api_errors import Busy, Conflict, PatchFailed, Refused
 from extender.cluster_api.client import EVENTS, NODES, PODS
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
 from extender.controller import pacing
-from extender.controller.api_writer import GANGPLANS, RESERVATIONS, Writer
+from extender.controller.api_writer import GANGPLANS, HISTORIES, RESERVATIONS, Writer
 from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
 from extender.controller.object_store import Stores, decode_own_plan
@@ -27,6 +27,7 @@ from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node, decode_pod
 from extender.planner.solve import ZoneQuestion, find_zone
+from extender.plans.gang_history import decode_history
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan
 from extender.plans.reservation import Reservation, ReservationPhase, decode_reservation
 from scheduler.placement.types import Limits
@@ -64,6 +65,7 @@ class Replica:
             Reflector(api, PODS, decode=decode_pod, sink=stores.pods, changed=changed.set),
             Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed.set),
             Reflector(api, RESERVATIONS, decode=decode_reservation, sink=stores.reservations, changed=changed.set),
+            Reflector(api, HISTORIES, decode=decode_history, sink=stores.histories, changed=changed.set),
         ]
         self.events = EventRecorder(api, instance="test")
         self.writer = Writer(
@@ -204,6 +206,111 @@ def test_from_pods_to_nodes_and_away() -> None:
             for rank in range(SIZE):
                 api.remove(PODS, f"g-{rank}", SPACE)
             await until(lambda: plan(api, "g") is None, "the plan to go")
+
+    run(scenario)
+
+
+def counted_gangs(api: FakeCluster) -> int:
+    """Ended gangs that the history of the namespace counts."""
+    found = api.objects[HISTORIES.plural].get((SPACE, "arnold"))
+    return 0 if found is None else sum(one.run_times.jobs for one in decode_history(dict(found)).kinds)
+
+
+async def run_and_end(api: FakeCluster, gang: str, size: int = SIZE) -> None:
+    """A gang comes, runs and is deleted."""
+    submit(api, gang, size)
+    await until(lambda: phase(api, gang) is PlanPhase.RELEASED, f"{gang} to be released")
+    bind(api, gang)
+    await until(lambda: phase(api, gang) is PlanPhase.BOUND, f"{gang} to be bound")
+    for rank in range(size):
+        api.remove(PODS, f"{gang}-{rank}", SPACE)
+    await until(lambda: plan(api, gang) is None, f"the plan of {gang} to go")
+
+
+def test_how_long_gangs_ran_is_remembered_across_restarts() -> None:
+    """Two replicas after one another: the second foresees from what the first has seen, and each gang counts once."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api):
+            for number in range(3):
+                await run_and_end(api, f"llm-{number}")
+        assert counted_gangs(api) == 3
+        async with running(api):
+            for number in range(3, 5):
+                await run_and_end(api, f"llm-{number}")
+            submit(api, "llm-9")
+            await until(lambda: phase(api, "llm-9") is PlanPhase.RELEASED, "the last gang to be released")
+            found = plan(api, "llm-9")
+            assert found is not None
+            assert found.estimate is not None
+            assert found.estimate.jobs == counted_gangs(api) == 5
+
+    run(scenario)
+
+
+def test_a_gang_counts_once_though_its_plan_cannot_be_deleted() -> None:
+    """It is counted before its plan goes; whoever tries again, or takes over, sees that it was."""
+
+    async def scenario() -> None:
+        api = cluster()
+        original = api.delete
+
+        async def delete(*args: Any, **kwargs: Any) -> None:
+            raise unreachable()
+
+        api.delete = delete  # type: ignore[method-assign]
+        async with running(api):
+            submit(api, "g")
+            await until(lambda: phase(api, "g") is PlanPhase.RELEASED, "the gang to be released")
+            bind(api, "g")
+            await until(lambda: phase(api, "g") is PlanPhase.BOUND, "the gang to be bound")
+            for pod in pods_of(api, "g"):
+                pod["status"]["phase"] = "Succeeded"
+                api.put(PODS, pod)
+            await until(lambda: counted_gangs(api) == 1, "the gang to be counted")
+            await asyncio.sleep(0.5)
+            assert plan(api, "g") is not None
+        async with running(api):
+            await asyncio.sleep(0.2)
+            api.delete = original  # type: ignore[method-assign]
+            await until(lambda: plan(api, "g") is None, "the plan to go")
+        assert counted_gangs(api) == 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("status", [403, 404, 422])
+def test_nodes_are_free_although_nothing_may_be_remembered(status: int) -> None:
+    """Rights or definition from before the upgrade, a namespace that goes: the plan goes all the same."""
+
+    async def scenario() -> None:
+        api = cluster()
+        original = api.create
+
+        async def create(resource: Any, document: Json, **kwargs: Any) -> bytes:
+            if resource == HISTORIES:
+                raise Refused("no", status=status, reason="No")
+            return await original(resource, document, **kwargs)
+
+        api.create = create  # type: ignore[method-assign]
+        async with running(api):
+            await run_and_end(api, "g")
+        assert counted_gangs(api) == 0
+
+    run(scenario)
+
+
+def test_a_history_that_another_wrote_is_read_again() -> None:
+    """The watch has not told of it yet, as after a change of leaders: nothing of it is lost."""
+
+    async def scenario() -> None:
+        api = cluster()
+        async with running(api) as replica:
+            await run_and_end(api, "g")
+            replica.state.drop_history(SPACE)
+            await run_and_end(api, "h")
+        assert counted_gangs(api) == 2
 
     run(scenario)
 

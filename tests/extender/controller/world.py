@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from extender.cluster_cache import ClusterCache
-from extender.controller.actions import Decision, Forget, NotifyPod, Recreate, Release, RepairAction, Write
+from extender.controller.actions import Decision, Forget, Learn, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.decide_gangs import decide
 from extender.controller.pacing import Timeouts
 from extender.controller.pod_release import release_patch
@@ -18,6 +18,7 @@ from extender.objects import decode_pod
 from extender.planner.planning_round import PlanningRound
 from extender.planner.question import repair_question
 from extender.planner.solve import solve
+from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from scheduler.placement.types import Limits
 from tests.extender.fake_cluster import patched
@@ -134,6 +135,9 @@ class World:
             match action:
                 case Write(plan):
                     self.write(plan)
+                case Learn(run):
+                    before = self.state.histories.get(run.key.namespace) or GangHistory(namespace=run.key.namespace)
+                    self.state.put_history(before.learnt(run))
                 case Forget(plan):
                     self.state.drop_plan(plan.key)
                 case Release(_, pod, node):

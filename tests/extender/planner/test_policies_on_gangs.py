@@ -13,6 +13,7 @@ from extender.objects import decode_pod
 from extender.planner.planning_round import PlanningRound
 from extender.planner.question import repair_question
 from extender.planner.solve import solve
+from extender.plans.gang_history import EndedRun, GangHistory
 from extender.plans.gang_plan import PlanPhase
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
@@ -34,6 +35,7 @@ from tests.extender.things import (
     pod_json,
     reserve,
     state_of,
+    uid,
 )
 
 LIMITS = Limits(seconds=5.0, workers=1)
@@ -103,7 +105,54 @@ def test_the_shortest_is_asked_first() -> None:
     assert [name for name in ("short", "long", "unknown") if state.plans[key(name)].holding] == ["short"]
 
 
+def ended(*runs: tuple[str, float]) -> GangHistory:
+    """Five gangs of one node each that ended, of each pattern and length in seconds."""
+    history = GangHistory(namespace=SPACE)
+    for name, seconds in runs:
+        for i in range(5):
+            history = history.learnt(EndedRun(key(f"{name}-{i}"), uid(f"{name} {i}"), 8, seconds))
+    return history
+
+
+def test_what_ended_gangs_tell_stands_for_what_gangs_do_not_say() -> None:
+    """The shortest first, by the word of one and by the past of two."""
+    state = queue_of(("eval-9", 1, {}), ("llm-9", 1, {}), ("said", 1, {LENGTH: "1h"}), nodes=1)
+    state.put_history(ended(("llm", 7_200.0), ("eval", 600.0)))
+    assert list(plan_all(state, policy=ShortestFirst())) == ["eval-9", "said", "llm-9"]
+
+
+@pytest.mark.parametrize(("seconds", "passes"), [(1_700.0, True), (1_900.0, False)])
+def test_backfilling_takes_the_past_for_the_future(seconds: float, passes: bool) -> None:
+    """As above, but the small gang says nothing, and its like ran so long."""
+    state = queue_of(("big", 3, {}), ("small", 1, {}), nodes=3, running=[running_pod("r", "m0-0", 5_400)])
+    state.put_history(ended(("small", seconds)))
+    assert found(state, FifoBackfill()) == {"big": False, "small": passes}
+
+
 # Zones
+
+
+@pytest.mark.parametrize(
+    ("runs", "enters"),
+    [
+        ([10_000.0] * 5, True),
+        # The same mean of 10,000 s; the upper end of the band is beyond the four hours, 14,400 s.
+        ([4_000.0, 6_000.0, 10_000.0, 14_000.0, 16_000.0], False),
+        ([20_000.0] * 5, False),
+    ],
+)
+def test_the_upper_end_of_the_band_decides_who_enters_a_zone(runs: list[float], enters: bool) -> None:
+    """As in a replay: its like must nearly all end before the large gang comes."""
+    state = queue_of(("llm-9", 3, {}), nodes=6)
+    history = GangHistory(namespace=SPACE)
+    for i, seconds in enumerate(runs):
+        history = history.learnt(EndedRun(key(f"llm-{i}"), uid(f"llm {i}"), 24, seconds))
+    state.put_history(history)
+    reserve(state, "m0-0", "m0-1", "m0-2", "m0-3")
+    assert found(state, Arnold()) == {"llm-9": enters}
+    estimate = state.plans[key("llm-9")].estimate
+    assert estimate is not None
+    assert (estimate.seconds, estimate.high <= 4 * 3_600) == (pytest.approx(sum(runs) / 5), enters)
 
 
 @pytest.mark.parametrize(

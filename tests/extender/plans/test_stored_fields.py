@@ -11,9 +11,11 @@ import pytest
 
 from extender.gangs.types import GangKey
 from extender.plans.custom_resource import Condition, CustomResource
+from extender.plans.gang_history import LONGEST_PATTERN, MOST_COUNTED, MOST_KINDS, AlikeGangs, GangHistory
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, decode_plan, encode_plan
 from extender.plans.reservation import Reservation, ReservationPhase, ReservationSpec
 from scheduler.job import Hold, Job, Parallelism
+from scheduler.queue.run_times import Prediction, RunTimes
 from topology.files import Source
 from topology.yaml_text import parse
 
@@ -96,6 +98,28 @@ def test_a_stored_plan_is_what_it_was() -> None:
     """Replicas of two versions share one cluster: what one writes, the other reads, field for field."""
     assert encode_plan(plan()) == STORED
     assert decode_plan(msgspec.json.encode(STORED)) == plan()
+
+
+def test_an_estimate_is_stored_in_numbers_and_in_words() -> None:
+    """Seconds with their band for programs, units that suit them for ``kubectl get -o wide``."""
+    estimated = plan().replace(estimate=Prediction(5_400.0, 600.0, 86_400.0, 12))
+    document = encode_plan(estimated)
+    assert document["status"]["estimate"] == {"seconds": 5_400.0, "low": 600.0, "high": 86_400.0, "jobs": 12}
+    assert document["status"]["summary"]["estimate"] == "1.5 h (10 min to 1 d)"
+    # the API server keeps no ".0"
+    assert decode_plan(msgspec.json.encode(document).replace(b"5400.0", b"5400")) == estimated
+
+
+def test_the_definition_knows_histories() -> None:
+    """Every field of the sums that are stored, and as many entries as the program writes."""
+    spec = definition("ganghistories.yaml")["spec"]["properties"]
+    assert {*spec} == {*kinds_of(GangHistory)} - {"namespace", "uid", "resourceVersion"}
+    assert (spec["kinds"]["maxItems"], spec["counted"]["maxItems"]) == (MOST_KINDS, MOST_COUNTED)
+    kind = spec["kinds"]["items"]
+    assert {name: {one["type"]} for name, one in kind["properties"].items()} == kinds_of(AlikeGangs)
+    assert kind["properties"]["pattern"]["maxLength"] == LONGEST_PATTERN
+    sums = kind["properties"]["runTimes"]
+    assert {name: {one["type"]} for name, one in sums["properties"].items()} == kinds_of(RunTimes)
 
 
 def test_what_is_not_known_is_not_stored() -> None:

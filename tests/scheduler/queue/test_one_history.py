@@ -26,13 +26,13 @@ from scheduler.queue.arnold import Arnold
 from scheduler.queue.fifo_and_backfill import FifoBackfill
 from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
 from scheduler.queue.queue_policy import QueuePolicy
+from scheduler.queue.run_times import Prediction
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident, Why
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import Found
 from simulator.engine.sim_job import SimJob
 from simulator.job_record import JobRecord
-from simulator.prediction.predictor import Prediction
 from tests.extender.things import Json, key, member_json, node, reservation_json, state_of
 from tests.simulator.engine.incidents import Scripted
 from topology.build import build_cluster

@@ -16,10 +16,10 @@ from scheduler.job import DEFAULT_ALPHA, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
 from scheduler.jobfile import load_job
 from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.run_times import Prediction
 from simulator.cluster_fit import check_against
 from simulator.engine.sim_job import Need, SimJob
 from simulator.job_record import JobRecord
-from simulator.prediction.predictor import Prediction
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.job_table_readers import write_jobs
 from simulator.workload import WorkloadSpec, generate

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from benchmarks.prediction_errors import evaluate
+from scheduler.queue.run_times import UNKNOWN, Prediction
 from simulator.job_record import JobRecord
-from simulator.prediction import PREDICTORS, Prediction
+from simulator.prediction import PREDICTORS
 from simulator.prediction.boosting import BIN, FEWEST, MOST_WORDS, Boosting, Encoder, request_of
 from simulator.prediction.oracle import Oracle, UserEstimate
 from simulator.prediction.predictor import Ends, predict_all
-from simulator.prediction.similar_jobs import UNKNOWN, SimilarJobs
+from simulator.prediction.similar_jobs import SimilarJobs
 from topology.errors import InvalidInput, UnknownName
 
 
