@@ -15,13 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-import numpy as np
-
-from scheduler.job import Job
 from scheduler.objective import Evaluation
-from scheduler.placement.admission import types_of
+from scheduler.placement.admission import TypeChoice
 from scheduler.placement.types import Status
-from topology.cluster import Cluster, IntArray
 from topology.field_types import Count
 from topology.json_record import JsonRecord
 
@@ -52,14 +48,12 @@ class TypeOption(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class TypeAnswer:
-    """What an algorithm says of a job on the nodes of some types, the evaluation there exactly with a placement."""
+    """What an algorithm says of a job on the nodes of some types."""
 
-    job: Job  # one of the choices
+    choice: TypeChoice
     status: Status
     verdict: str  # in words
-    usable: int  # nodes that may host a cell
-    nodes: IntArray | None  # shape [rows, columns]
-    evaluation: Evaluation | None
+    evaluation: Evaluation | None  # None = there is no placement
     bound: float  # no placement on these types has a smaller objective; infinite = there is none
 
 
@@ -76,41 +70,39 @@ class TypeComparison:
 _HOPE: Sequence[Status] = ("timeout", "gave-up", "refused", "infeasible")
 
 
-def compare_types(cluster: Cluster, answers: Sequence[TypeAnswer]) -> TypeComparison:
+def compare_types(answers: Sequence[TypeAnswer]) -> TypeComparison:
     """Choose among the answers for all choices of types, at least one.
 
     The least ``objective / speed`` wins; of equal ones fewest flagged nodes, one type before several, and the type of
     which most nodes are left.
     """
-    options = [_option(cluster, answer) for answer in answers]
+    options = [_option(answer) for answer in answers]
 
     def rank(number: int) -> tuple[float, ...]:
         answer, option = answers[number], options[number]
         if option.cost is None or answer.evaluation is None:
             return inf, _HOPE.index(answer.status)
-        left = answer.usable - answer.job.grid.cells
+        left = answer.choice.usable - answer.choice.job.grid.cells
         return round(option.cost, 9), len(answer.evaluation.flagged), len(option.gpu_types) > 1, -left
 
     best = min(range(len(answers)), key=rank)
-    paces = [answer.job.speed_on(types_of(cluster, answer.job)) for answer in answers]
+    paces = [answer.choice.job.speed_on(answer.choice.gpu_types) for answer in answers]
     least = min(answer.bound / pace for answer, pace in zip(answers, paces, strict=True))
     if options[best].cost is not None:
         options[best] = replace(options[best], chosen=True, sentence=f"{options[best].sentence}; chosen")
     return TypeComparison(best, least * options[best].speed, tuple(options))
 
 
-def _option(cluster: Cluster, answer: TypeAnswer) -> TypeOption:
-    job, worth = answer.job, answer.evaluation
-    names = types_of(cluster, job)
-    speed = job.speed_on(names)
-    if answer.nodes is not None and worth is not None:
-        speed = job.speed_on(cluster.gpu_types[k] for k in np.unique(cluster.gpu_type_of[answer.nodes]))
+def _option(answer: TypeAnswer) -> TypeOption:
+    choice, worth = answer.choice, answer.evaluation
+    names = choice.gpu_types
+    speed = choice.job.speed_on(names if worth is None else worth.gpu_types)
     sentence = f"{in_words(names)}: {answer.verdict}"
     if worth is not None and speed != 1.0:
         sentence += f"; speed {speed:g}, so as good as {worth.objective / speed:.4g} at speed 1"
     return TypeOption(
         gpu_types=names,
-        nodes=answer.usable,
+        nodes=choice.usable,
         status=answer.status,
         speed=speed,
         objective=None if worth is None else worth.objective,

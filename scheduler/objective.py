@@ -46,6 +46,7 @@ class Evaluation:
     by_level: Mapping[str, Mapping[Family, int]]  # level -> family -> largest spread of a group of that family
     domains: Mapping[str, int]  # cells in each domain of the job's level, domains without cells left out
     flagged: tuple[int, ...]  # indices of the flagged nodes in use
+    gpu_types: tuple[str, ...]  # types of GPU in use, in the cluster's order; empty text = not said
 
     @property
     def spread(self) -> Spread:
@@ -91,14 +92,18 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     for level in cluster.levels:
         domains = level.domain_of[nodes]
         by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
+    gpu_types = tuple(cluster.gpu_types[kind] for kind in _kinds(cluster, nodes.ravel()))
+    # each name that the job uses is looked up once
+    names = [job.level, *(hold.level for hold in job.holds), *(count.level for count in job.counts)]
+    named = {name: cluster.level(name) for name in names}
     for hold in job.holds:
-        if by_level[cluster.level(hold.level).name][hold.family] > 1:
+        if by_level[named[hold.level].name][hold.family] > 1:
             raise InvalidPlacement(
                 f"one of the {hold.family} groups leaves its {hold.level}", fix="report this as a bug"
             )
-    level = cluster.level(job.level)
+    level = named[job.level]
     dp, pp = by_level[level.name]["dp"], by_level[level.name]["pp"]
-    soft = sum(count.weight * by_level[cluster.level(count.level).name][count.family] for count in job.counts)
+    soft = sum(count.weight * by_level[named[count.level].name][count.family] for count in job.counts)
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
     return Evaluation(
         dp=dp,
@@ -107,6 +112,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         by_level=by_level,
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
         flagged=tuple(int(i) for i in np.sort(nodes.ravel()) if cluster.slowdown[i] > 1.0),
+        gpu_types=gpu_types,
     )
 
 
@@ -132,14 +138,23 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
 
 
 def _check_types(cluster: Cluster, job: Job, flat: IntArray) -> None:
-    if job.gpu_types is not None and (bad := flat[~cluster.of_types(job.gpu_types)[flat]]).size:
-        node = cluster.node(int(bad[0]))
+    kinds = _kinds(cluster, flat)
+    barred = [kind for kind in kinds if job.gpu_types is not None and cluster.gpu_types[kind] not in job.gpu_types]
+    if barred:
+        node = flat[np.isin(cluster.gpu_type_of[flat], barred)][0]
+        gpu_type = cluster.gpu_types[cluster.gpu_type_of[node]]
         raise InvalidPlacement(
-            f"node {node.name!r} has GPUs of the type {node.gpu_type!r}, which the job does not admit"
+            f"node {cluster.names[node]!r} has GPUs of the type {gpu_type!r}, which the job does not admit"
         )
-    if len(cluster.gpu_types) > 1 and not job.mix_types and len(kinds := np.unique(cluster.gpu_type_of[flat])) > 1:
-        first, second = (cluster.gpu_types[k] for k in kinds[:2])
+    if len(kinds) > 1 and not job.mix_types:
+        first, second = (cluster.gpu_types[kind] for kind in kinds[:2])
         raise InvalidPlacement(f"GPUs of the types {first!r} and {second!r} are mixed, and the job does not say any")
+
+
+def _kinds(cluster: Cluster, flat: IntArray) -> list[int]:
+    """Return the indices of the types of GPU of some nodes, ascending."""
+    # most clusters have one type, and many placements are evaluated
+    return [0] if len(cluster.gpu_types) == 1 else np.unique(cluster.gpu_type_of[flat]).tolist()
 
 
 def step_time(job: Job, *, objective: float, slowest: float) -> float:

@@ -9,16 +9,16 @@ An algorithm is asked for each type of GPU that the job may be on (:mod:`schedul
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from time import perf_counter
 
-from scheduler.gpu_types import TypeAnswer, TypeOption, compare_types, in_words
+from scheduler.gpu_types import TypeAnswer, TypeComparison, TypeOption, compare_types, in_words
 from scheduler.job import Job
 from scheduler.objective import Evaluation, Spread, evaluate, objective_of
-from scheduler.placement.admission import admissible, choices, flags_of_usable, shortage, types_of
+from scheduler.placement.admission import TypeChoice, admissible, flags_of_usable, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
 from topology.cluster import BoolArray, Cluster, Level
@@ -126,38 +126,41 @@ def trivial_bound(job: Job) -> float:
 
 def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
     """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`."""
-    jobs = choices(cluster, job)
-    if len(jobs) == 1:
-        outcome = _answer(algorithm, cluster, job, limits)
-        said = cluster.nodes_of_type and types_of(cluster, job)
-        options = compare_types(cluster, [_of_type(cluster, job, outcome)]).options if said else ()
-    else:
-        outcome, options = _best_of_types(algorithm, cluster, job, jobs, limits)
+    choices, short = type_choices(cluster, job)
+    outcomes = list(_outcomes(algorithm, cluster, choices, limits))
+    outcome = outcomes[0]
+    options: tuple[TypeOption, ...] = ()
+    if choices[0].gpu_types:
+        comparison = compare_types([_of_type(*pair) for pair in zip(choices, outcomes, strict=True)])
+        options = comparison.options
+        if len(outcomes) > 1:
+            outcome = _best_of_types(choices, outcomes, comparison, short)
     stopped = not outcome.proposal.complete and outcome.status in ("feasible", "timeout")
     return replace(outcome, types=options, stopped_at=limits.seconds if stopped else None)
 
 
-def _answer(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
-    """Return the outcome for a job that leaves no choice of types of GPU."""
+def _outcomes(
+    algorithm: PlacementAlgorithm, cluster: Cluster, choices: Sequence[TypeChoice], limits: Limits
+) -> Iterator[Outcome]:
+    """Yield the outcome for each choice of types; those that nothing rules out share the time."""
     ask = propose if cluster.trunks is None else propose_in_a_trunk
-    return judge(algorithm.name, cluster, job, ask(algorithm, cluster, job, limits))
+    end, left = perf_counter() + limits.seconds, sum(not choice.shortage for choice in choices)
+    for choice in choices:
+        proposal = Proposal(None, infeasible=choice.shortage)
+        if not choice.shortage:
+            seconds = limits.seconds if len(choices) == 1 else max(LEAST_SECONDS, (end - perf_counter()) / left)
+            proposal = ask(algorithm, cluster, choice.job, replace(limits, seconds=seconds))
+            left -= 1
+        yield judge(algorithm.name, cluster, choice.job, proposal)
 
 
 def _best_of_types(
-    algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, jobs: Sequence[Job], limits: Limits
-) -> tuple[Outcome, tuple[TypeOption, ...]]:
-    """Return the best outcome over some choices of types, its bound that of all of them, and what each would give."""
-    refusals = {number: reason for number, one in enumerate(jobs) if (reason := shortage(cluster, one))}
-    end, left = perf_counter() + limits.seconds, len(jobs) - len(refusals)
-    outcomes = []
-    for number, one in enumerate(jobs):
-        if number in refusals:
-            outcomes.append(judge(algorithm.name, cluster, one, Proposal(None, infeasible=refusals[number])))
-            continue
-        seconds = max(LEAST_SECONDS, (end - perf_counter()) / left)
-        outcomes.append(_answer(algorithm, cluster, one, replace(limits, seconds=seconds)))
-        left -= 1
-    comparison = compare_types(cluster, [_of_type(cluster, *pair) for pair in zip(jobs, outcomes, strict=True)])
+    choices: Sequence[TypeChoice], outcomes: Sequence[Outcome], comparison: TypeComparison, short: str
+) -> Outcome:
+    """Return the best outcome over some choices of types, its bound that of all of them.
+
+    :param short: why the job cannot fit on any of them, whatever its shape; empty = on one it might.
+    """
     best = outcomes[comparison.best]
     proposal = replace(
         best.proposal,
@@ -165,24 +168,20 @@ def _best_of_types(
         complete=all(outcome.proposal.complete for outcome in outcomes),
         solve_seconds=sum(outcome.proposal.solve_seconds for outcome in outcomes),
     )
-    if best.evaluation is None:
-        reasons = (
-            f"{in_words(types_of(cluster, one))}: {found.reason}" for one, found in zip(jobs, outcomes, strict=True)
-        )
-        reason = shortage(cluster, job) or "; ".join(reasons)
-        return replace(
-            best, proposal=replace(proposal, infeasible=proposal.infeasible and reason), reason=reason
-        ), comparison.options
-    return _weighed(best, proposal, best.evaluation, comparison.bound), comparison.options
+    if best.evaluation is not None:
+        return _weighed(best, proposal, best.evaluation, comparison.bound)
+    pairs = zip(choices, outcomes, strict=True)
+    reason = short or "; ".join(f"{in_words(choice.gpu_types)}: {found.reason}" for choice, found in pairs)
+    return replace(best, proposal=replace(proposal, infeasible=proposal.infeasible and reason), reason=reason)
 
 
-def _of_type(cluster: Cluster, job: Job, outcome: Outcome) -> TypeAnswer:
+def _of_type(choice: TypeChoice, outcome: Outcome) -> TypeAnswer:
     """Return an outcome for some types as what is compared with those for others."""
     bound = outcome.bound
     if bound is None:
-        bound = inf if outcome.status == "infeasible" else max(trivial_bound(job), outcome.proposal.lower_bound or 0.0)
-    usable, nodes = int(admissible(cluster, job).sum()), outcome.proposal.nodes
-    return TypeAnswer(job, outcome.status, outcome.verdict, usable, nodes, outcome.evaluation, bound)
+        least = max(trivial_bound(choice.job), outcome.proposal.lower_bound or 0.0)
+        bound = inf if outcome.status == "infeasible" else least
+    return TypeAnswer(choice, outcome.status, outcome.verdict, outcome.evaluation, bound)
 
 
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:

@@ -11,7 +11,7 @@ hangs on), shown as an *implicit* domain of the same name; a node without any br
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
@@ -159,10 +159,6 @@ class Cluster:
         counts = np.bincount(self.gpu_type_of, minlength=len(self.gpu_types)).tolist()
         named = [(name, count) for name, count in zip(self.gpu_types, counts, strict=True) if name]
         return dict(sorted(named, key=lambda of_type: (-of_type[1], of_type[0])))
-
-    def of_types(self, names: Collection[str]) -> BoolArray:
-        """Return shape [nodes], whether the GPUs are of one of the types; a type that no node has is none of them."""
-        return np.array([name in names for name in self.gpu_types], dtype=np.bool_)[self.gpu_type_of]
 
     def level(self, name: str | None) -> Level:
         """Return the level of that name, the default one for ``None``; raise :class:`UnknownName` where none has it."""

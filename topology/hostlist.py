@@ -56,8 +56,10 @@ def fold_hostlist(names: Iterable[str]) -> str:
     return ",".join(words)
 
 
-def spell_names(names: Iterable[str]) -> str:
+def spell_names(names: Iterable[str], *, most: int | None = None) -> str:
     """Return the names for a person: a hostlist of those that can stand in one, and the others in quotes one by one.
+
+    :param most: characters, at least 3; a longer text is cut short.
 
     >>> spell_names(["n1", "gpu node 1", "n2"])
     "n[1-2],'gpu node 1'"
@@ -65,7 +67,8 @@ def spell_names(names: Iterable[str]) -> str:
     names = list(names)
     folded = fold_hostlist(name for name in names if _NAME.fullmatch(name))
     odd = [repr(name) for name in names if not _NAME.fullmatch(name)]
-    return ",".join([folded, *odd] if folded else odd)
+    text = ",".join([folded, *odd] if folded else odd)
+    return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
 
 
 def check_name(name: str, *, what: str = "a Slurm hostlist") -> None:

@@ -91,13 +91,15 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
 
 def _ways(document: ExplainDocument) -> list[str]:
     """Return what avoiding slow nodes costs against using them, and which they are."""
-    from arnold.commands.place_text import shown
+    from arnold.commands.place_text import LONGEST_NAMES
     from scheduler.explain_slow_nodes import comparison
+    from topology.hostlist import spell_names
 
     lines = []
     for option in document.options:
         named = {"in use": option.used, "left out": option.left_out}
-        which = "; ".join(f"{words} {shown(names)}" for words, names in named.items() if names)
+        parts = (f"{words} {spell_names(names, most=LONGEST_NAMES)}" for words, names in named.items() if names)
+        which = "; ".join(parts)
         lines.append(f"{option.sentence} [{which}]")
     compared = comparison(document.options)
     return [*lines, compared] if compared else lines

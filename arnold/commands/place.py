@@ -12,7 +12,6 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
-from topology.files import write_file
 
 if TYPE_CHECKING:
     from scheduler.outcome import Outcome
@@ -77,11 +76,12 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: Placemen
             would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     if outcome.evaluation is not None:
-        files.save(document, job)
+        pages = {}
         if html is not None:
             from arnold.pages.placement import placement_page
 
-            write_file(html, placement_page(cluster, job, [outcome]))
+            pages[html] = placement_page(cluster, job, [outcome])
+        files.save(document, job, others=pages)
     answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome)
 

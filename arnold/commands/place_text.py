@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
+from scheduler.placement.admission import typed
 from topology.capacity import count_nodes
 from topology.flags import in_words
 from topology.hostlist import spell_names
@@ -48,7 +49,9 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
             levels.add_row(level, *(str(families[family]) for family in FAMILIES))
         out.print("", levels)
         lists = {"left out": document.avoided, "in use": document.used_flagged}
-        lines = [f"{len(names)} {words}: {shown(names)}" for words, names in lists.items() if names]
+        lines = [
+            f"{len(names)} {words}: {spell_names(names, most=LONGEST_NAMES)}" for words, names in lists.items() if names
+        ]
         print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
     elif document.status == "infeasible":
         if document.would_fit_if_empty is not None:
@@ -97,25 +100,19 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome, nodes: In
     of_types = instance.usable
     for option in outcome.types:
         if option.chosen:
-            of_types = of_types & cluster.of_types(option.gpu_types)
+            of_types = of_types & typed(cluster, option.gpu_types)
     usable = count_nodes(level, of_types)
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     title = f"Cells in {plural(len(used), level.name)}"
     rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])
     for k in used[:LONGEST]:  # the fullest domains
-        names = shown(cluster.names[i] for i in np.sort(nodes[domain == k]))
+        names = spell_names((cluster.names[i] for i in np.sort(nodes[domain == k])), most=LONGEST_NAMES)
         filled = round(BAR * cells[k] / usable[k]) if usable[k] else 0
         bar = "█" * filled + "░" * (BAR - filled)
         rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), bar, names)
     if len(used) > LONGEST:
         rows.add_row(f"... {len(used) - LONGEST} more", str(cells[used[LONGEST:]].sum()), "", "", "")
     out.print("", rows)
-
-
-def shown(names: Iterable[str]) -> str:
-    """Return names as a hostlist, cut short where it does not fit on a line."""
-    folded = spell_names(names)
-    return folded if len(folded) <= LONGEST_NAMES else f"{folded[: LONGEST_NAMES - 3]}..."
 
 
 def flag_sentences(flags: Sequence[NodeFlag]) -> list[str]:

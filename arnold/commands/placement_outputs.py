@@ -46,20 +46,23 @@ class PlacementOutputs:
         formats = self.output_format or tuple(_format_of(file) for file in self.output)
         return dict(zip(self.output, formats, strict=True))
 
-    def save(self, document: PlaceDocument | RepairDocument, job: Job) -> None:
+    def save(
+        self, document: PlaceDocument | RepairDocument, job: Job, *, others: Mapping[str, str] | None = None
+    ) -> None:
         """Make all files, then write each, whole or not at all.
 
         :param document: what the JSON is, with a placement in it.
+        :param others: file -> text of other results of the run, which come last.
         :raises InvalidInput: a name cannot stand in a file of its format, or a file cannot be written.
         """
-        texts = {}
+        texts: dict[str, str] = {}
         for file, kind in self.formats().items():
             try:
                 texts[file] = _text(kind, document, job)
             except InvalidInput as error:
                 error.where = file
                 raise
-        for file, text in texts.items():
+        for file, text in (texts | dict(others or {})).items():
             write_file(file, text)
 
 

@@ -8,6 +8,7 @@ groups, not nodes: they make blocks.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from math import inf
 
@@ -28,7 +29,7 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     """
     limit = _slowest(job) if slowest is None else slowest
     admitted: BoolArray = cluster.idle & (cluster.gpus == job.gpus_per_node) & (cluster.slowdown <= limit)
-    return admitted if job.gpu_types is None else admitted & cluster.of_types(job.gpu_types)
+    return admitted if job.gpu_types is None else admitted & typed(cluster, job.gpu_types)
 
 
 def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
@@ -47,6 +48,28 @@ def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
     return (*alone, *(job.replace(gpu_types=several) for several in mixed if len(several) > 1))
 
 
+@dataclass(frozen=True, slots=True)
+class TypeChoice:
+    """A job as one for some of the types of GPU that it may be on, and what holds before it is placed."""
+
+    job: Job
+    gpu_types: tuple[str, ...]  # of the cluster; empty text = nodes of which no type is said, empty = nothing says any
+    usable: int  # nodes that may host a cell, where types are said
+    shortage: str = ""  # why it cannot fit whatever its shape, looked for where there are several choices
+
+
+def type_choices(cluster: Cluster, job: Job) -> tuple[tuple[TypeChoice, ...], str]:
+    """Return the job for each of its :func:`choices`; and why it fits on none of several, empty = it may."""
+    jobs = choices(cluster, job)
+    if len(jobs) == 1:
+        said = types_of(cluster, job) if any(cluster.gpu_types) else ()
+        return (TypeChoice(job, said, int(admissible(cluster, job).sum()) if said else 0),), ""
+    usable = [int(admissible(cluster, one).sum()) for one in jobs]
+    short, *each = [shortage(cluster, one) for one in (job, *jobs)]
+    names = [types_of(cluster, one) for one in jobs]
+    return tuple(TypeChoice(*known) for known in zip(jobs, names, usable, each, strict=True)), short
+
+
 def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
     """Return the types of GPU of the cluster that the job may be on; empty text = nodes of which no type is said."""
     return tuple(name for name in cluster.gpu_types if job.gpu_types is None or name in job.gpu_types)
@@ -54,7 +77,7 @@ def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 def flags_of_usable(cluster: Cluster, job: Job) -> tuple[NodeFlag, ...]:
     """Return flags of the nodes that the job could use if nothing were held against them, by node."""
-    usable = (cluster.gpus == job.gpus_per_node) & (cluster.free_gpus == cluster.gpus) & typed(cluster, job)
+    usable = (cluster.gpus == job.gpus_per_node) & (cluster.free_gpus == cluster.gpus) & typed(cluster, job.gpu_types)
     flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
     return tuple(sorted(flagged, key=lambda flag: flag.node))
 
@@ -66,19 +89,23 @@ def shortage(cluster: Cluster, job: Job) -> str:
     :raises InvalidJob: the job cannot be cut into nodes.
     """
     admitted = admissible(cluster, job)
-    free = int(admitted.sum())
-    if free >= job.grid.cells and (short := _short_of_one_type(cluster, job, admitted)):
+    if (free := int(admitted.sum())) < job.grid.cells:
+        return _too_few(cluster, job, free)
+    if short := _short_of_one_type(cluster, job, admitted):
         return short
-    if free >= job.grid.cells:
-        apart = shortage_apart(cluster, admitted, job.grid.cells)
-        return apart and f"{_needs(job)} {apart}"
+    apart = shortage_apart(cluster, admitted, job.grid.cells)
+    return apart and f"{_needs(job)} {apart}"
+
+
+def _too_few(cluster: Cluster, job: Job, free: int) -> str:
+    """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
     fits_size = cluster.gpus == job.gpus_per_node
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
     whole_nodes = "" if fits_size.any() else ": ask for whole nodes"
     if whole_nodes and cluster.gpus_assumed:
         whole_nodes = f", which is assumed: give --gpus-per-node {job.gpus_per_node} if that is what they have"
-    fits = fits_size & typed(cluster, job)
+    fits = fits_size & typed(cluster, job.gpu_types)
     held = {
         f"with another number of GPUs{whole_nodes}": ~fits_size,
         "with another type of GPU": fits_size & ~fits,
@@ -109,9 +136,10 @@ def _short_of_one_type(cluster: Cluster, job: Job, admitted: BoolArray) -> str:
     return f"{_needs(job)}, all with the same type of GPU; free are {', '.join(listed)} (gpu_types: any would mix them)"
 
 
-def typed(cluster: Cluster, job: Job) -> BoolArray:
-    """Return shape [nodes], whether the GPUs are of a type that the job admits."""
-    return np.ones(len(cluster), dtype=np.bool_) if job.gpu_types is None else cluster.of_types(job.gpu_types)
+def typed(cluster: Cluster, gpu_types: Collection[str] | None) -> BoolArray:
+    """Return shape [nodes], whether the GPUs are of one of the types; ``None`` = of any."""
+    of_type = [gpu_types is None or name in gpu_types for name in cluster.gpu_types]
+    return np.array(of_type, dtype=np.bool_)[cluster.gpu_type_of]
 
 
 def _slowest(job: Job) -> float:

@@ -169,7 +169,7 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     wanted, missing = int((~problem.stays).sum()), job.grid.cells - _room(cluster, job, problem.admitted)
     others = (cluster.gpus == job.gpus_per_node) & ~problem.spare
     others[gone] = others[problem.old] = False
-    other_type = others & ~typed(cluster, job)
+    other_type = others & ~typed(cluster, job.gpu_types)
     others &= ~other_type
     away = others & _away(cluster, problem.old)
     faulty = others & ~away & (cluster.slowdown == FAULTY)

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.drawing.layout import MOST_HEIGHT, WIDTH, DomainFrame, Layout, fit, inventory, labels, layout
+from topology.drawing.layout import WIDTH, DomainFrame, Layout, fit, inventory, labels, layout
 from topology.drawing.palette import ramp, wheel
 from topology.drawing.simplify import BARS, DETAIL, shapes
-from topology.drawing.sizing import best_columns, pack, text_width
+from topology.drawing.sizing import MOST_HEIGHT, best_columns, pack, text_width
 from topology.generate import PRESETS, fat_tree, hpn_segments, llama3_pods, minipods, nvl72, paper_cluster
 
 SLACK = 1e-6

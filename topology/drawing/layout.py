@@ -6,21 +6,17 @@ as large as the page allows, inside the box of their closest domain.  Lengths ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.drawing.simplify import DETAIL, Shape, shapes
-from topology.drawing.sizing import BROAD, SizedBox, Sizer, Style, text_width
+from topology.drawing.sizing import BROAD, SizedBox, Style, size_to_fit, text_width
 from topology.quantities import plural
 
 WIDTH = 1200.0  # Default width of a drawing
-MOST_HEIGHT = 0.8  # Height that a drawing should not exceed, as a share of its width
-SIDES = (26, 22, 19, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3)  # Sides of a node's square to try, the largest first
-BAR_SIDES = (10.0, 8.0, 7.0, 6.0, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.6, 1.3, 1.0, 0.8, 0.6, 0.4)
-"""The same for nodes merged into bars: the side of the area that one node adds to its bar."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,32 +66,22 @@ class Layout:
 def layout(cluster: Cluster, *, width: float = WIDTH, detail: int = DETAIL) -> Layout:
     """Lay a cluster out, ``width`` wide at most; beyond so many nodes (``detail``) they are merged into bars."""
     tree = shapes(cluster, detail=detail)
-    sides: Sequence[float] = BAR_SIDES if tree.bars else SIDES
-    for side in sides:
-        gap = 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
-        sizer = Sizer(tree, side=side, gap=0.0 if tree.bars else gap)
-        block = sizer.root(width)
-        if block.width <= width and block.height <= MOST_HEIGHT * width:
-            break
-    return _settle(block, sizer, tree.bars)
-
-
-def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
-    """Give every block its place."""
+    sized = size_to_fit(tree, width)
+    root, pitch = sized.root, sized.side + sized.gap
     frames: list[DomainFrame] = []
     merged: list[Bar] = []
     order: list[IntArray] = [root.shape.nodes[:0]]
     xs: list[FloatArray] = [np.zeros(0)]
     ys: list[FloatArray] = [np.zeros(0)]
-    pitch = sizer.side + sizer.gap
 
     def settle(block: SizedBox, x: float, y: float, depth: int, *, boxed: bool) -> None:
+        """Give a block and all in it their places."""
         if boxed:
             width, height = block.width, block.height
             frames.append(DomainFrame(block.shape, x, y, width, height, depth, block.header, block.style))
         for part, dx, dy in block.parts:
             settle(part, x + dx, y + dy, depth + boxed, boxed=part.shape is not block.shape)
-        if block.columns and bars:
+        if block.columns and tree.bars:
             merged.append(Bar(block.shape, x, y, block.width, block.height))
         elif block.columns:
             place = np.arange(len(block.shape.own))
@@ -112,7 +98,7 @@ def _settle(root: SizedBox, sizer: Sizer, bars: bool) -> Layout:
         nodes=np.concatenate(order),
         x=np.concatenate(xs),
         y=np.concatenate(ys),
-        side=float(sizer.side),
+        side=float(sized.side),
     )
 
 

@@ -63,6 +63,32 @@ class SizedBox:
     parts: list[tuple[SizedBox, float, float]] = field(default_factory=list)
 
 
+MOST_HEIGHT = 0.8  # Height that a drawing should not exceed, as a share of its width
+SIDES = (26, 22, 19, 16, 14, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3)  # Sides of a node's square to try, the largest first
+BAR_SIDES = (10.0, 8.0, 7.0, 6.0, 5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0, 1.6, 1.3, 1.0, 0.8, 0.6, 0.4)
+"""The same for nodes merged into bars: the side of the area that one node adds to its bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedDrawing:
+    """A whole drawing of known size."""
+
+    root: SizedBox  # without a box of its own
+    side: float  # of a node's square; gap: between two squares
+    gap: float
+
+
+def size_to_fit(tree: ShapeTree, width: float) -> SizedDrawing:
+    """Return a drawing with nodes as large as the page allows, or else the smallest that there is."""
+    sides: Sequence[float] = BAR_SIDES if tree.bars else SIDES
+    for side in sides:
+        gap = 0.0 if tree.bars else 3.0 if side >= 16 else 2.0 if side >= 9 else 1.0
+        root = Sizer(tree, side=side, gap=gap).root(width)
+        if root.width <= width and root.height <= MOST_HEIGHT * width:
+            break
+    return SizedDrawing(root, side, gap)
+
+
 class Sizer:
     """Sizes of all boxes for one size of squares, found from the closest level to the broadest.  Boxes of one level
     share their number of columns, to look alike; only a domain much larger than is usual at its level gets more.
