@@ -79,7 +79,7 @@ class ClusterCache:
     def prediction(self, gang: Gang) -> Prediction | None:
         """Return how long a gang will run that does not say it, as its plan has it, or else as ended gangs tell now.
 
-        So it is made once, when the gang comes, as in a replay, and again when the gang is another.
+        A plan keeps what was foreseen when its gang came, as in a replay, unless the gang is of another size now.
         """
         if gang.seconds is not None:
             return None

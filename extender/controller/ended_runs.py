@@ -1,9 +1,9 @@
 """How long a gang ran that has ended, from what the API server says of its plan and its pods.
 
-A run begins with the first binding of a pod of the plan, and ends when the last of its containers did, or when the
-last pod went.  It counts however it ended: a queue cannot know which run will fail.  One that was stopped for another
-gang, or never was whole on its nodes, does not; nor does one that ended while no controller saw it, since it is not
-known when.
+A run begins with the first binding of a pod of the plan, and ends when the last of its containers did; where pods were
+deleted, when that is seen.  It counts however it ended: a queue cannot know which run will fail.  One that was stopped
+for another gang, or never was whole on its nodes, does not; nor does one that ended while no controller saw it, since
+it is not known when.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def ended_run(plan: GangPlan, pods: Iterable[Pod], last: Pod | None, now: dateti
     begins = [max(pod.bound_at, pod.created) for pod in on_nodes]
     if bound is not None and was_whole:
         begins.append(bound.since)
-    ends = [pod.finished if pod.terminal else None for pod in known]
-    finished = [end for end in ends if end is not None]
-    ended = min(max(finished), now) if finished and len(finished) == len(ends) else now
+    # Where some are gone, or do not say when they ended, it is over since just now.
+    finished = [end for pod in known if pod.terminal and (end := pod.finished) is not None]
+    ended = min(max(finished), now) if len(finished) == plan.size else now
     seconds = (ended - min(begins)).total_seconds()
     return EndedRun(plan.key, plan.uid, plan.spec.gpus, seconds)

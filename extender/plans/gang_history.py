@@ -22,11 +22,10 @@ from extender.plans.gang_plan import canonical_uid
 from extender.texts import clip
 from scheduler.queue.run_times import Likeness, RunTimes
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_objects import Metadata
 
 MOST_KINDS = 256  # kinds of gangs of one namespace; of more, those that ended longest ago are forgotten: some 50 kB
 LONGEST_PATTERN = 63  # bytes of a name pattern, as many as a label may have
-MOST_COUNTED = 64  # plans that were counted last; more tasks than write to the API server at once
+MOST_COUNTED = 1_000  # plans that were counted last: far more than ever wait for their deletion; 40 kB
 MOST_GPUS = 2**53  # beyond it JSON has not every whole number
 SHORTEST, LONGEST = 1.0, 1e9  # seconds that a gang is taken to run: the API server has whole ones; some 30 years
 
@@ -104,17 +103,13 @@ def decode_history(raw: bytes | dict[str, Any]) -> GangHistory:
         found = _decoder.decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, StoredObject)
         meta = found.metadata
         where = f"{meta.namespace}/{meta.name}"
-        history = msgspec.convert({**found.spec, **_identity(meta)}, GangHistory)
+        identity = {"namespace": meta.namespace or "default", "uid": meta.uid, "resourceVersion": meta.resource_version}
+        history = msgspec.convert({**found.spec, **identity}, GangHistory)
         _check(history, meta.name)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         fix = "delete it; how long gangs run is learnt anew"
         raise InvalidInput(f"{HISTORY_KIND} cannot be read: {error}", where=where, fix=fix) from None
     return history
-
-
-def _identity(meta: Metadata) -> dict[str, str]:
-    version = {"resourceVersion": meta.resource_version}
-    return {"namespace": meta.namespace or "default", "uid": meta.uid, **version}
 
 
 def _check(history: GangHistory, name: str) -> None:

@@ -128,8 +128,9 @@ def test_kubectl_shows_gangs(arnold_plane: ControlPlane, namespace: str) -> None
         table = plane.admin.table("gangplans", namespace)
     shown = [column["name"] for column in table["columnDefinitions"] if column["priority"] == 0]
     assert shown == ["Name", "Gang", "Phase", "Spread", "Gap", "Age"]
-    # 12 nodes in minipods of 8: each of the two stages lies in one minipod, so every PP group touches both.
-    assert table["rows"][0]["cells"][:5] == ["llm", "llm", "Bound", "1/2", "0.0%"]
+    # 12 nodes in minipods of 8: by default alpha is 0.3, so each pipeline lies in one minipod (0.3 x 2 + 0.7 x 1 = 1.3)
+    # and every DP group touches both; with each stage in one it were 0.3 x 1 + 0.7 x 2 = 1.7.
+    assert table["rows"][0]["cells"][:5] == ["llm", "llm", "Bound", "2/1", "0.0%"]
 
 
 def _are_bound(plane: ControlPlane, namespace: str, count: int) -> bool:

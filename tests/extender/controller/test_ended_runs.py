@@ -82,6 +82,16 @@ def test_a_gang_whose_pods_were_deleted_ran_until_then() -> None:
     assert learnt(world) == [600]
 
 
+def test_a_pod_that_ended_early_does_not_end_the_run() -> None:
+    """One has done its part after ten minutes; the others work on, and are deleted after an hour."""
+    world = placed()
+    end(world, "g-0", NOW + timedelta(minutes=10))
+    world.later(3_595)
+    world.settle()
+    world.delete(*names()[1:])
+    assert learnt(world) == [3_600]
+
+
 def test_what_nobody_saw_end_is_not_counted() -> None:
     """The pods went while no controller ran: a fresh cache has the plan alone, and does not know since when."""
     world, plan = World(), placed().plan("g")
