@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.job import FAMILIES, Family, Grid, Job, stage_slowdown
+from scheduler.job import FAMILIES, Family, Job, stage_slowdown
+from scheduler.node_grid import Grid
 from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
@@ -91,7 +92,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     for level in cluster.levels:
         domains = level.domain_of[nodes]
         by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
-    for hold in job.holds:
+    for hold in job.holds_on(cluster):
         if by_level[cluster.level(hold.level).name][hold.family] > 1:
             raise InvalidPlacement(
                 f"one of the {hold.family} groups leaves its {hold.level}", fix="report this as a bug"

@@ -89,6 +89,12 @@ def _of_placement(source: Source, dp: int, pp: int) -> Nodes:
         )
     grid: dict[tuple[int, int], str] = {}
     for i, cell in enumerate(cells):
+        if _is_cell(cell) and cell.get("part"):
+            raise InvalidInput(
+                "places TP groups on several nodes each, and a worker is looked for on one",
+                where=document.where("assignment", i),
+                fix="give a CSV with dp,stage,node: for each worker the node that is to answer for it",
+            )
         if not _is_cell(cell) or (cell["dp"], cell["pp"]) in grid:
             raise InvalidInput(
                 "is not a cell with node, dp and pp, or the cell is there twice",

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scheduler.job import FAMILIES, MEGATRON_ORDER, Family, Grid, Parallelism
+from scheduler.job import FAMILIES, MEGATRON_ORDER, Family, Parallelism
+from scheduler.node_grid import Grid
 from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, joined
 from topology.errors import InvalidJob
 
@@ -145,12 +146,17 @@ def nodes_touched(groups: Groups, gpus: int) -> set[frozenset[int]]:
 
 
 def cuts_into_nodes(setting: Setting, gpus: int) -> bool:
-    """Whether nodes of so many GPUs make a grid: whole nodes, TP groups inside them; pipelines are rows, DP groups are
-    columns, and each node is where one of each meet.
+    """Whether nodes of so many GPUs make a grid: whole nodes, TP groups inside them or of consecutive ones; pipelines
+    are rows, stages are columns, and each node is where one of each meet.
     """
-    if setting.world % gpus or any(len(nodes) > 1 for nodes in nodes_touched(setting.of_family("tp"), gpus)):
+    of_tp = setting.of_family("tp")
+    inside = all(group[0] // gpus == group[-1] // gpus for group in of_tp)
+    whole = inside or all(group == list(range(group[0], group[0] + len(group))) for group in of_tp)
+    whole = whole and (inside or setting.degrees["tp"] % gpus == 0)
+    if setting.world % gpus or not whole:
         return False
-    rows, columns = (nodes_touched(setting.of_family(family), gpus) for family in ("pp", "dp"))
+    stages = setting.groups(setting.dense, "tp", "cp", "dp")
+    rows, columns = nodes_touched(setting.of_family("pp"), gpus), nodes_touched(stages, gpus)
     once = sum(map(len, rows)) == sum(map(len, columns)) == setting.world // gpus
     return once and all(len(row & column) == 1 for row in rows for column in columns)
 
@@ -166,6 +172,8 @@ def check_cells(setting: Setting, gpus: int) -> None:
     grid = found.grid(gpus)
     assert found.shape(gpus) == (grid.rows, grid.columns)
     assert sorted(grid.node_rank.ravel().tolist()) == list(range(setting.world // gpus))
+    assert grid.parts == max(map(len, nodes_touched(setting.of_family("tp"), gpus)))
+    check_parts(grid)
     for family in FAMILIES:
         groups = grid.groups[family]
         assert cells_of(grid, family) == nodes_touched(setting.of_family(family), gpus)
@@ -173,14 +181,25 @@ def check_cells(setting: Setting, gpus: int) -> None:
         assert groups.one_each == (groups.cell.tolist() == list(range(grid.cells)))
 
 
+def check_parts(grid: Grid) -> None:
+    """The parts of a TP group follow each other, in rank and down the column: row r is part r mod parts."""
+    first = grid.node_rank[:: grid.parts]
+    for part in range(grid.parts):
+        assert (grid.node_rank[part :: grid.parts] == first + part).all()
+    together = {frozenset(range(rank, rank + grid.parts)) for rank in first.ravel().tolist()}
+    assert cells_of(grid, "tp") == together
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_small_settings_on_nodes(order: str) -> None:
-    """All small settings that Megatron accepts, on nodes of 8 GPUs; of the usual order on nodes of 4 as well."""
+    """All small settings that Megatron accepts, on nodes of 8 GPUs; of the usual order on nodes of 4 and 2 as well,
+    where TP groups of 8 take two and four of them.
+    """
     accepted = [setting for setting in small_settings(order) if setting.accepted]
     for setting in accepted:
         check_cells(setting, 8)
-    for setting in accepted if order == MEGATRON_ORDER else ():
-        check_cells(setting, 4)
+    for setting, gpus in product(accepted, (4, 2)) if order == MEGATRON_ORDER else ():
+        check_cells(setting, gpus)
 
 
 @given(cut=cut_settings())
