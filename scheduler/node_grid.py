@@ -48,7 +48,7 @@ class Grid:
         import numpy as np
 
         row, column = np.indices((self.rows, self.columns), dtype=np.int32)
-        return np.asarray(column * np.int32(self.parts) + row % np.int32(self.parts))
+        return (column * self.parts + row % self.parts).astype(np.int32)
 
     def tied(self, families: Iterable[Family]) -> tuple[IntArray, IntArray]:
         """Return what stays together when no group of some families is split: in every column the same rows, in every
@@ -89,7 +89,7 @@ def grid_of(parallelism: Parallelism, gpus_per_node: int) -> Grid:
         "cp": touched(parallelism.dense, "cp") if parallelism.cp > 1 else alone,
         "ep": touched(parallelism.expert, "ep") if parallelism.ep > 1 else alone,
         # gradients are reduced between the nodes of a stage that have the same part of it
-        "dp": CellGroups(number, column * np.int32(parts) + row % np.int32(parts)),
+        "dp": CellGroups(number, (column * parts + row % parts).astype(np.int32)),
         "pp": CellGroups(number, row),
     }
     return Grid(rows, columns, node_rank, groups, parts)

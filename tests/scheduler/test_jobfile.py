@@ -43,9 +43,9 @@ def test_the_documentation_is_true() -> None:
     page = (Path(__file__).parents[2] / "docs" / "job.md").read_text(encoding="utf-8")
     *jobs, records = [block.split("```")[0] for block in page.split("```yaml\n")[1:]]
     found = [read(text).job for text in jobs]
-    assert [job.grid.cells for job in found] == [1200, 1200]
+    assert [job.grid.cells for job in found] == [1200, 128, 1200]
     assert found[0].holds == (Hold("ep", "rack"),)
-    assert found[1].microbatches == 10
+    assert found[2].microbatches == 10
     assert [record.name for record in load_records(Source("docs", records))] == ["our 70B"]
 
 

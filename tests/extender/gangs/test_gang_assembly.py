@@ -147,7 +147,7 @@ def ask(index: int, gpus: str) -> Any:
         (annotate(None, "parallelism", "tp=8,pp"), "InvalidParallelism", "'pp' is not a degree of parallelism"),
         (annotate(None, "parallelism", "tp=8,qq=2"), "InvalidParallelism", "'qq' is no kind of parallelism"),
         (annotate(None, "parallelism", "tp=8,tp=2"), "InvalidParallelism", "tp is given twice"),
-        (annotate(None, "parallelism", "tp=3,dp=16"), "InvalidParallelism", "do not divide a node of 8 GPUs"),
+        (annotate(None, "parallelism", "tp=3,dp=16"), "InvalidParallelism", "neither divide a node of 8 GPUs"),
         (annotate(None, "parallelism", "tp=8,pp=2,dp=3,etp=5"), "InvalidParallelism", "do not divide the 24 ranks"),
         (annotate(None, "parallelism", "tp=0,dp=16"), "InvalidParallelism", "tp is 0"),
         (annotate(None, "parallelism", "tp=4,dp=1"), "InvalidParallelism", "less than one node"),
