@@ -15,6 +15,7 @@ from scheduler.affinity import Model, Record, Size
 from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, Factor, NamedOrDescribed, StrictModel, constraints_of
+from scheduler.node_grid import filling
 from scheduler.outcome import Instance
 from scheduler.placement.admission import check_room_for_tp
 from topology.cluster import Cluster
@@ -183,6 +184,7 @@ def job_of(
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
     notes = (f"{known.reason}.",) if known.reason else ()
+    notes += tuple(f"{one}." for one in filling(parallelism, content.gpus_per_node))
     levels, types = _named_levels(content, where, overrides), _named_types(content, where)
     return JobFile(job, tuple(levels), tuple(types), notes, where)
 

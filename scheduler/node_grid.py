@@ -7,6 +7,9 @@ data-parallel group with context parallel): the DP group of the Arnold paper.
 Tensor-parallel groups either lie inside a node or take several whole nodes.  Then each such group is as many rows of a
 column, one below the other: its *parts*.  They are held inside one domain of ``tp_level``, so that there and at broader
 levels a column touches as many domains as each DP group in it: those nodes of a stage that have the same part.
+
+Nodes are filled in the order of ranks, so the last one may have fewer ranks than GPUs.  Where stages begin inside nodes
+there are no such rows and columns: all cells stand in one column, and each is in the groups that its ranks are in.
 """
 
 from __future__ import annotations
@@ -17,13 +20,14 @@ from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
-from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, joined
+from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, groups_of_ranks, joined
 from topology.errors import InvalidJob
 
 if TYPE_CHECKING:
     from scheduler.job import Family, Parallelism
     from topology.cluster import IntArray
 
+MOST_RANKS_IN_TURN = 2**20  # of a job with stages that share nodes, whose every rank is looked at
 MOST_RANKS = 2**24  # of a job with context or expert groups, which are laid out by rank: a million nodes of 16 GPUs
 
 
@@ -36,6 +40,8 @@ class Grid:
     node_rank: IntArray  # shape [rows, columns], the rank of each cell among the job's nodes
     groups: Mapping[Family, CellGroups]
     parts: int = 1  # nodes of a TP group; row r is part r mod parts of its group
+    # whether rows are PP groups and columns stages; false = stages share nodes, and all cells stand in one column
+    aligned: bool = True
 
     @property
     def cells(self) -> int:
@@ -55,28 +61,41 @@ class Grid:
         row the same columns.
 
         :returns: shape [rows], the part that each row is in, and shape [columns], the same of columns; from 0.
+        :raises InvalidJob: these are not equally many everywhere, which part-filled nodes can bring about.
         """
         import numpy as np
 
         row_of = np.arange(self.rows, dtype=np.int32)
         column_of = np.arange(self.columns, dtype=np.int32)
+        families = tuple(families)
         for groups in map(self.groups.__getitem__, families):
             row, column = np.divmod(groups.cell, np.int32(self.columns))
             row_of = joined(row_of, row[column == 0], groups.group[column == 0])
             column_of = joined(column_of, column[row == 0], groups.group[row == 0])
+        together = max((np.bincount(row_of), np.bincount(column_of)), key=np.ptp)
+        if np.ptp(together):
+            raise InvalidJob(
+                f"the {' and '.join(families)} groups keep {together.max()} nodes together here and {together.min()} "
+                f"there, as they share nodes; only equally many can be held",
+                where="constraints",
+                fix="choose degrees that fill whole nodes, or make the constraint soft (level and weight)",
+            )
         return row_of, column_of
 
 
 def grid_of(parallelism: Parallelism, gpus_per_node: int) -> Grid:
     """Return the grid of node-sized cells.
 
-    :raises InvalidJob: the groups do not cut into nodes evenly; the message names the dimension.
+    :raises InvalidJob: TP groups do not cut into nodes evenly, or there are too many ranks.
     """
     # not at the top: the options of commands are read from the module of jobs, and their help needs no arrays
     import numpy as np
 
+    numbering = _cells(parallelism, gpus_per_node)
+    aligned = numbering is not None
     # a DP group, with context parallel, is a column; its members run along the rows
-    node_rank = np.ascontiguousarray(_cells(parallelism, gpus_per_node).groups("faster", "slower").T)
+    cells = (numbering or _in_turn(parallelism, gpus_per_node)).groups("faster", "slower")
+    node_rank = np.ascontiguousarray(cells.T)
     number = np.arange(node_rank.size, dtype=np.int32)
     cell_of_node = np.empty_like(number)
     cell_of_node[node_rank.ravel()] = number
@@ -84,49 +103,72 @@ def grid_of(parallelism: Parallelism, gpus_per_node: int) -> Grid:
     touched = partial(cell_groups, gpus=gpus_per_node, cell_of_node=cell_of_node)
     row, column = np.divmod(number, np.int32(columns))
     alone, parts = CellGroups(number, number), parallelism.nodes_of_tp(gpus_per_node)
+    dense = parallelism.dense
     groups: dict[Family, CellGroups] = {
-        "tp": touched(parallelism.dense, "tp") if parts > 1 else alone,
-        "cp": touched(parallelism.dense, "cp") if parallelism.cp > 1 else alone,
+        "tp": touched(dense, "tp") if parts > 1 else alone,
+        "cp": touched(dense, "cp") if parallelism.cp > 1 else alone,
         "ep": touched(parallelism.expert, "ep") if parallelism.ep > 1 else alone,
         # gradients are reduced between the nodes of a stage that have the same part of it
-        "dp": CellGroups(number, (column * parts + row % parts).astype(np.int32)),
-        "pp": CellGroups(number, row),
+        "dp": CellGroups(number, (column * parts + row % parts).astype(np.int32))
+        if aligned
+        else groups_of_ranks(dense.groups("dp", "cp"), gpus=gpus_per_node),
+        "pp": CellGroups(number, row) if aligned else touched(dense, "pp"),
     }
-    return Grid(rows, columns, node_rank, groups, parts)
+    return Grid(rows, columns, node_rank, groups, parts, aligned)
 
 
 def shape_of(parallelism: Parallelism, gpus_per_node: int) -> tuple[int, int]:
     """Return rows and columns of the grid without building it; raises as :func:`grid_of`."""
-    cells = _cells(parallelism, gpus_per_node).sizes
+    cells = (_cells(parallelism, gpus_per_node) or _in_turn(parallelism, gpus_per_node)).sizes
     return cells["faster"] * cells["slower"], cells["pp"]
 
 
-def _cells(parallelism: Parallelism, gpus_per_node: int) -> RankNumbering:
-    """Return how the cells are numbered: over rows that run faster than stages, stages (pp), and slower rows."""
+def _cells(parallelism: Parallelism, gpus_per_node: int) -> RankNumbering | None:
+    """Return how the cells are numbered: over rows that run faster than stages, stages (pp), and slower rows.
+
+    :returns: ``None`` where some nodes have a part of one stage and a part of the next.
+    """
     _check_sizes(parallelism, gpus_per_node)
+    if parallelism.gpus <= gpus_per_node:
+        return RankNumbering({"faster": 1, "pp": 1, "slower": 1})
     names = parallelism.order.split("-")
     at = names.index("pp") if parallelism.pp > 1 else len(names)
+    axes = {"faster": names[:at], "pp": names[at : at + 1], "slower": names[at + 1 :]}
+    sizes = {part: prod(parallelism.dense.sizes[axis] for axis in named) for part, named in axes.items()}
+    slowest = max((part for part in sizes if sizes[part] > 1), key=list(sizes).index, default="faster")
     left, room = {}, gpus_per_node
     # a node is filled with all that runs faster than pp, or a part of it; then with stages, or a part; and so on
-    for part, axes in (("faster", names[:at]), ("pp", names[at : at + 1]), ("slower", names[at + 1 :])):
-        size = prod(parallelism.dense.sizes[axis] for axis in axes)
-        if size % room and room % size:
-            many = [axis for axis in axes if parallelism.dense.sizes[axis] > 1]
-            raise InvalidJob(
-                f"{' * '.join(many)} = {size} does not cut into nodes: each node has room for {room} of its ranks",
-                where=f"parallelism.{many[-1]}",
-                fix=f"choose {many[-1]} so that {' * '.join(many)} is a multiple or a divisor of {room}",
-            )
-        inside = min(size, room)
-        left[part] = size // inside
-        room //= inside
-    if room > 1:
-        raise InvalidJob(
-            f"the job has {parallelism.gpus} GPUs, less than one node of {gpus_per_node}",
-            where="parallelism",
-            fix="a gang is made of whole nodes: raise dp, or lower gpus_per_node to the node's real size",
-        )
+    for part, size in sizes.items():
+        # of what runs slowest the last node may have less than others, as nothing follows it
+        if part != slowest and size % room and room % size:
+            return None
+        left[part] = -(-size // room)
+        room = max(1, room // size)
     return RankNumbering(left)
+
+
+def _in_turn(parallelism: Parallelism, gpus_per_node: int) -> RankNumbering:
+    """Return how cells are numbered that share stages: one below the other, as their ranks follow each other."""
+    if parallelism.gpus > MOST_RANKS_IN_TURN:
+        raise InvalidJob(
+            f"the job has {parallelism.gpus:,} GPUs, and stages that share nodes; such jobs are laid out for up to "
+            f"{MOST_RANKS_IN_TURN:,}",
+            where="parallelism",
+            fix=f"choose dp so that tp * cp * dp is a multiple or a divisor of {gpus_per_node}",
+        )
+    return RankNumbering({"faster": -(-parallelism.gpus // gpus_per_node), "pp": 1, "slower": 1})
+
+
+def filling(parallelism: Parallelism, gpus_per_node: int) -> tuple[str, ...]:
+    """Return what is unusual about how the ranks fill their nodes, a sentence each; mostly nothing."""
+    said = []
+    nodes = -(-parallelism.gpus // gpus_per_node)
+    if used := parallelism.gpus % gpus_per_node:
+        which = f"the last of the {nodes:,} nodes" if nodes > 1 else "the node"
+        said.append(f"{which} has ranks for {used} of its {gpus_per_node} GPUs, and is taken whole")
+    if nodes > 1 and _cells(parallelism, gpus_per_node) is None:
+        said.append("stages begin inside nodes, which are filled in the order of ranks: there is no grid of nodes")
+    return tuple(said)
 
 
 def _check_sizes(parallelism: Parallelism, gpus_per_node: int) -> None:

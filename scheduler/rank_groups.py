@@ -145,6 +145,23 @@ def cell_groups(numbering: RankNumbering, dimension: str, *, gpus: int, cell_of_
     return CellGroups(cell[by_cell], group[by_cell].astype(np.int32))
 
 
+def groups_of_ranks(ranks: IntArray, *, gpus: int) -> CellGroups:
+    """Return which nodes groups of ranks touch, each node a cell; groups that touch the same nodes count once.
+
+    :param ranks: shape [groups, members], those of a group ascending; ``gpus``: ranks of a node.
+    """
+    import numpy as np
+
+    nodes = ranks // np.int32(gpus)
+    nothing = int(nodes.max()) + 1
+    nodes[:, 1:][nodes[:, 1:] == nodes[:, :-1]] = nothing
+    nodes = np.unique(np.sort(nodes, axis=1), axis=0)
+    group, member = np.nonzero(nodes < nothing)
+    cell = nodes[group, member]
+    by_cell = np.argsort(cell, kind="stable")
+    return CellGroups(cell[by_cell].astype(np.int32), group[by_cell].astype(np.int32))
+
+
 def joined(classes: IntArray, member: IntArray, group: IntArray) -> IntArray:
     """Return the finest partition that keeps both the classes of a partition and some groups whole.
 

@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.node_grid import filling
 from scheduler.objective import Evaluation, Spread
 from scheduler.outcome import Outcome, fits, run
 from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, shortage
@@ -152,15 +153,17 @@ def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
 
 
 def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
-    """Yield the job with fewer replicas and at most that many nodes, largest first, where its groups cut into nodes."""
+    """Yield the job with fewer replicas and at most that many nodes, largest first, that fill nodes as its own do."""
     most = nodes * job.gpus_per_node * job.parallelism.dp // job.parallelism.gpus
     for dp in range(min(job.parallelism.dp - 1, most), 0, -1):
         try:
-            parallelism = replace(job.parallelism, dp=dp)
-            parallelism.shape(job.gpus_per_node)
+            smaller = job.replace(parallelism=replace(job.parallelism, dp=dp))
+            if filling(smaller.parallelism, job.gpus_per_node) and not filling(job.parallelism, job.gpus_per_node):
+                continue
+            smaller.grid.tied([hold.family for hold in job.holds])
         except InvalidJob:
             continue
-        yield job.replace(parallelism=parallelism)
+        yield smaller
 
 
 def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:

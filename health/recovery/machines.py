@@ -16,6 +16,7 @@ import numpy as np
 
 from scheduler.job import Job
 from topology.cluster import IntArray
+from topology.errors import InvalidJob
 from topology.field_types import Count
 from topology.hostlist import spell_names
 from topology.json_record import JsonRecord
@@ -42,10 +43,21 @@ class JobMachine(JsonRecord):
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines of a job."""
+    """The machines of a job.
+
+    :raises InvalidJob: stages share machines, so that these are in no one group of a family.
+    """
 
     job: Job
     names: tuple[str, ...] = ()  # name of the node of each machine, by node rank; empty = unknown
+
+    def __post_init__(self) -> None:
+        if not self.job.grid.aligned:
+            raise InvalidJob(
+                f"stages of {self.job.name} begin inside machines: a machine is in no one DP group and PP group",
+                where="parallelism",
+                fix="choose degrees that give each machine one stage, or several whole ones",
+            )
 
     def __len__(self) -> int:
         return self.job.grid.cells

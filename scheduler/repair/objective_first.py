@@ -100,7 +100,8 @@ def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterato
 
 def _bare(problem: RepairProblem) -> bool:
     """Return whether rows and columns are all that counts: holds and soft terms look at more."""
-    return not problem.job.holds_on(problem.cluster) and not problem.job.counts
+    job = problem.job
+    return job.grid.aligned and not job.holds_on(problem.cluster) and not job.counts
 
 
 def _fewest_moves_for(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 from typing import Protocol
 
 from scheduler.affinity import Model, microbatches, volumes
@@ -52,10 +53,10 @@ def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, mo
     rows, columns = parallelism.shape(gpus_per_node)
     sizes = volumes(model, parallelism)
     parts = parallelism.nodes_of_tp(gpus_per_node)
-    replicas_in_node = parallelism.cp * parallelism.dp * parts // rows
+    replicas_in_node = ceil(parallelism.cp * parallelism.dp * parts / rows)  # the last node may have fewer
     known = microbatches(model, parallelism) if given is None else given
     return Traffic(
-        dp=sizes.dp * (parallelism.pp // columns) / parts,
+        dp=sizes.dp * ceil(parallelism.pp / columns) / parts,
         pp=sizes.pp * replicas_in_node / parts,
         stages=parallelism.pp,
         microbatches=known or MICROBATCHES_A_STAGE * parallelism.pp,

@@ -197,7 +197,7 @@ class NodePool:
         if key not in self._jobs:
             gpus = need.gpus // UNITS
             degrees = record.parallelism or Parallelism(tp=gpus, dp=need.nodes)
-            if degrees.gpus != gpus * need.nodes:
+            if ceil(degrees.gpus / gpus) != need.nodes:
                 raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {gpus * need.nodes}")
             self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level)
         return self._jobs[key]
