@@ -24,7 +24,7 @@ from extender.gangs.gang_annotations import (
     parse_size,
 )
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
-from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, PARALLELISM
+from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, PARALLELISM, TP_LEVEL
 from scheduler.job import MEGATRON_ORDER, Hold, Job, Parallelism
 from scheduler.job_affinity import job_affinity
 from topology.errors import InvalidJob
@@ -92,6 +92,7 @@ def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
         alpha=known.alpha,
         gpus_per_node=gpus,
         level=parse_level(asked.level) if asked.level else None,
+        tp_level=parse_level(asked.tp_level, key=TP_LEVEL) if asked.tp_level else None,
         holds=holds,
         counts=counts,
         microbatches=known.microbatches,

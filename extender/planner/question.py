@@ -175,7 +175,7 @@ def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]
 
 
 def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
-    """Return the job with its level named, and with requests that give a level by its number as holds.
+    """Return the job with its levels named, and with requests that give a level by its number as holds.
 
     :raises InvalidGang: the cluster has not the level that the gang names, or has none.
     """
@@ -186,6 +186,8 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
     known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
     holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))
+    if job.nodes_of_tp > 1:
+        job = job.replace(tp_level=job.tp_level or levels[-1])
     for name in (job.level or "", *job.constrained_levels):
         if name not in levels:
             fix = f"{did_you_mean(name, levels)}levels of this cluster: {', '.join(levels)}"
