@@ -16,7 +16,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
-from scheduler.node_grid import Grid, grid_of, shape_of
+from scheduler.node_grid import Grid, grid_of, nodes_of_tp, shape_of
 from scheduler.rank_groups import RankNumbering, expert_numbering
 from topology.errors import InvalidJob
 
@@ -95,15 +95,15 @@ class Parallelism:
 
     def grid(self, gpus_per_node: int) -> Grid:
         """Return the grid of node-sized cells; raises as :func:`scheduler.node_grid.grid_of`."""
-        return grid_of(self, gpus_per_node)
+        return grid_of(self.dense, self.expert, gpus_per_node)
 
     def shape(self, gpus_per_node: int) -> tuple[int, int]:
         """Return rows and columns of the grid without building it; raises as :meth:`grid`."""
-        return shape_of(self, gpus_per_node)
+        return shape_of(self.dense, self.expert, gpus_per_node)
 
     def nodes_of_tp(self, gpus_per_node: int) -> int:
         """Return how many nodes a TP group takes; 1 = it shares a node with others, or fills it."""
-        return max(1, self.tp // gpus_per_node)
+        return nodes_of_tp(self.dense, gpus_per_node)
 
 
 @dataclass(frozen=True, slots=True)

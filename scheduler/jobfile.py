@@ -183,7 +183,7 @@ def job_of(
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    said = (known.reason, *filling(parallelism, content.gpus_per_node))
+    said = (known.reason, *filling(parallelism.dense, content.gpus_per_node))
     notes = tuple(f"{one}." for one in said if one)
     levels, types = _named_levels(content, where, overrides), _named_types(content, where)
     return JobFile(job, tuple(levels), tuple(types), notes, where)

@@ -24,7 +24,6 @@ from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, groups
 from topology.errors import InvalidJob
 
 if TYPE_CHECKING:
-    from scheduler.job import Family, Parallelism
     from topology.cluster import IntArray
 
 MOST_RANKS_IN_TURN = 2**20  # of a job with stages that share nodes, whose every rank is looked at
@@ -38,7 +37,7 @@ class Grid:
     rows: int
     columns: int
     node_rank: IntArray  # shape [rows, columns], the rank of each cell among the job's nodes
-    groups: Mapping[Family, CellGroups]
+    groups: Mapping[str, CellGroups]  # by family
     parts: int = 1  # nodes of a TP group; row r is part r mod parts of its group
     # whether rows are PP groups and columns stages; false = stages share nodes, and all cells stand in one column
     aligned: bool = True
@@ -56,7 +55,7 @@ class Grid:
         row, column = np.indices((self.rows, self.columns), dtype=np.int32)
         return (column * self.parts + row % self.parts).astype(np.int32)
 
-    def tied(self, families: Iterable[Family]) -> tuple[IntArray, IntArray]:
+    def tied(self, families: Iterable[str]) -> tuple[IntArray, IntArray]:
         """Return what stays together when no group of some families is split: in every column the same rows, in every
         row the same columns.
 
@@ -83,18 +82,20 @@ class Grid:
         return row_of, column_of
 
 
-def grid_of(parallelism: Parallelism, gpus_per_node: int) -> Grid:
+def grid_of(dense: RankNumbering, expert: RankNumbering, gpus_per_node: int) -> Grid:
     """Return the grid of node-sized cells.
 
+    :param dense: how ranks are numbered for all layers but those of experts; ``expert``: for those of experts.
     :raises InvalidJob: TP groups do not cut into nodes evenly, or there are too many ranks.
     """
     # not at the top: the options of commands are read from the module of jobs, and their help needs no arrays
     import numpy as np
 
-    numbering = _cells(parallelism, gpus_per_node)
+    _check_ranks(dense, expert)
+    numbering = _cells(dense, gpus_per_node)
     aligned = numbering is not None
     # a DP group, with context parallel, is a column; its members run along the rows
-    cells = (numbering or _in_turn(parallelism, gpus_per_node)).groups("faster", "slower")
+    cells = (numbering or _in_turn(dense, gpus_per_node)).groups("faster", "slower")
     node_rank = np.ascontiguousarray(cells.T)
     number = np.arange(node_rank.size, dtype=np.int32)
     cell_of_node = np.empty_like(number)
@@ -102,12 +103,11 @@ def grid_of(parallelism: Parallelism, gpus_per_node: int) -> Grid:
     rows, columns = node_rank.shape
     touched = partial(cell_groups, gpus=gpus_per_node, cell_of_node=cell_of_node)
     row, column = np.divmod(number, np.int32(columns))
-    alone, parts = CellGroups(number, number), parallelism.nodes_of_tp(gpus_per_node)
-    dense = parallelism.dense
-    groups: dict[Family, CellGroups] = {
+    alone, parts = CellGroups(number, number), nodes_of_tp(dense, gpus_per_node)
+    groups: dict[str, CellGroups] = {
         "tp": touched(dense, "tp") if parts > 1 else alone,
-        "cp": touched(dense, "cp") if parallelism.cp > 1 else alone,
-        "ep": touched(parallelism.expert, "ep") if parallelism.ep > 1 else alone,
+        "cp": touched(dense, "cp") if dense.sizes["cp"] > 1 else alone,
+        "ep": touched(expert, "ep") if expert.sizes["ep"] > 1 else alone,
         # gradients are reduced between the nodes of a stage that have the same part of it
         "dp": CellGroups(number, (column * parts + row % parts).astype(np.int32))
         if aligned
@@ -117,24 +117,25 @@ def grid_of(parallelism: Parallelism, gpus_per_node: int) -> Grid:
     return Grid(rows, columns, node_rank, groups, parts, aligned)
 
 
-def shape_of(parallelism: Parallelism, gpus_per_node: int) -> tuple[int, int]:
+def shape_of(dense: RankNumbering, expert: RankNumbering, gpus_per_node: int) -> tuple[int, int]:
     """Return rows and columns of the grid without building it; raises as :func:`grid_of`."""
-    cells = (_cells(parallelism, gpus_per_node) or _in_turn(parallelism, gpus_per_node)).sizes
+    _check_ranks(dense, expert)
+    cells = (_cells(dense, gpus_per_node) or _in_turn(dense, gpus_per_node)).sizes
     return cells["faster"] * cells["slower"], cells["pp"]
 
 
-def _cells(parallelism: Parallelism, gpus_per_node: int) -> RankNumbering | None:
+def _cells(dense: RankNumbering, gpus_per_node: int) -> RankNumbering | None:
     """Return how the cells are numbered: over rows that run faster than stages, stages (pp), and slower rows.
 
     :returns: ``None`` where some nodes have a part of one stage and a part of the next.
     """
-    _check_sizes(parallelism, gpus_per_node)
-    if parallelism.gpus <= gpus_per_node:
+    _check_sizes(dense, gpus_per_node)
+    if dense.ranks <= gpus_per_node:
         return RankNumbering({"faster": 1, "pp": 1, "slower": 1})
-    names = parallelism.order.split("-")
-    at = names.index("pp") if parallelism.pp > 1 else len(names)
+    names = list(dense.sizes)
+    at = names.index("pp") if dense.sizes["pp"] > 1 else len(names)
     axes = {"faster": names[:at], "pp": names[at : at + 1], "slower": names[at + 1 :]}
-    sizes = {part: prod(parallelism.dense.sizes[axis] for axis in named) for part, named in axes.items()}
+    sizes = {part: prod(dense.sizes[axis] for axis in named) for part, named in axes.items()}
     slowest = max((part for part in sizes if sizes[part] > 1), key=list(sizes).index, default="faster")
     left, room = {}, gpus_per_node
     # a node is filled with all that runs faster than pp, or a part of it; then with stages, or a part; and so on
@@ -147,33 +148,38 @@ def _cells(parallelism: Parallelism, gpus_per_node: int) -> RankNumbering | None
     return RankNumbering(left)
 
 
-def _in_turn(parallelism: Parallelism, gpus_per_node: int) -> RankNumbering:
+def _in_turn(dense: RankNumbering, gpus_per_node: int) -> RankNumbering:
     """Return how cells are numbered that share stages: one below the other, as their ranks follow each other."""
-    if parallelism.gpus > MOST_RANKS_IN_TURN:
+    if dense.ranks > MOST_RANKS_IN_TURN:
         raise InvalidJob(
-            f"the job has {parallelism.gpus:,} GPUs, and stages that share nodes; such jobs are laid out for up to "
+            f"the job has {dense.ranks:,} GPUs, and stages that share nodes; such jobs are laid out for up to "
             f"{MOST_RANKS_IN_TURN:,}",
             where="parallelism",
             fix=f"choose dp so that tp * cp * dp is a multiple or a divisor of {gpus_per_node}",
         )
-    return RankNumbering({"faster": -(-parallelism.gpus // gpus_per_node), "pp": 1, "slower": 1})
+    return RankNumbering({"faster": -(-dense.ranks // gpus_per_node), "pp": 1, "slower": 1})
 
 
-def filling(parallelism: Parallelism, gpus_per_node: int) -> tuple[str, ...]:
+def nodes_of_tp(dense: RankNumbering, gpus_per_node: int) -> int:
+    """Return how many nodes a TP group takes; 1 = it shares a node with others, or fills it."""
+    return max(1, dense.sizes["tp"] // gpus_per_node)
+
+
+def filling(dense: RankNumbering, gpus_per_node: int) -> tuple[str, ...]:
     """Return what is unusual about how the ranks fill their nodes, a sentence each; mostly nothing."""
     said = []
-    nodes = -(-parallelism.gpus // gpus_per_node)
-    if used := parallelism.gpus % gpus_per_node:
+    nodes = -(-dense.ranks // gpus_per_node)
+    if used := dense.ranks % gpus_per_node:
         which = f"the last of the {nodes:,} nodes" if nodes > 1 else "the node"
         said.append(f"{which} has ranks for {used} of its {gpus_per_node} GPUs, and is taken whole")
-    if nodes > 1 and _cells(parallelism, gpus_per_node) is None:
+    if nodes > 1 and _cells(dense, gpus_per_node) is None:
         said.append("stages begin inside nodes, which are filled in the order of ranks: there is no grid of nodes")
     return tuple(said)
 
 
-def _check_sizes(parallelism: Parallelism, gpus_per_node: int) -> None:
-    """Refuse tensor-parallel groups that have parts of nodes, and more ranks than groups are laid out for."""
-    tp, apart = parallelism.tp, parallelism.dense.stride("tp")
+def _check_sizes(dense: RankNumbering, gpus_per_node: int) -> None:
+    """Refuse tensor-parallel groups that have parts of nodes."""
+    tp, apart = dense.sizes["tp"], dense.stride("tp")
     if gpus_per_node % tp and tp % gpus_per_node:
         raise InvalidJob(
             f"tensor-parallel groups of {tp} GPUs neither divide a node of {gpus_per_node} GPUs nor fill whole nodes",
@@ -182,21 +188,25 @@ def _check_sizes(parallelism: Parallelism, gpus_per_node: int) -> None:
         )
     if tp > gpus_per_node and apart > 1:
         raise InvalidJob(
-            f"in order {parallelism.order} the {tp} ranks of a tensor-parallel group are {apart} apart: they do not "
-            f"fill whole nodes of {gpus_per_node} GPUs",
+            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: they do "
+            f"not fill whole nodes of {gpus_per_node} GPUs",
             where="parallelism.order",
             fix="let order begin with tp",
         )
     if 1 < tp <= gpus_per_node and gpus_per_node % (apart * tp):
         raise InvalidJob(
-            f"in order {parallelism.order} the {tp} ranks of a tensor-parallel group are {apart} apart: some leave "
+            f"in order {'-'.join(dense.sizes)} the {tp} ranks of a tensor-parallel group are {apart} apart: some leave "
             f"their node of {gpus_per_node} GPUs",
             where="parallelism.order",
             fix="let order begin with tp: a tensor-parallel group that a node has room for stays inside it",
         )
-    if parallelism.cp * parallelism.ep > 1 and parallelism.gpus > MOST_RANKS:
+
+
+def _check_ranks(dense: RankNumbering, expert: RankNumbering) -> None:
+    """Refuse more ranks than groups are laid out for."""
+    if dense.sizes["cp"] * expert.sizes["ep"] > 1 and dense.ranks > MOST_RANKS:
         raise InvalidJob(
-            f"the job has {parallelism.gpus:,} GPUs; context and expert groups are laid out for up to {MOST_RANKS:,}",
+            f"the job has {dense.ranks:,} GPUs; context and expert groups are laid out for up to {MOST_RANKS:,}",
             where="parallelism",
             fix="lower dp or pp, or check the degrees for a slip",
         )

@@ -28,6 +28,11 @@ class RankNumbering:
 
     sizes: dict[str, int]  # dimension -> its degree, from the fastest running to the slowest
 
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return prod(self.sizes.values())
+
     def stride(self, dimension: str) -> int:
         """Return how far apart the ranks are of neighbours in a dimension."""
         names = list(self.sizes)
@@ -42,7 +47,7 @@ class RankNumbering:
         import numpy as np
 
         slowest_first = list(reversed(self.sizes))
-        ranks = np.arange(prod(self.sizes.values()), dtype=np.int32).reshape([self.sizes[d] for d in slowest_first])
+        ranks = np.arange(self.ranks, dtype=np.int32).reshape([self.sizes[d] for d in slowest_first])
         outside = [i for i, name in enumerate(slowest_first) if name not in dimensions]
         inside = [i for i, name in enumerate(slowest_first) if name in dimensions]
         return ranks.transpose(*outside, *inside).reshape(-1, prod(self.sizes[name] for name in dimensions))

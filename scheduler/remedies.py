@@ -155,10 +155,11 @@ def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
 def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
     """Yield the job with fewer replicas and at most that many nodes, largest first, that fill nodes as its own do."""
     most = nodes * job.gpus_per_node * job.parallelism.dp // job.parallelism.gpus
+    evenly = not filling(job.parallelism.dense, job.gpus_per_node)
     for dp in range(min(job.parallelism.dp - 1, most), 0, -1):
         try:
             smaller = job.replace(parallelism=replace(job.parallelism, dp=dp))
-            if filling(smaller.parallelism, job.gpus_per_node) and not filling(job.parallelism, job.gpus_per_node):
+            if filling(smaller.parallelism.dense, job.gpus_per_node) and evenly:
                 continue
             smaller.grid.tied([hold.family for hold in job.holds])
         except InvalidJob:

@@ -131,7 +131,7 @@ def _part_filled(job: Any) -> bool:
     if not all(isinstance(size, int) and size > 0 for size in sizes.values()):
         return False
     parallelism = Parallelism(**sizes, order=job.get("order") or MEGATRON_ORDER)
-    return bool(filling(parallelism, gpus))
+    return bool(filling(parallelism.dense, gpus))
 
 
 def _is_cell(cell: Any) -> bool:

@@ -25,7 +25,7 @@ def job(name: str, gpus: float, nodes: int | None = None, parallelism: Paralleli
 
 def with_free(cluster: Cluster, free: list[int]) -> Cluster:
     """The cluster with other numbers of free GPUs."""
-    return Cluster(cluster.names, cluster.gpus, np.array(free, dtype=np.int32), cluster.levels, cluster.flags)
+    return cluster.replace(free_gpus=np.array(free, dtype=np.int32))
 
 
 def fitting(trace: JobTrace, cluster: Cluster, *, lenient: bool = False) -> JobTrace:
