@@ -23,6 +23,7 @@ MODEL = f"{GROUP}/model"  # what is trained, for alpha: a name, or its shape as 
 MICROBATCHES = f"{GROUP}/microbatches"  # of a step, for the price of slow nodes
 CONSTRAINTS = f"{GROUP}/constraints"  # YAML list as in the job file
 LEVEL = f"{GROUP}/level"  # node label of the domains that spread counts
+TP_LEVEL = f"{GROUP}/tp-level"  # node label of the domains that hold a TP group of several nodes
 AVOID = f"{GROUP}/avoid"  # strict, price or ignore: what to do about slow nodes
 EXPECTED_DURATION = f"{GROUP}/expected-duration"  # how long the pod will hardly run, 36h, 1h30m or seconds: a hint
 PREEMPTIBLE = f"{GROUP}/preemptible"  # true = may be stopped for a large job that was announced, and queued again

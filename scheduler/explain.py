@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.job import Job
+from scheduler.job import FAMILIES, Job
 from scheduler.objective import Spread, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
+from scheduler.placement.admission import admissible, blocks_at, capacity_by_level
 from scheduler.placement.types import Pair, Refutation
+from topology.capacity import count_nodes
 from topology.cluster import Cluster
 from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord
+from topology.quantities import plural
+
+LONGEST = 3  # Kinds of domains that a sentence names
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,31 @@ class CheaperPair(JsonRecord):
     """The reason in words."""
     maximal: bool
     """No other cheaper pair is at least as large in both: ruling out these rules out all."""
+
+
+def left_over(cluster: Cluster, job: Job) -> tuple[str, ...]:
+    """Return for each level at which something is held which usable nodes no placement can use, and why: a sentence
+    each, from the closest level on.
+    """
+    sentences = []
+    usable = admissible(cluster, job)
+    room = capacity_by_level(cluster, job, usable)
+    held = {cluster.level_index(hold.level) for hold in job.holds_on(cluster)}
+    for depth in sorted(held, reverse=True):
+        level, size = cluster.levels[depth], blocks_at(cluster, job, depth).size
+        have = count_nodes(level, usable)
+        if not (over := have - room[depth]).any():
+            continue
+        kinds = {hold.family for hold in job.holds_on(cluster) if cluster.level_index(hold.level) >= depth}
+        named = " and ".join(family.upper() for family in FAMILIES if family in kinds)
+        each = Counter(zip(over[over > 0].tolist(), have[over > 0].tolist(), strict=True))
+        listed = [f"{left} of {all_} in each of {count}" for (left, all_), count in each.most_common(LONGEST)]
+        more = ["others elsewhere"] if len(each) > LONGEST else []
+        sentences.append(
+            f"{named} groups take {size} nodes of one {level.name} at a time: of the {plural(len(level), level.name)}, "
+            f"{int(over.sum()):,} usable nodes are left over ({', '.join([*listed, *more])})"
+        )
+    return tuple(sentences)
 
 
 def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[CheaperPair, ...]:
@@ -106,8 +137,8 @@ def _antichain(pairs: Collection[Pair]) -> set[Pair]:
 def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
     domains = len(cluster.level(job.level))
     soft = sum(count.weight for count in job.counts)
-    for dp in range(1, min(job.grid.rows, domains) + 1):
-        for pp in range(1, min(job.grid.columns, domains) + 1):
+    for dp in range(1, min(job.grid.groups["dp"].largest, domains) + 1):
+        for pp in range(1, min(job.grid.groups["pp"].largest, domains) + 1):
             yield (dp, pp), objective_of(job, dp, pp, soft)
 
 

@@ -1,37 +1,35 @@
-"""Job and Parallelism: a training job as a grid of node-sized cells with communication groups.
+"""Job and Parallelism: a training job, its degrees of parallelism, and what it asks of its nodes.
 
 Megatron numbers the GPUs of a job by a mixed radix over its dimensions, the first of ``order`` running fastest, and
 numbers them once more for the layers of experts (:mod:`scheduler.rank_groups`).  Expert parallelism does not multiply
 the number of GPUs: expert groups are cut out of the ranks of tensor x context x data parallelism.
 
-A *cell* is one node: ``gpus_per_node`` consecutive ranks.  Tensor-parallel groups never leave it.  The cells form a
-grid of ``rows`` x ``columns``: a row is a pipeline (PP) group, a column holds the cells of one pipeline stage, over
-which gradients are reduced (Megatron's data-parallel group with context parallel): the DP group of the Arnold paper.
+A *cell* of the job is one node; how cells form a grid is the matter of :mod:`scheduler.node_grid`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from dataclasses import replace as dataclass_replace
-from functools import cached_property, partial
-from math import inf, prod
+from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
-from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, expert_numbering, joined
+from scheduler.node_grid import Grid, grid_of, nodes_of_tp, shape_of
+from scheduler.rank_groups import RankNumbering, expert_numbering
 from topology.errors import InvalidJob
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from topology.cluster import IntArray
+    from topology.cluster import Cluster
 
 Family = Literal["tp", "cp", "ep", "dp", "pp"]
 FAMILIES: tuple[Family, ...] = ("tp", "cp", "ep", "dp", "pp")
 DEGREES = (*FAMILIES, "etp")  # what a job says of its parallelism, beside the order
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
-MOST_RANKS = 2**24  # of a job with context or expert groups, which are laid out by rank: a million nodes of 16 GPUs
 
 DEFAULT_ALPHA = 0.3
 """DP affinity of a job of which neither alpha nor the model is known: the more even of the two that the Arnold paper
@@ -42,37 +40,6 @@ DEFAULT_SPREAD_COST = 0.023
 groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.affinity``)."""
 
 Avoid = Literal["strict", "price", "ignore"]
-
-
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """The cells of a job, a row for each PP group and a column for each pipeline stage at node level."""
-
-    rows: int
-    columns: int
-    node_rank: IntArray  # shape [rows, columns], the rank of each cell among the job's nodes
-    groups: Mapping[Family, CellGroups]
-
-    @property
-    def cells(self) -> int:
-        """Number of cells, which is the number of nodes the job needs."""
-        return self.rows * self.columns
-
-    def tied(self, families: Iterable[Family]) -> tuple[IntArray, IntArray]:
-        """Return what stays together when no group of some families is split: in every column the same rows, in every
-        row the same columns.
-
-        :returns: shape [rows], the part that each row is in, and shape [columns], the same of columns; from 0.
-        """
-        import numpy as np
-
-        row_of = np.arange(self.rows, dtype=np.int32)
-        column_of = np.arange(self.columns, dtype=np.int32)
-        for groups in map(self.groups.__getitem__, families):
-            row, column = np.divmod(groups.cell, np.int32(self.columns))
-            row_of = joined(row_of, row[column == 0], groups.group[column == 0])
-            column_of = joined(column_of, column[row == 0], groups.group[row == 0])
-        return row_of, column_of
 
 
 @dataclass(frozen=True)
@@ -127,85 +94,16 @@ class Parallelism:
         return expert_numbering(self.dense, etp=self.degree("etp"), ep=self.ep)
 
     def grid(self, gpus_per_node: int) -> Grid:
-        """Return the grid of node-sized cells.
-
-        :raises InvalidJob: the groups do not cut into nodes evenly; the message names the dimension.
-        """
-        # not at the top: the options of commands are read from this module, and their help needs no arrays
-        import numpy as np
-
-        # a DP group, with context parallel, is a column; its members run along the rows
-        node_rank = np.ascontiguousarray(self._cells(gpus_per_node).groups("faster", "slower").T)
-        number = np.arange(node_rank.size, dtype=np.int32)
-        cell_of_node = np.empty_like(number)
-        cell_of_node[node_rank.ravel()] = number
-        rows, columns = node_rank.shape
-        touched = partial(cell_groups, gpus=gpus_per_node, cell_of_node=cell_of_node)
-        row, column = np.divmod(number, np.int32(columns))
-        alone = CellGroups(number, number)
-        groups: dict[Family, CellGroups] = {
-            "tp": alone,
-            "cp": touched(self.dense, "cp") if self.cp > 1 else alone,
-            "ep": touched(self.expert, "ep") if self.ep > 1 else alone,
-            "dp": CellGroups(number, column),
-            "pp": CellGroups(number, row),
-        }
-        return Grid(rows, columns, node_rank, groups)
+        """Return the grid of node-sized cells; raises as :func:`scheduler.node_grid.grid_of`."""
+        return grid_of(self.dense, self.expert, gpus_per_node)
 
     def shape(self, gpus_per_node: int) -> tuple[int, int]:
         """Return rows and columns of the grid without building it; raises as :meth:`grid`."""
-        cells = self._cells(gpus_per_node).sizes
-        return cells["faster"] * cells["slower"], cells["pp"]
+        return shape_of(self.dense, self.expert, gpus_per_node)
 
-    def _cells(self, gpus_per_node: int) -> RankNumbering:
-        """Return how the cells are numbered: over rows that run faster than stages, stages (pp), and slower rows."""
-        self._check_sizes(gpus_per_node)
-        names = self.order.split("-")
-        at = names.index("pp") if self.pp > 1 else len(names)
-        left, room = {}, gpus_per_node
-        # a node is filled with all that runs faster than pp, or a part of it; then with stages, or a part; and so on
-        for part, axes in (("faster", names[:at]), ("pp", names[at : at + 1]), ("slower", names[at + 1 :])):
-            size = prod(self.dense.sizes[axis] for axis in axes)
-            if size % room and room % size:
-                many = [axis for axis in axes if self.dense.sizes[axis] > 1]
-                raise InvalidJob(
-                    f"{' * '.join(many)} = {size} does not cut into nodes: each node has room for {room} of its ranks",
-                    where=f"parallelism.{many[-1]}",
-                    fix=f"choose {many[-1]} so that {' * '.join(many)} is a multiple or a divisor of {room}",
-                )
-            inside = min(size, room)
-            left[part] = size // inside
-            room //= inside
-        if room > 1:
-            raise InvalidJob(
-                f"the job has {self.gpus} GPUs, less than one node of {gpus_per_node}",
-                where="parallelism",
-                fix="a gang is made of whole nodes: raise dp, or lower gpus_per_node to the node's real size",
-            )
-        return RankNumbering(left)
-
-    def _check_sizes(self, gpus_per_node: int) -> None:
-        """Refuse tensor-parallel groups that leave their node, and more ranks than groups are laid out for."""
-        if gpus_per_node % self.tp:
-            raise InvalidJob(
-                f"tensor-parallel groups of {self.tp} GPUs do not divide a node of {gpus_per_node} GPUs",
-                where="parallelism.tp",
-                fix=f"choose tp among the divisors of {gpus_per_node}: a tensor-parallel group never leaves its node",
-            )
-        apart = self.dense.stride("tp")
-        if self.tp > 1 and gpus_per_node % (apart * self.tp):
-            raise InvalidJob(
-                f"in order {self.order} the {self.tp} ranks of a tensor-parallel group are {apart} apart: some leave "
-                f"their node of {gpus_per_node} GPUs",
-                where="parallelism.order",
-                fix="let order begin with tp: a tensor-parallel group never leaves its node",
-            )
-        if self.cp * self.ep > 1 and self.gpus > MOST_RANKS:
-            raise InvalidJob(
-                f"the job has {self.gpus:,} GPUs; context and expert groups are laid out for up to {MOST_RANKS:,}",
-                where="parallelism",
-                fix="lower dp or pp, or check the degrees for a slip",
-            )
+    def nodes_of_tp(self, gpus_per_node: int) -> int:
+        """Return how many nodes a TP group takes; 1 = it shares a node with others, or fills it."""
+        return nodes_of_tp(self.dense, gpus_per_node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +140,8 @@ class Job:
     alpha: float = DEFAULT_ALPHA  # DP affinity in [0, 1]; beta = 1 - alpha is the PP affinity (Eq. 2)
     gpus_per_node: int = 8
     level: str | None = None  # at which spread counts; None = the broadest with more than one domain
+    # whose domains hold each TP group that takes several nodes; None = the closest of the cluster
+    tp_level: str | None = None
     avoid: Avoid = "price"  # what to do about slow nodes: never use them, weigh them against spread, or take no notice
     gpu_types: tuple[str, ...] | None = None  # the types of GPU that its nodes may have; None = any
     mix_types: bool = False  # whether its nodes may have several of these; else all have the same
@@ -274,8 +174,34 @@ class Job:
 
     @property
     def constrained_levels(self) -> tuple[str, ...]:
-        """Levels that its constraints name, hard and soft."""
-        return (*(hold.level for hold in self.holds), *(count.level for count in self.counts))
+        """Levels that its constraints name, hard and soft, and the ``tp_level`` that it names."""
+        named = () if self.tp_level is None else (self.tp_level,)
+        return (*(hold.level for hold in self.holds), *(count.level for count in self.counts), *named)
+
+    @property
+    def nodes_of_tp(self) -> int:
+        """How many nodes a TP group takes; see :meth:`Parallelism.nodes_of_tp`."""
+        return self.parallelism.nodes_of_tp(self.gpus_per_node)
+
+    def holds_on(self, cluster: Cluster) -> tuple[Hold, ...]:
+        """Return what must be kept on a cluster: the constraints, and TP groups of several nodes inside ``tp_level``.
+
+        :raises UnknownName: the cluster has no such level.
+        :raises InvalidJob: spread counts at a level closer than ``tp_level``: there the parts of a TP group may lie
+            apart, so that a column touches more domains than any DP group in it, and no proof would hold.
+        """
+        if self.nodes_of_tp == 1:
+            return self.holds
+        counted = cluster.level(self.level)
+        held = cluster.levels[-1] if self.tp_level is None else cluster.level(self.tp_level)
+        if cluster.level_index(counted.name) > cluster.level_index(held.name):
+            raise InvalidJob(
+                f"TP groups of {self.nodes_of_tp} nodes are held inside one {held.name}, and spread is to be counted "
+                f"at a closer level, {counted.name}, where nothing could be proved",
+                where="tp_level",  # the closest of all, which stands where none is named, is closer than no level
+                fix=f"set level to {held.name} or a broader one, or tp_level to {counted.name} or a closer one",
+            )
+        return (*self.holds, Hold("tp", held.name))
 
     @cached_property
     def grid(self) -> Grid:

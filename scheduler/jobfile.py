@@ -15,7 +15,9 @@ from scheduler.affinity import Model, Record, Size
 from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, Factor, NamedOrDescribed, StrictModel, constraints_of
+from scheduler.node_grid import filling
 from scheduler.outcome import Instance
+from scheduler.placement.admission import check_room_for_tp
 from topology.cluster import Cluster
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
@@ -58,6 +60,9 @@ class JobDocument(StrictModel):
     alpha: Share | None = None
     model: NamedOrDescribed | None = None
     level: str | None = None
+    tp_level: Annotated[
+        str | None, Field(description="Level whose domains hold a TP group that takes several nodes; null = closest.")
+    ] = None
     avoid: Avoid = "price"
     gpu_types: Annotated[GpuTypes | None, BeforeValidator(_type_names)] = None
     speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
@@ -103,11 +108,14 @@ class JobFile:
     levels: tuple[tuple[str, str], ...]
     gpu_types: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]  # one sentence each, for the user
+    where: Where  # of a key such as parallelism.tp
 
     def check_names(self, cluster: Cluster) -> None:
-        """Make sure that the cluster has every level and every type of GPU that the job names.
+        """Make sure that the cluster has every level and every type of GPU that the job names, and room for its TP
+        groups.
 
         :raises UnknownName: one is missing; says where the job names it.
+        :raises InvalidJob: as :func:`scheduler.placement.admission.check_room_for_tp`.
         """
         types = [*cluster.nodes_of_type]
         for name, where in self.gpu_types:
@@ -123,6 +131,10 @@ class JobFile:
                     where=where,
                     fix=f"{did_you_mean(name, known)}levels of this cluster: {', '.join(known) or 'none'}",
                 )
+        try:
+            check_room_for_tp(cluster, self.job)
+        except InvalidJob as error:
+            raise InvalidJob(error.message, where=self.where(*error.where.split(".")), fix=error.fix) from None
 
 
 def load_job(source: Source, *, overrides: Overrides | None = None, records: Sequence[Record] = ()) -> JobFile:
@@ -158,6 +170,7 @@ def job_of(
             alpha=known.alpha,
             gpus_per_node=content.gpus_per_node,
             level=overrides.level or content.level,
+            tp_level=content.tp_level,
             avoid=overrides.avoid or content.avoid,
             gpu_types=tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None,
             mix_types=content.gpu_types == "any",
@@ -170,9 +183,10 @@ def job_of(
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    notes = (f"{known.reason}.",) if known.reason else ()
+    said = (known.reason, *filling(parallelism.dense, content.gpus_per_node))
+    notes = tuple(f"{one}." for one in said if one)
     levels, types = _named_levels(content, where, overrides), _named_types(content, where)
-    return JobFile(job, tuple(levels), tuple(types), notes)
+    return JobFile(job, tuple(levels), tuple(types), notes, where)
 
 
 def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:
@@ -181,6 +195,8 @@ def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> I
         yield overrides.level, "--level"
     elif content.level is not None:
         yield content.level, where("level")
+    if content.tp_level is not None:
+        yield content.tp_level, where("tp_level")
     for i, constraint in enumerate(content.constraints):
         for key in ("within", "level"):
             if (name := getattr(constraint, key)) is not None:
@@ -210,6 +226,7 @@ def job_document(instance: Instance) -> JobDocument:
         order=degrees.order,
         alpha=job.alpha,
         level=instance.level.name,
+        tp_level=job.tp_level,
         avoid=job.avoid,
         gpu_types="any" if job.mix_types else job.gpu_types,
         speed={one.gpu_type: one.factor for one in job.speed} or None,

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.job import FAMILIES, Family, Grid, Job, stage_slowdown
+from scheduler.job import FAMILIES, Family, Job, stage_slowdown
+from scheduler.node_grid import Grid
 from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
@@ -93,10 +94,11 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         domains = level.domain_of[nodes]
         by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
     gpu_types = tuple(cluster.gpu_types[kind] for kind in _kinds(cluster, nodes.ravel()))
+    holds = job.holds_on(cluster)
     # each name that the job uses is looked up once
-    names = [job.level, *(hold.level for hold in job.holds), *(count.level for count in job.counts)]
+    names = [job.level, *(hold.level for hold in holds), *(count.level for count in job.counts)]
     named = {name: cluster.level(name) for name in names}
-    for hold in job.holds:
+    for hold in holds:
         if by_level[named[hold.level].name][hold.family] > 1:
             raise InvalidPlacement(
                 f"one of the {hold.family} groups leaves its {hold.level}", fix="report this as a bug"

@@ -186,7 +186,7 @@ def _of_type(choice: TypeChoice, outcome: Outcome) -> TypeAnswer:
 
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
     """Return whether a job has any placement; ``None`` = not settled in time."""
-    if job.holds:
+    if job.holds_on(cluster):
         return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
     # without holds any choice of enough free nodes is a placement
     return not shortage(cluster, job)

@@ -27,6 +27,7 @@ class _Cell(_Part):
     node: str
     dp: Count
     pp: Count
+    part: Count = 0  # placements of before there were parts do not say it
 
 
 class _Saved(_Part):
@@ -108,30 +109,37 @@ def _cells(cells: list[_Cell], document: Document, job: Job, cluster: Cluster | 
     grid = job.grid
     which = np.full((grid.rows, grid.columns), -1, dtype=np.int32)
     for i, cell in enumerate(cells):
-        if problem := _problem(cell, which, cluster):
+        if problem := _problem(cell, which, grid.parts, cluster):
             raise InvalidPlacement(
                 problem,
                 where=document.where("assignment", i),
                 fix="give the placement that `arnold place` saved, and the cluster it was made for",
             )
-        which[cell.dp, cell.pp] = i
+        which[cell.dp * grid.parts + cell.part, cell.pp] = i
     if (which < 0).any():
         row, column = np.argwhere(which < 0)[0]
         raise InvalidPlacement(
-            f"cell (dp {row}, pp {column}) has no node",
+            f"cell ({_named(*divmod(int(row), grid.parts), int(column), grid.parts)}) has no node",
             where=document.where("assignment"),
             fix="give the whole placement that `arnold place` saved",
         )
     return which
 
 
-def _problem(cell: _Cell, which: IntArray, cluster: Cluster | None) -> str:
+def _problem(cell: _Cell, which: IntArray, parts: int, cluster: Cluster | None) -> str:
     """Return what is wrong with one row of the assignment; empty when nothing is."""
-    rows, columns = which.shape
-    if cell.dp >= rows or cell.pp >= columns:
-        return f"cell (dp {cell.dp}, pp {cell.pp}) lies outside the job's {rows} x {columns} cells"
-    if which[cell.dp, cell.pp] >= 0:
-        return f"cell (dp {cell.dp}, pp {cell.pp}) is there twice"
+    rows, columns = which.shape[0] // parts, which.shape[1]
+    name = _named(cell.dp, cell.part, cell.pp, parts)
+    if cell.dp >= rows or cell.pp >= columns or cell.part >= parts:
+        of_parts = f" of {parts} parts" if parts > 1 else ""
+        return f"cell ({name}) lies outside the job's {rows} x {columns} cells{of_parts}"
+    if which[cell.dp * parts + cell.part, cell.pp] >= 0:
+        return f"cell ({name}) is there twice"
     if cluster is not None and cell.node not in cluster.index_of:
         return f"the cluster has no node {cell.node!r}"
     return ""
+
+
+def _named(dp: int, part: int, pp: int, parts: int) -> str:
+    """Return how a cell is called: by its part too, where there are several or it says a strange one."""
+    return f"dp {dp}, pp {pp}" + (f", part {part}" if parts > 1 or part else "")

@@ -28,6 +28,11 @@ class RankNumbering:
 
     sizes: dict[str, int]  # dimension -> its degree, from the fastest running to the slowest
 
+    @property
+    def ranks(self) -> int:
+        """How many there are."""
+        return prod(self.sizes.values())
+
     def stride(self, dimension: str) -> int:
         """Return how far apart the ranks are of neighbours in a dimension."""
         names = list(self.sizes)
@@ -42,7 +47,7 @@ class RankNumbering:
         import numpy as np
 
         slowest_first = list(reversed(self.sizes))
-        ranks = np.arange(prod(self.sizes.values()), dtype=np.int32).reshape([self.sizes[d] for d in slowest_first])
+        ranks = np.arange(self.ranks, dtype=np.int32).reshape([self.sizes[d] for d in slowest_first])
         outside = [i for i, name in enumerate(slowest_first) if name not in dimensions]
         inside = [i for i, name in enumerate(slowest_first) if name in dimensions]
         return ranks.transpose(*outside, *inside).reshape(-1, prod(self.sizes[name] for name in dimensions))
@@ -143,6 +148,23 @@ def cell_groups(numbering: RankNumbering, dimension: str, *, gpus: int, cell_of_
     cell = cell_of_node[first[group] + touched[group, member]]
     by_cell = np.argsort(cell, kind="stable")
     return CellGroups(cell[by_cell], group[by_cell].astype(np.int32))
+
+
+def groups_of_ranks(ranks: IntArray, *, gpus: int) -> CellGroups:
+    """Return which nodes groups of ranks touch, each node a cell; groups that touch the same nodes count once.
+
+    :param ranks: shape [groups, members], those of a group ascending; ``gpus``: ranks of a node.
+    """
+    import numpy as np
+
+    nodes = ranks // np.int32(gpus)
+    nothing = int(nodes.max()) + 1
+    nodes[:, 1:][nodes[:, 1:] == nodes[:, :-1]] = nothing
+    nodes = np.unique(np.sort(nodes, axis=1), axis=0)
+    group, member = np.nonzero(nodes < nothing)
+    cell = nodes[group, member]
+    by_cell = np.argsort(cell, kind="stable")
+    return CellGroups(cell[by_cell].astype(np.int32), group[by_cell].astype(np.int32))
 
 
 def joined(classes: IntArray, member: IntArray, group: IntArray) -> IntArray:

@@ -12,17 +12,20 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.job import Hold, Job
+from scheduler.job import Job
+from scheduler.node_grid import filling
 from scheduler.objective import Evaluation, Spread
 from scheduler.outcome import Outcome, fits, run
-from scheduler.placement.admission import Blocks, admissible, choices, shortage
+from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.json_record import JsonRecord
 
-RemedyKind = Literal["smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "other-node-size"]
+RemedyKind = Literal[
+    "smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "broader-tp-level", "other-node-size"
+]
 Constraint = Literal["nodes", "hold", "unknown"]
 
 
@@ -31,7 +34,7 @@ class Remedy(JsonRecord):
     """A change that makes the job fit, verified by solving the changed instance."""
 
     kind: RemedyKind
-    """smaller-dp, free-nodes, admit-flagged, drop-constraint or other-node-size."""
+    """smaller-dp, free-nodes, admit-flagged, drop-constraint, broader-tp-level or other-node-size."""
     sentence: str
     """What to do."""
     spread: Spread
@@ -61,7 +64,7 @@ class Misfit(JsonRecord):
 def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
     """Return why the job does not fit, and what would help; the outcome is the solver's, infeasible."""
     too_few = shortage(cluster, job)
-    binding: Constraint = "nodes" if too_few else "hold" if job.holds else "unknown"
+    binding: Constraint = "nodes" if too_few else "hold" if job.holds_on(cluster) else "unknown"
     return Misfit(
         constraint=binding,
         reason=too_few or outcome.reason,
@@ -74,6 +77,7 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
     attempts = {
         "with slow nodes": _admit_flagged,
         "with fewer constraints": _drop_constraint,
+        "with TP groups farther apart": _broader_tp_level,
         "with nodes freed": _free_nodes,
         "with a smaller dp": _smaller_dp,
         "on nodes of another size": _other_node_size,
@@ -115,6 +119,22 @@ def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             yield _change("drop-constraint", sentence, worth)
 
 
+def _broader_tp_level(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    """Yield the closest broader level whose domains have room for the TP groups, where these take several nodes."""
+    if job.nodes_of_tp == 1:
+        return
+    held, counted = cluster.level_index(job.holds_on(cluster)[-1].level), cluster.level_index(job.level)
+    for level in reversed(cluster.levels[counted:held]):
+        if (worth := _solved(cluster, job.replace(tp_level=level.name), solver, limits)) is not None:
+            touched = worth.by_level[cluster.levels[held].name]["tp"]
+            sentence = (
+                f"Let a TP group of {job.nodes_of_tp} nodes leave its {cluster.levels[held].name} (tp_level: "
+                f"{level.name}): it would touch up to {touched}"
+            )
+            yield _change("broader-tp-level", sentence, worth)
+            return
+
+
 def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     """Yield the largest dp that fits: what holds a job holds it with fewer replicas, so bisection finds it."""
     candidates = list(_smaller_jobs(job, int(admissible(cluster, job).sum())))
@@ -122,7 +142,7 @@ def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
     low, high = 0, len(candidates)
     while low < high:
         # without holds the largest that has nodes enough fits
-        middle = (low + high) // 2 if job.holds else low
+        middle = (low + high) // 2 if job.holds_on(cluster) else low
         if (worth := _solved(cluster, candidates[middle], solver, limits)) is None:
             low = middle + 1
         else:
@@ -133,15 +153,18 @@ def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
 
 
 def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
-    """Yield the job with fewer replicas and at most that many nodes, largest first, where its groups cut into nodes."""
+    """Yield the job with fewer replicas and at most that many nodes, largest first, that fill nodes as its own do."""
     most = nodes * job.gpus_per_node * job.parallelism.dp // job.parallelism.gpus
+    evenly = not filling(job.parallelism.dense, job.gpus_per_node)
     for dp in range(min(job.parallelism.dp - 1, most), 0, -1):
         try:
-            parallelism = replace(job.parallelism, dp=dp)
-            parallelism.shape(job.gpus_per_node)
+            smaller = job.replace(parallelism=replace(job.parallelism, dp=dp))
+            if filling(smaller.parallelism.dense, job.gpus_per_node) and evenly:
+                continue
+            smaller.grid.tied([hold.family for hold in job.holds])
         except InvalidJob:
             continue
-        yield job.replace(parallelism=parallelism)
+        yield smaller
 
 
 def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
@@ -174,13 +197,13 @@ def _free_nodes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
 
 def shares(cluster: Cluster, job: Job, nodes: IntArray) -> str:
     """Return how many of some nodes lie in each domain that matters to a job: ``8 in mp01, 4 in mp02``."""
-    level = cluster.level(_freeing_level(job))
+    level = cluster.level(_freeing_level(cluster, job))
     counts = count_nodes(level, np.isin(np.arange(len(cluster)), nodes))
     return ", ".join(f"{counts[k]} in {level.domains[k]}" for k in np.argsort(-counts, kind="stable") if counts[k])
 
 
-def _freeing_level(job: Job) -> str | None:
-    return job.holds[0].level if job.holds else job.level
+def _freeing_level(cluster: Cluster, job: Job) -> str | None:
+    return next((hold.level for hold in job.holds_on(cluster)), job.level)
 
 
 def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
@@ -208,11 +231,12 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
 
 
 def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
-    level = cluster.level(_freeing_level(job))
+    level = cluster.level(_freeing_level(cluster, job))
     admitted = admissible(cluster, job)
     freeable = admissible(cluster.emptied(), job) & ~admitted
     free, room = count_nodes(level, admitted), count_nodes(level, freeable)
-    take = _for_groups(free, room, job, job.holds[0]) if job.holds else np.zeros_like(free)
+    held = blocks_at(cluster, job, cluster.level_index(level.name))
+    take = np.zeros_like(free) if held.size == 1 else _for_groups(free, room, held)
     missing = job.grid.cells - int(free.sum() + take.sum())
     for k in np.argsort(-free, kind="stable"):
         more = min(max(missing, 0), int(room[k] - take[k]))
@@ -223,14 +247,13 @@ def _nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     return _choose(cluster, level.domain_of, freeable, take)
 
 
-def _for_groups(free: IntArray, room: IntArray, job: Job, hold: Hold) -> IntArray:
+def _for_groups(free: IntArray, room: IntArray, held: Blocks) -> IntArray:
     """Return how many nodes to free in each domain so that enough whole groups fit, cheapest next group first.
 
     :param free: shape [domains], admissible nodes; ``room``: same shape, nodes that could be freed.
     """
-    groups = Blocks(*job.grid.tied([hold.family]))  # those that share cells count as one
-    size = groups.size
-    missing = groups.rows * groups.columns - int((free // size).sum())
+    size = held.size
+    missing = held.rows * held.columns - int((free // size).sum())
     steps: list[tuple[int, int, int]] = []
     for k, (have, more) in enumerate(zip(free.tolist(), room.tolist(), strict=True)):
         groups = (have + more) // size - have // size

@@ -35,6 +35,7 @@ class JobRecord:
     announced: float | None = None  # when its arrival was announced, at or before submit; None = it was not
     estimate: float | None = None  # seconds that its user said it would take
     parallelism: Parallelism | None = None  # how a training job is divided; None = data parallel over its nodes
+    tp_level: str | None = None  # whose domains hold a TP group of several nodes; None = the closest
     model: str | Model = (
         ""  # what it trains, for alpha and the cost of communication: a name in its own terms, or a shape
     )
@@ -52,7 +53,7 @@ class JobRecord:
     @property
     def asks(self) -> tuple[object, ...]:
         """All that its job file would say to placement, besides its size: equal for jobs that ask alike."""
-        constraints = self.holds, self.counts
+        constraints = self.holds, self.counts, self.tp_level
         return self.parallelism, self.model, self.alpha, self.microbatches, self.avoid, constraints
 
     def job(self, parallelism: Parallelism, *, gpus_per_node: int, level: str | None) -> Job:
@@ -68,6 +69,7 @@ class JobRecord:
             alpha=known.alpha,
             gpus_per_node=gpus_per_node,
             level=level,
+            tp_level=self.tp_level,
             holds=self.holds,
             counts=self.counts,
             microbatches=known.microbatches,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.explain import CheaperPair, cheaper_pairs
+from scheduler.explain import CheaperPair, cheaper_pairs, left_over
 from scheduler.explain_slow_nodes import AvoidanceOption
 from scheduler.gpu_types import TypeOption
 from scheduler.jobfile import JobDocument, job_document
@@ -87,7 +87,7 @@ def explain_document(
         flags=instance.flags,
         diagnosis=diagnosis,
         solve_seconds=outcome.proposal.solve_seconds,
-        notes=(*instance.notes, *outcome.notes),
+        notes=(*instance.notes, *outcome.notes, *(f"{one}." for one in left_over(instance.cluster, instance.job))),
         job=job_document(instance),
         cluster=summarise_cluster(instance.cluster, instance.source),
     )

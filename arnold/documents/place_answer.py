@@ -29,11 +29,13 @@ class PlacedCell(JsonRecord):
     node: str
     """Name of the node."""
     dp: Count
-    """Row of the grid: which PP group."""
+    """Row of the grid: which PP group; where a TP group takes several nodes, as many rows of the grid count as one."""
     pp: Count
     """Column of the grid: which stage, and so which DP group."""
+    part: Count
+    """Which of the nodes of its TP group; 0 where a node has room for TP groups."""
     node_rank: Count
-    """Rank of the node among the job's nodes; pp * rows + dp in the default order."""
+    """Rank of the node among the job's nodes; in the default order (pp * rows + dp) * nodes of a TP group + part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +106,8 @@ class MovedCell(JsonRecord):
     """Row of the cell: which PP group."""
     pp: Count
     """Column of the cell: which stage."""
+    part: Count
+    """Which of the nodes of its TP group."""
     node_rank: Count
     """Rank of the cell among the job's nodes; it does not change."""
 
@@ -212,7 +216,14 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
         prefer=repair.prefer,
         lost=tuple(lost),
         moves=tuple(
-            MovedCell(names[move.source], names[move.target], move.row, move.column, move.node_rank)
+            MovedCell(
+                names[move.source],
+                names[move.target],
+                move.row // instance.job.nodes_of_tp,
+                move.column,
+                move.row % instance.job.nodes_of_tp,
+                move.node_rank,
+            )
             for move in repair.moves
         ),
         fewest_moves=repair.fewest_moves,
@@ -245,4 +256,7 @@ def _placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCel
     # where rank 0, 1, ... stand in the grid
     rows, columns = np.unravel_index(np.argsort(grid.node_rank, axis=None), nodes.shape)
     cells = zip(nodes[rows, columns].tolist(), rows.tolist(), columns.tolist(), strict=True)
-    return tuple(PlacedCell(names[node], row, column, rank) for rank, (node, row, column) in enumerate(cells))
+    return tuple(
+        PlacedCell(names[node], row // grid.parts, column, row % grid.parts, rank)
+        for rank, (node, row, column) in enumerate(cells)
+    )

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from annotated_types import Ge, Interval
 
-from health.recovery.checkpoint_peers import RULES, CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
+from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
 from health.recovery.dumps import Dropped, Dumps
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
 from health.recovery.machines import JobMachine, Machines
@@ -231,7 +231,7 @@ def peers_document(
         level=level,
         broken=peers.broken,
         conflict=peers.conflict,
-        relaxed_in_order=RULES,
+        relaxed_in_order=tuple(peers.shared),
         distances=tuple(np.bincount(peers.distance).tolist()),
         mutual=peers.mutual,
         fatal_pairs=peers.fatal_pairs,

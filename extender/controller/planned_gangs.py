@@ -11,7 +11,7 @@ from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
 from extender.texts import counted, named
 
-# what a gang's pods ask, but for its level and holds
+# what a gang's pods ask, but for its levels and holds
 _ASKED = attrgetter("parallelism", "order", "alpha", "avoid", "counts", "microbatches")
 
 
@@ -172,6 +172,7 @@ def _changed(sight: PlanProgress) -> str:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
     asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
     same = _ASKED(asked) == _ASKED(spec) and (asked.level or spec.level) == spec.level
+    same = same and (asked.tp_level or spec.tp_level) == spec.tp_level
     # the plan also holds what peers ask of levels by their numbers
     same = same and set(asked.holds or ()) <= set(spec.holds or ())
     return "" if same else "its pods ask otherwise than before"

@@ -21,6 +21,7 @@ from extender.kubernetes_names import (
     ORDER,
     PARALLELISM,
     PREEMPTIBLE,
+    TP_LEVEL,
 )
 from extender.texts import LONGEST, clip
 from scheduler.affinity import Model
@@ -69,6 +70,7 @@ ANNOTATIONS = {
     "microbatches": MICROBATCHES,
     "constraints": CONSTRAINTS,
     "level": LEVEL,
+    "tp_level": TP_LEVEL,
     "avoid": AVOID,
 }
 

@@ -24,7 +24,7 @@ from extender.gangs.gang_annotations import (
     parse_size,
 )
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
-from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, PARALLELISM
+from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, PARALLELISM, TP_LEVEL
 from scheduler.job import MEGATRON_ORDER, Hold, Job, Parallelism
 from scheduler.job_affinity import job_affinity
 from topology.errors import InvalidJob
@@ -92,6 +92,7 @@ def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
         alpha=known.alpha,
         gpus_per_node=gpus,
         level=parse_level(asked.level) if asked.level else None,
+        tp_level=parse_level(asked.tp_level, key=TP_LEVEL) if asked.tp_level else None,
         holds=holds,
         counts=counts,
         microbatches=known.microbatches,
@@ -101,15 +102,19 @@ def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
 
 def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
     """Return what keeps in one domain what a hard request is about, or raise ``InvalidGang``: slices are no groups."""
-    rows, columns = job.parallelism.shape(job.gpus_per_node)
+    (rows, columns), parts = job.parallelism.shape(job.gpus_per_node), job.nodes_of_tp
+    # the DP groups of a stage are as many as a TP group has nodes: together where its TP groups are
+    joined = (Hold("tp", level),) if parts > 1 else ()
     if request.slice_size is None or request.slice_size >= rows * columns:
-        return (Hold("dp", level), Hold("pp", level))
+        return (Hold("dp", level), Hold("pp", level), *joined)
+    if request.slice_size == parts > 1:
+        return joined
     # slices are of consecutive ranks: which groups these are is a matter of the order
     slice_of_first = list(range(request.slice_size))
     if sorted(job.grid.node_rank[:, 0].tolist()) == slice_of_first:
-        return (Hold("dp", level),)
-    if sorted(job.grid.node_rank[0].tolist()) == slice_of_first:
-        return (Hold("pp", level),)
+        return (Hold("dp", level), *joined)
+    if sorted(job.grid.node_rank[:parts].ravel().tolist()) == slice_of_first:
+        return (Hold("pp", level), *joined)
     raise InvalidGang(
         f"{request.source} wants slices of {request.slice_size} ranks in one domain, "
         f"the data-parallel groups have {rows}",

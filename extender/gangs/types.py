@@ -59,6 +59,7 @@ class Asked:
     microbatches: str | None = None
     constraints: str | None = None
     level: str | None = None
+    tp_level: str | None = None
     avoid: str | None = None
     requests: tuple[TopologyRequest, ...] = ()
 

@@ -178,7 +178,7 @@ def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]
 
 
 def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
-    """Return the job with its level named, and with requests that give a level by its number as holds.
+    """Return the job with its levels named, and with requests that give a level by its number as holds.
 
     :raises InvalidGang: the cluster has not the level that the gang names, or has none.
     """
@@ -189,6 +189,8 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
     known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
     holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))
+    if job.nodes_of_tp > 1:
+        job = job.replace(tp_level=job.tp_level or levels[-1])
     for name in (job.level or "", *job.constrained_levels):
         if name not in levels:
             fix = f"{did_you_mean(name, levels)}levels of this cluster: {', '.join(levels)}"
@@ -206,19 +208,21 @@ def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
 
     A repair looks at the whole placement as it was: the members of a group that a hold ties together were together.
     """
-    families = {hold.family for hold in job.holds}
+    families, parts = {hold.family for hold in job.holds}, job.nodes_of_tp
     known = [rank for rank, node in enumerate(plan.nodes) if fleet.host(node) is not None]
     if not known:
         return {}
     node_rank = job.grid.node_rank
-    group_of = np.empty(job.grid.cells, dtype=np.int32)
-    group_of[node_rank] = np.indices(node_rank.shape)[0 if "pp" in families else 1]
+    group_of = np.arange(job.grid.cells, dtype=np.int32) // np.int32(parts)  # a TP group is so many ranks in turn
+    if families:
+        rows, columns = np.indices(node_rank.shape)
+        group_of[node_rank] = rows // parts if "pp" in families else columns
     first: dict[int, int] = {}
     for rank in known:
         first.setdefault(int(group_of[rank]), rank)
 
     def nearest(rank: int) -> int:
-        if families:
+        if families or (parts > 1 and int(group_of[rank]) in first):
             return first.get(int(group_of[rank]), known[0])
         at = bisect(known, rank)
         return min(known[max(0, at - 1) : at + 1], key=lambda other: abs(other - rank))

@@ -67,6 +67,7 @@ class PlanSpec(StoredPart, frozen=True):
     order: str | None = None  # dimensions from the fastest running rank to the slowest
     alpha: float | None = None
     level: str | None = None
+    tp_level: str | None = None  # whose domains hold a TP group of several nodes; None = no group takes several
     avoid: Avoid | None = None
     holds: tuple[Hold, ...] | None = None
     counts: tuple[Count, ...] = ()
@@ -89,6 +90,7 @@ class PlanSpec(StoredPart, frozen=True):
             order=job.parallelism.order,
             alpha=job.alpha,
             level=job.level,
+            tp_level=job.tp_level,
             avoid=job.avoid,
             holds=job.holds,
             counts=job.counts,
@@ -101,9 +103,8 @@ class PlanSpec(StoredPart, frozen=True):
         if not self.parallelism:
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
-        asked = {
-            field: getattr(self, field) for field in ("alpha", "level", "avoid", "holds", "counts", "microbatches")
-        }
+        names = ("alpha", "level", "tp_level", "avoid", "holds", "counts", "microbatches")
+        asked = {field: getattr(self, field) for field in names}
         given: dict[str, Any] = {field: value for field, value in asked.items() if value is not None}
         return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_node, **given)
 

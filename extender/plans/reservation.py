@@ -71,6 +71,7 @@ class ReservationSpec(StoredPart, frozen=True):
     microbatches: int | None = None
     constraints: str | None = None
     level: str | None = None
+    tp_level: str | None = None
     avoid: str | None = None
     arrives: Instant = START_OF_TIME
     expires: Instant | None = None  # when the zone is given back; None = PATIENCE after the arrival
@@ -140,6 +141,7 @@ class Reservation(CustomResource, frozen=True):
             constraints=ask.constraints,
             alpha=None if ask.alpha is None else f"{ask.alpha:.9f}",
             level=ask.level,
+            tp_level=ask.tp_level,
             avoid=ask.avoid,
         )
         try:

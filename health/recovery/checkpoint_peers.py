@@ -25,8 +25,8 @@ from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, TooLarge
 from topology.field_types import Count
 
-Rule = Literal["dp", "level", "pp"]
-RULES: tuple[Rule, ...] = ("dp", "level", "pp")  # What a pair must not share, in the order in which the rules give way
+Rule = Literal["dp", "tp", "level", "pp"]
+"""What a pair must not share, in the order in which the rules give way; tp where a TP group takes several machines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class CheckpointPeer(JobMachine):
     peer_node: str
     """Name of its node."""
     shares: tuple[Rule, ...]
-    """What the two share and should not: dp, level (the rack), pp; empty = nothing."""
+    """What the two share and should not: dp, tp, level (the rack), pp; empty = nothing."""
     distance: Count
     """Levels broader than that of the rule at which the two are in different domains; 0 = as near as can be."""
 
@@ -49,7 +49,8 @@ class Peers:
 
     machines: Machines
     peer: npt.NDArray[np.int64]  # shape [machines], the machine that keeps the backup of each; a permutation
-    shared: dict[Rule, npt.NDArray[np.bool_]]  # rule -> shape [machines], true where a machine shares it with its peer
+    # rule, in the order in which they give way -> shape [machines], true where a machine shares it with its peer
+    shared: dict[Rule, npt.NDArray[np.bool_]]
     distance: IntArray  # shape [machines], how many levels broader than the level of the rule separate the two
     conflict: tuple[Rule, ...]  # rules that cannot all be kept, as few as say so; empty = all are
     domain: IntArray
@@ -62,7 +63,7 @@ class Peers:
     @property
     def broken(self) -> dict[Rule, int]:
         """Rule -> pairs that break it."""
-        return {rule: int(self.shared[rule].sum()) for rule in RULES}
+        return {rule: int(shared.sum()) for rule, shared in self.shared.items()}
 
     @property
     def fatal_pairs(self) -> int:
@@ -76,7 +77,7 @@ class Peers:
                 **asdict(self.machines.machine(machine)),
                 peer=peer,
                 peer_node=self.machines.name(peer),
-                shares=tuple(rule for rule in RULES if self.shared[rule][machine]),
+                shares=tuple(rule for rule, shared in self.shared.items() if shared[machine]),
                 distance=int(self.distance[machine]),
             )
             for machine, peer in enumerate(self.peer.tolist())
@@ -84,7 +85,7 @@ class Peers:
 
 
 def checkpoint_peers(cluster: Cluster, machines: Machines, nodes: IntArray, *, level: str | None) -> Peers:
-    """Return peers that break as few rules as possible, in the order of :data:`RULES`, and are then as near as can be.
+    """Return peers that break as few rules as possible, in the order of :data:`Rule`, and are then as near as can be.
 
     Both are proved least (:mod:`health.recovery.assignment`).  Pairs are made mutual where that costs nothing: two
     machines that back up each other are one pair that must not be lost, a ring of n has n such pairs (as GEMINI's group
@@ -115,15 +116,20 @@ class _Ground:
     @cached_property
     def of(self) -> dict[Rule, IntArray]:
         """Rule -> shape [machines]: machines with the same number must not be a pair."""
-        return {"dp": self.machines.column, "level": self.domain, "pp": self.machines.row}
+        found: dict[Rule, IntArray] = {"dp": self.machines.group_of("dp")}
+        if (parts := self.machines.job.nodes_of_tp) > 1:
+            found["tp"] = np.arange(len(self.machines), dtype=np.int32) // np.int32(parts)
+        return found | {"level": self.domain, "pp": self.machines.row}
 
     @cached_property
     def weights(self) -> dict[Rule, int]:
         """Cost of breaking a rule: more than all that can come after it, in all pairs together."""
         size = len(self.machines)
-        dp = size * self.broader.shape[1] + 1
-        level = (size + 1) * dp
-        weights: dict[Rule, int] = {"dp": dp, "level": level, "pp": (size + 1) * level}
+        weights: dict[Rule, int] = {}
+        weight = size * self.broader.shape[1] + 1
+        for rule in self.of:
+            weights[rule] = weight
+            weight *= size + 1
         if sum(weights.values()) * size * 8 > FORBIDDEN:
             wrong = f"the job has {size:,} machines: too many to assign peers at once"
             raise TooLarge(wrong, where="--placement", fix="assign peers within parts of the job")
@@ -139,7 +145,7 @@ class _Ground:
 
     def conflict(self) -> tuple[Rule, ...]:
         """Return the fewest rules that cannot be kept together."""
-        choices = (rules for number in range(1, len(RULES) + 1) for rules in combinations(RULES, number))
+        choices = (rules for number in range(1, len(self.of) + 1) for rules in combinations(self.of, number))
         return next((rules for rules in choices if not self._can_keep(rules)), ())
 
     def _can_keep(self, rules: Collection[Rule]) -> bool:
@@ -227,7 +233,8 @@ def peer_notes(peers: Peers, level: str | None) -> tuple[str, ...]:
     if peers.conflict:
         notes.append(f"Not all rules can be kept: {_why(peers, level)}.")
         notes.append(
-            f"Rules give way in this order: DP group, {level or 'rack'}, PP group; no machine backs up itself."
+            f"Rules give way in this order: {', '.join(_rule_name(rule, level) for rule in peers.shared)}; "
+            f"no machine backs up itself."
         )
     far = int((peers.distance > 0).sum())
     if far:
@@ -241,14 +248,14 @@ def peer_notes(peers: Peers, level: str | None) -> tuple[str, ...]:
 
 def _rule_name(rule: Rule, level: str | None) -> str:
     """Return what a rule forbids to share."""
-    return {"dp": "DP group", "pp": "PP group", "level": level or "rack"}[rule]
+    return {"dp": "DP group", "tp": "TP group", "pp": "PP group", "level": level or "rack"}[rule]
 
 
 def _why(peers: Peers, level: str | None) -> str:
     grid, size = peers.machines.job.grid, len(peers.peer)
     names = [_rule_name(rule, level) for rule in peers.conflict]
     match peers.conflict:
-        case ("dp",) if grid.columns == 1:
+        case ("dp",) if grid.columns == grid.parts == 1:
             return "the job has one pipeline stage at node level, so that all its machines are in one DP group"
         case ("pp",) if grid.rows == 1:
             return "the job has one replica at node level, so that all its machines are in one PP group"

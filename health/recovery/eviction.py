@@ -33,7 +33,8 @@ class Unit(JsonRecord):
     family: UnitFamily
     """tp: one machine; pp: a PP group; dp: a DP group."""
     group: Count
-    """Node rank of a machine; row of a PP group; stage of a DP group."""
+    """Node rank of a machine; row of a PP group in the grid; stage of a DP group (where a TP group takes m machines: m
+    times the stage, plus the part)."""
     outliers: Count
     """Outlier ranks on its machines, over all rounds."""
     rounds: AtLeastOne

@@ -1,7 +1,8 @@
 """The machines of a job: which ranks run on each, and which parallel groups it belongs to.
 
-Machines are numbered by node rank, and a machine is a cell of the job's grid (:mod:`scheduler.job`).  At this level a
-TP group is one machine, a PP group a row of the grid, a DP group a column: one pipeline stage.
+Machines are numbered by node rank, and a machine is a cell of the job's grid (:mod:`scheduler.node_grid`).  At this
+level a TP group is one machine (or several, which follow each other), a PP group a row of the grid, a DP group a
+column: one pipeline stage (or those of its machines that have the same part of it).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 
 from scheduler.job import Job
 from topology.cluster import IntArray
+from topology.errors import InvalidJob
 from topology.field_types import Count
 from topology.hostlist import spell_names
 from topology.json_record import JsonRecord
@@ -32,17 +34,30 @@ class JobMachine(JsonRecord):
     node: str | None
     """Name of its node; null = no placement was given."""
     dp: Count
-    """Row of the grid: its PP group."""
+    """Row of the grid: its PP group; where a TP group takes several machines, as many rows of the grid count as one."""
     pp: Count
     """Column of the grid: its stage, and so its DP group."""
+    part: Count
+    """Which of the machines of its TP group; 0 where a machine has room for TP groups."""
 
 
 @dataclass(frozen=True)
 class Machines:
-    """The machines of a job."""
+    """The machines of a job.
+
+    :raises InvalidJob: stages share machines, so that these are in no one group of a family.
+    """
 
     job: Job
     names: tuple[str, ...] = ()  # name of the node of each machine, by node rank; empty = unknown
+
+    def __post_init__(self) -> None:
+        if not self.job.grid.aligned:
+            raise InvalidJob(
+                f"stages of {self.job.name} begin inside machines: a machine is in no one DP group and PP group",
+                where="parallelism",
+                fix="choose degrees that give each machine one stage, or several whole ones",
+            )
 
     def __len__(self) -> int:
         return self.job.grid.cells
@@ -80,7 +95,7 @@ class Machines:
         """Return the number of the group that each machine belongs to, shape [machines]."""
         if family == "tp":
             return np.arange(len(self), dtype=np.int32)
-        return self.row if family == "pp" else self.column
+        return self.row if family == "pp" else self.column * self.job.nodes_of_tp + self.row % self.job.nodes_of_tp
 
     def outlier_counts(self, ranks: Sequence[int]) -> IntArray:
         """Return how many of some ranks run on each machine, shape [machines]."""
@@ -98,4 +113,5 @@ class Machines:
     def machine(self, node_rank: int) -> JobMachine:
         """Return a machine with its place in the grid."""
         node = self.names[node_rank] if self.names else None
-        return JobMachine(node_rank, node, int(self.row[node_rank]), int(self.column[node_rank]))
+        row, part = divmod(int(self.row[node_rank]), self.job.nodes_of_tp)
+        return JobMachine(node_rank, node, row, int(self.column[node_rank]), part)

@@ -88,8 +88,9 @@ def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
         reduce gradients between them, which a fault may need to show; where none leaves one culprit, 1, which leaves
         the fewest suspects.
     """
-    # context and expert groups bind rows together, equally many: a group of replicas holds them whole
-    rows = int(np.bincount(job.grid.tied(("cp", "ep"))[0])[0])
+    # context and expert groups, and TP groups of several nodes, bind rows together, equally many: a group of replicas
+    # holds them whole
+    rows = int(np.bincount(job.grid.tied(("tp", "cp", "ep"))[0])[0])
     replica, replicas = rows * job.grid.columns, job.grid.rows // rows
     if replicas < 2:
         wrong = f"{job.name} is a single replica of {replica} machines: there are no two groups to compare"

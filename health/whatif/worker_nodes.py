@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
+from scheduler.job import MEGATRON_ORDER, Parallelism
+from scheduler.node_grid import filling
 from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -87,8 +89,20 @@ def _of_placement(source: Source, dp: int, pp: int) -> Nodes:
             where=source.name,
             fix="give the JSON of an `arnold place` that found one, or a CSV with dp,stage,node",
         )
+    if _part_filled(document.data.get("job")):
+        raise InvalidInput(
+            "places a job that does not fill its nodes evenly",
+            where=document.where("job"),
+            fix="give a CSV with dp,stage,node: the node of each worker",
+        )
     grid: dict[tuple[int, int], str] = {}
     for i, cell in enumerate(cells):
+        if _is_cell(cell) and cell.get("part"):
+            raise InvalidInput(
+                "places TP groups on several nodes each, and a worker is looked for on one",
+                where=document.where("assignment", i),
+                fix="give a CSV with dp,stage,node: for each worker the node that is to answer for it",
+            )
         if not _is_cell(cell) or (cell["dp"], cell["pp"]) in grid:
             raise InvalidInput(
                 "is not a cell with node, dp and pp, or the cell is there twice",
@@ -104,6 +118,20 @@ def _of_placement(source: Source, dp: int, pp: int) -> Nodes:
             fix="give the placement of this job, or a CSV with dp,stage,node",
         )
     return {(rank, stage): grid[rank * rows // dp, stage * columns // pp] for rank in range(dp) for stage in range(pp)}
+
+
+def _part_filled(job: Any) -> bool:
+    """Return whether the last node of a saved job has fewer ranks than GPUs, or stages begin inside nodes."""
+    if not isinstance(job, dict) or "parallelism" not in job:
+        return False
+    degrees, gpus = job["parallelism"], job.get("gpus_per_node")
+    if not isinstance(degrees, dict) or not isinstance(gpus, int) or gpus < 1:
+        return False
+    sizes = {name: degrees.get(name, 1) for name in ("tp", "cp", "dp", "pp")}
+    if not all(isinstance(size, int) and size > 0 for size in sizes.values()):
+        return False
+    parallelism = Parallelism(**sizes, order=job.get("order") or MEGATRON_ORDER)
+    return bool(filling(parallelism.dense, gpus))
 
 
 def _is_cell(cell: Any) -> bool:

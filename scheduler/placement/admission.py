@@ -17,6 +17,7 @@ import numpy as np
 from scheduler.job import Job
 from topology.capacity import count_nodes, shortage_apart
 from topology.cluster import BoolArray, Cluster, IntArray
+from topology.errors import InvalidJob
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 
 
@@ -136,6 +137,31 @@ def _short_of_one_type(cluster: Cluster, job: Job, admitted: BoolArray) -> str:
     return f"{_needs(job)}, all with the same type of GPU; free are {', '.join(listed)} (gpu_types: any would mix them)"
 
 
+def check_room_for_tp(cluster: Cluster, job: Job) -> None:
+    """Make sure that TP groups of several nodes could be held where the job says, were no node in use.
+
+    :raises UnknownName: the cluster has no such level.
+    :raises InvalidJob: spread counts at a closer level, or no domain has as many nodes of the job's size.
+    """
+    if job.nodes_of_tp == 1:
+        return
+    level = cluster.level(job.holds_on(cluster)[-1].level)
+    size = job.gpus_per_node
+    nodes = count_nodes(level, (cluster.gpus == size) & typed(cluster, job.gpu_types))
+    # a cluster without a single node of that size is told by the count of nodes, which knows why
+    if not 0 < (most := int(nodes.max())) < job.nodes_of_tp:
+        return
+    totals = (count_nodes(one, cluster.gpus == size) for one in cluster.levels)
+    broader = [one.name for one, total in zip(cluster.levels, totals, strict=True) if total.max() >= job.nodes_of_tp]
+    wider = f", or set tp_level to a level that has room: {', '.join(broader)}" if broader else ""
+    raise InvalidJob(
+        f"a TP group of {job.parallelism.tp} GPUs takes {job.nodes_of_tp} nodes of {size}, and no {level.name} has "
+        f"more than {most} such nodes: {most * size} GPUs would fit",
+        where="parallelism.tp" if job.tp_level is None else "tp_level",
+        fix=f"lower tp to {most * size} or a divisor of it{wider}",
+    )
+
+
 def typed(cluster: Cluster, gpu_types: Collection[str] | None) -> BoolArray:
     """Return shape [nodes], whether the GPUs are of one of the types; ``None`` = of any."""
     of_type = [gpu_types is None or name in gpu_types for name in cluster.gpu_types]
@@ -184,7 +210,7 @@ def blocks_at(cluster: Cluster, job: Job, depth: int) -> Blocks:
 
     :param depth: index of the level, 0 the broadest; ``len(cluster.levels)`` stands for the nodes themselves.
     """
-    held = [hold.family for hold in job.holds if cluster.level_index(hold.level) >= depth]
+    held = [hold.family for hold in job.holds_on(cluster) if cluster.level_index(hold.level) >= depth]
     return Blocks(*job.grid.tied(held))
 
 

@@ -14,7 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from scheduler.job import Grid, Job
+from scheduler.job import Job
+from scheduler.node_grid import Grid
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, Proposal
 from topology.cluster import BoolArray, Cluster, IntArray, Level

@@ -149,9 +149,9 @@ def _match(problem: RepairProblem, depth: int, nodes: IntArray, *, cells: Cells,
 
 def _touched(problem: RepairProblem, depth: int, nodes: IntArray, cell: int, near: Cells) -> FloatArray:
     """Return how much of the cell's groups already touches the closer domains of each node, weighed by affinity."""
-    row, column = divmod(int(cell), nodes.shape[1])
+    (row, column), parts = divmod(int(cell), nodes.shape[1]), problem.job.nodes_of_tp
     score = np.zeros(len(near))
-    for weight, group in ((problem.job.alpha, nodes[:, column]), (problem.job.beta, nodes[row])):
+    for weight, group in ((problem.job.alpha, nodes[row % parts :: parts, column]), (problem.job.beta, nodes[row])):
         seated = group[group >= 0]
         for level in problem.cluster.levels[depth + 1 :]:
             score += weight * np.isin(level.domain_of[near], level.domain_of[seated])

@@ -12,7 +12,6 @@ from time import monotonic
 
 import numpy as np
 
-from scheduler.job import Job
 from scheduler.objective import evaluate
 from scheduler.outcome import TOLERANCE, run, trivial_bound
 from scheduler.placement.moves.move_choices import closest_depth
@@ -72,7 +71,7 @@ def _renamed(problem: RepairProblem, nodes: IntArray) -> IntArray:
     depth = closest_depth(problem.cluster, problem.job)
     level = problem.cluster.levels[depth]
     domain_of_cell = level.domain_of[nodes]
-    if _bare(problem.job):
+    if _bare(problem):
         old = np.where(problem.stays, level.domain_of[problem.old], -1)
         domain_of_cell = relabel(domain_of_cell, old, room=count_nodes(level, problem.admitted))
     return nearest_nodes(problem, depth, domain_of_cell)
@@ -80,7 +79,7 @@ def _renamed(problem: RepairProblem, nodes: IntArray) -> IntArray:
 
 def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterator[IntArray]:
     """Yield placements of that objective that keep the bands of columns, or of rows, shape [rows, columns]."""
-    if not _bare(problem.job):
+    if not _bare(problem):
         return
     depth, job = closest_depth(problem.cluster, problem.job), problem.job
     level = problem.cluster.levels[depth]
@@ -99,9 +98,10 @@ def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterato
             yield nearest_nodes(problem, depth, answer.T if transposed else answer)
 
 
-def _bare(job: Job) -> bool:
+def _bare(problem: RepairProblem) -> bool:
     """Return whether rows and columns are all that counts: holds and soft terms look at more."""
-    return not job.holds and not job.counts
+    job = problem.job
+    return job.grid.aligned and not job.holds_on(problem.cluster) and not job.counts
 
 
 def _fewest_moves_for(

@@ -75,7 +75,7 @@ def alpha_beta(
                 pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
             )
 
-        found = communication(int(Crossing.of(domains).touched.max()), spreads)
+        found = communication(int(Crossing.of(domains, placed.job.grid.dp_group).touched.max()), spreads)
         ideal = communication(1, np.ones((1, spreads.shape[1]), dtype=np.int32))
         return step_time(placed, found, ideal, calibration)
 

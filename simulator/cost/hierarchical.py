@@ -44,19 +44,20 @@ class Crossing:
     """Where the groups of a placed job lie, and what its DP groups touch, at one level."""
 
     domains: IntArray  # shape [rows, columns], domain of each cell
-    touched: IntArray  # shape [columns], number of domains of each DP group
-    fewest: IntArray  # shape [columns], cells in the domain that has fewest of them, at least 1
+    dp_group: IntArray  # shape [rows, columns], DP group of each cell
+    touched: IntArray  # shape [DP groups], number of domains of each DP group
+    fewest: IntArray  # shape [DP groups], cells in the domain that has fewest of them, at least 1
 
     @staticmethod
-    def of(domains: IntArray) -> Crossing:
+    def of(domains: IntArray, dp_group: IntArray) -> Crossing:
         """Count what each DP group touches."""
-        columns, width = domains.shape[1], int(domains.max()) + 1
-        pairs = domains.T.astype(np.int64) + np.arange(columns)[:, None] * width
+        groups, width = int(dp_group.max()) + 1, int(domains.max()) + 1
+        pairs = domains.astype(np.int64) + dp_group.astype(np.int64) * width
         found, cells = np.unique(pairs.ravel(), return_counts=True)
         group = found // width
-        fewest = np.full(columns, domains.shape[0], dtype=np.int32)
+        fewest = np.full(groups, domains.shape[0], dtype=np.int32)
         np.minimum.at(fewest, group, cells.astype(np.int32))
-        return Crossing(domains, np.bincount(group, minlength=columns).astype(np.int32), fewest)
+        return Crossing(domains, dp_group, np.bincount(group, minlength=groups).astype(np.int32), fewest)
 
 
 def oversubscription_of(cluster: Cluster, given: Oversubscription | None, calibration: Calibration) -> Oversubscription:
@@ -116,7 +117,7 @@ def crossing_step(
 ) -> StepTime:
     """Return the step of a job with groups that are slowed where they cross tiers, from the broadest to the closest.
 
-    :param dp: by what DP groups are slowed at each tier: shape [columns] or one number.  A broader tier is taken as
+    :param dp: by what DP groups are slowed at each tier: shape [DP groups] or one number.  A broader tier is taken as
         at least as slow as a closer one.
     :param pp: the same of PP groups, shape [rows].
     """
@@ -124,9 +125,9 @@ def crossing_step(
     excess: FloatArray = np.zeros(1)
     closer: FloatArray = np.ones(1)
     slowed = np.ones(hops_of(placed.nodes, around=placed.around)[0].shape)
-    for crossing, of_columns, of_rows in reversed(list(zip(crossings, dp, pp, strict=True))):
+    for crossing, of_groups, of_rows in reversed(list(zip(crossings, dp, pp, strict=True))):
         touched = crossing.touched
-        stretch = np.where(touched > 1, np.maximum(of_columns, closer), closer)
+        stretch = np.where(touched > 1, np.maximum(of_groups, closer), closer)
         excess = excess + (touched - 1) / touched * (stretch - closer) / crossing.fewest
         closer = stretch
         one, other = hops_of(crossing.domains, around=placed.around)
@@ -148,7 +149,8 @@ def hierarchical(
     def price(placed: PlacedJob) -> StepTime:
         cluster = placed.cluster
         tiers = tiers_of(cluster, oversubscription_of(cluster, oversubscription, calibration))
-        crossings = [Crossing.of(tier.level.domain_of[placed.nodes]) for tier in tiers]
+        dp_group = placed.job.grid.dp_group
+        crossings = [Crossing.of(tier.level.domain_of[placed.nodes], dp_group) for tier in tiers]
         stretch = [tier.stretch for tier in tiers]
         return crossing_step(placed, crossings, stretch, stretch, calibration)
 

@@ -134,7 +134,7 @@ class SharedFlows:
     def _slow_down(self, placed: PlacedJob, known: _Known, dp: Sequence[FloatArray], pp: Sequence[FloatArray]) -> None:
         """Note the step of a job that crosses domains, if it got something else than before.
 
-        :param dp: for each tier, shape [columns], stretch of each DP group; ``pp`` the same for PP groups.
+        :param dp: for each tier, shape [DP groups], stretch of each; ``pp`` the same for PP groups.
         """
         got = b"".join(stretch.tobytes() for stretch in (*dp, *pp))
         if got != known.got:
@@ -176,7 +176,7 @@ def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[TierDemand, ..
     sized = [(of_cell, len(tier.level)) for of_cell, tier in zip(domains, tiers, strict=True)]
     found = []
     for i, of_cell in enumerate(domains):
-        crossing = Crossing.of(of_cell)
+        crossing = Crossing.of(of_cell, placed.job.grid.dp_group)
         dp = np.hstack([_reduction(crossing, *at) for at in sized[i:]])
         pp = np.hstack([_hops(of_cell, *at, around=placed.around) for at in sized[i:]])
         found.append(TierDemand(crossing, _flows(dp), _flows(pp)))
@@ -188,13 +188,12 @@ def _reduction(crossing: Crossing, domains: IntArray, size: int) -> FloatArray:
 
     A closer domain carries the part of the lanes that its nodes are of the tier's domain.
     """
-    count = domains.shape[1]
-    column = np.broadcast_to(np.arange(count), domains.shape)
-    tier, crosses = crossing.domains, crossing.touched[column] > 1
+    group, count = crossing.dp_group, len(crossing.touched)
+    tier, crosses = crossing.domains, crossing.touched[group] > 1
     here = np.zeros((count, int(tier.max()) + 1))
-    np.add.at(here, (column, tier), 1.0)
+    np.add.at(here, (group, tier), 1.0)
     lanes = np.zeros((count, size))
-    np.add.at(lanes, (column, domains), crosses * crossing.fewest[column] / here[column, tier])
+    np.add.at(lanes, (group, domains), crosses * crossing.fewest[group] / here[group, tier])
     return lanes
 
 

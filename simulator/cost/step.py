@@ -55,8 +55,8 @@ class Communication:
 
 def reduction_seconds(placed: PlacedJob, bandwidth: float) -> float:
     """Return the least seconds of an all-reduce in a DP group: n nodes, B bytes a second, ``2 (n - 1) / n * V / B``."""
-    rows = len(placed.nodes)
-    return 2.0 * (rows - 1) / rows * placed.traffic.dp / bandwidth
+    nodes = len(placed.nodes) // placed.job.nodes_of_tp
+    return 2.0 * (nodes - 1) / nodes * placed.traffic.dp / bandwidth
 
 
 def pipeline_seconds(hops: FloatArray, *, microbatches: int, chunks: int = 1) -> float:

@@ -1,7 +1,8 @@
 """What every model of communication takes and returns, and what a job sends between nodes in one step.
 
 The volumes are those of the placement's own affinity (:func:`scheduler.affinity.volumes`; paper, appendix), cut to
-nodes: what replicas in one node have in common crosses the network once, what they send each crosses for each.
+nodes: what replicas in one node have in common crosses the network once, what they send each crosses for each.  Of a
+stage on several nodes (tensor parallelism) each sends its part; what these nodes send each other is not counted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import ceil
 from typing import Protocol
 
 from scheduler.affinity import Model, microbatches, volumes
@@ -50,11 +52,12 @@ def traffic_of(job: Job, model: Model | None) -> Traffic:
 def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, model: Model) -> Traffic:
     rows, columns = parallelism.shape(gpus_per_node)
     sizes = volumes(model, parallelism)
-    replicas_in_node = parallelism.cp * parallelism.dp // rows
+    parts = parallelism.nodes_of_tp(gpus_per_node)
+    replicas_in_node = ceil(parallelism.cp * parallelism.dp * parts / rows)  # the last node may have fewer
     known = microbatches(model, parallelism) if given is None else given
     return Traffic(
-        dp=sizes.dp * (parallelism.pp // columns),
-        pp=sizes.pp * replicas_in_node,
+        dp=sizes.dp * ceil(parallelism.pp / columns) / parts,
+        pp=sizes.pp * replicas_in_node / parts,
         stages=parallelism.pp,
         microbatches=known or MICROBATCHES_A_STAGE * parallelism.pp,
         known_microbatches=known is not None,

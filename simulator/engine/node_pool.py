@@ -16,6 +16,7 @@ from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import run
+from scheduler.placement.admission import check_room_for_tp
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
@@ -100,8 +101,9 @@ class NodePool:
         if (most := most_together(self.cluster, usable)) < nodes:
             of_type = f"{wanted}, all with the same type of GPU; of one type there are at most {most}"
             raise Disagreement("larger than one type of GPU", of_type)
-        if gang is not None and picky(record) and self._run(gang, usable.nonzero()[0]) is None:
-            kept = "its constraints cannot be kept" if record.holds else "there are too few nodes that are not slow"
+        if gang is not None and picky(record, need.gpus) and self._run(gang, usable.nonzero()[0]) is None:
+            held = gang.holds_on(self.cluster)
+            kept = "its constraints cannot be kept" if held else "there are too few nodes that are not slow"
             raise Disagreement("constraints", f"{wanted}; {kept}, even if the cluster were empty", fix=_LESS)
         return need
 
@@ -115,7 +117,8 @@ class NodePool:
         try:
             for level in gang.constrained_levels:
                 self.cluster.level(level)
-        except UnknownName as error:
+            check_room_for_tp(self.cluster, gang)
+        except (UnknownName, InvalidJob) as error:
             raise Disagreement("constraints", error.message, fix=error.fix) from error
         return gang
 
@@ -194,7 +197,7 @@ class NodePool:
         if key not in self._jobs:
             gpus = need.gpus // UNITS
             degrees = record.parallelism or Parallelism(tp=gpus, dp=need.nodes)
-            if degrees.gpus != gpus * need.nodes:
+            if ceil(degrees.gpus / gpus) != need.nodes:
                 raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {gpus * need.nodes}")
             self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level)
         return self._jobs[key]

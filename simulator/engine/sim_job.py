@@ -102,12 +102,16 @@ class SimJob(JobProgress):
         self.predicted_high = max(0.0, self.prediction.high - kept) + self.delay
 
 
-def picky(record: JobRecord) -> bool:
-    """Return whether a gang refuses nodes that are free for others of its size: by a constraint, or as slow ones."""
-    return bool(record.holds) or record.avoid == "strict"
+def picky(record: JobRecord, each: int) -> bool:
+    """Return whether a gang refuses nodes that are free for others of its size: by a constraint, or as slow ones.
+
+    :param each: units that it holds of each node.
+    """
+    spans_nodes = record.parallelism is not None and record.parallelism.tp * UNITS > each
+    return bool(record.holds) or record.avoid == "strict" or spans_nodes
 
 
 def kind_of(job: SimJob) -> Hashable:
     """Return what a policy's offers and a pool look at, besides the predicted times."""
-    asks = job.record.asks if picky(job.record) else None
+    asks = job.record.asks if picky(job.record, job.gpus) else None
     return job.nodes, job.gpus, job.preemptible, job.reservation, asks

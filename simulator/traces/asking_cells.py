@@ -17,7 +17,7 @@ from topology.errors import InvalidJob, did_you_mean
 from topology.json_record import json_data
 from topology.tables.bad_rows import BadRow
 
-COLUMNS = ("model", *DEGREES, "order", "alpha", "microbatches", "avoid", "constraints")
+COLUMNS = ("model", *DEGREES, "order", "tp_level", "alpha", "microbatches", "avoid", "constraints")
 
 T = TypeVar("T")
 
@@ -29,6 +29,7 @@ def asked(cells: Mapping[str, Any]) -> dict[str, Any]:
     """
     return {
         "parallelism": _parallelism(cells),
+        "tp_level": text(cells, "tp_level") or None,
         "model": _model(cells),
         "alpha": _alpha(cells),
         "microbatches": _microbatches(cells),

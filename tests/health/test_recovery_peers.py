@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.assignment import FORBIDDEN, assign
-from health.recovery.checkpoint_peers import RULES, Peers, checkpoint_peers, peer_notes, peer_sentence
+from health.recovery.checkpoint_peers import Peers, checkpoint_peers, peer_notes, peer_sentence
 from health.recovery.machines import Machines
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
@@ -87,7 +87,7 @@ def test_a_large_job_keeps_every_rule(dp: int, pp: int) -> None:
     peers = assigned(cluster, dp=dp, pp=pp)
     assert sorted(peers.peer) == list(range(dp * pp))
     assert peers.conflict == ()
-    assert not any(peers.shared[rule].any() for rule in RULES)
+    assert not any(peers.shared[rule].any() for rule in peers.shared)
     machines, rack = peers.machines, cluster.level("rack").domain_of
     for machine, peer in enumerate(peers.peer):
         assert machines.row[machine] != machines.row[peer]
@@ -126,7 +126,7 @@ def test_rules_that_cannot_all_be_kept(
     """What makes it so is named, and the DP group gives way before the rack, the rack before the PP group."""
     peers = assigned(racks(*paths), dp=grid[0], pp=grid[1])
     assert peers.conflict == conflict
-    assert {rule: int(peers.shared[rule].sum()) for rule in RULES} == broken
+    assert {rule: int(peers.shared[rule].sum()) for rule in peers.shared} == broken
     assert "fewer are impossible" in peer_sentence(peers, "rack")
     assert words in peer_notes(peers, "rack")[0]
 

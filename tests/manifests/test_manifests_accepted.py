@@ -81,6 +81,7 @@ def _plan(ranks: int, phase: PlanPhase = PlanPhase.BOUND) -> GangPlan:
             order="tp-pp-cp-ep-dp",
             alpha=0.3,
             level="topology.example.com/minipod",
+            tp_level="topology.example.com/rack",
             avoid="strict",
             holds=(Hold("ep", "topology.example.com/rack"),),
             counts=(Count("cp", "topology.example.com/rack", 0.1),),

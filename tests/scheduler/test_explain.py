@@ -238,12 +238,13 @@ def test_nodes_are_freed_where_the_next_group_is_cheapest() -> None:
 
 
 def test_nodes_of_another_size() -> None:
-    """A job of 2 nodes of 8 GPUs on a cluster of 4-GPU nodes: with gpus_per_node 4 its tensor groups do not fit, with
-    smaller tensor groups they do.
+    """A job of 2 nodes of 8 GPUs on a cluster of 4-GPU nodes: with gpus_per_node 4 tensor groups of 8 take two nodes
+    and tensor groups of 4 one; on nodes of 3 GPUs neither can be.
     """
-    assert diagnosed(racks(4, gpus=4), job(2)).changes == ()
     small = Job("job", Parallelism(tp=4, dp=4), gpus_per_node=8)
-    assert [change.kind for change in diagnosed(racks(4, gpus=4), small).changes] == ["other-node-size"]
+    for one in (job(2), small):
+        assert [change.kind for change in diagnosed(racks(4, gpus=4), one).changes] == ["other-node-size"]
+        assert diagnosed(racks(4, gpus=3), one).changes == ()
 
 
 @pytest.mark.parametrize(("dp", "expected"), [(4, True), (5, False)])

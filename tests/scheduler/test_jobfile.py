@@ -44,15 +44,51 @@ def test_the_documentation_is_true() -> None:
     page = (Path(__file__).parents[2] / "docs" / "job.md").read_text(encoding="utf-8")
     *jobs, records = [block.split("```")[0] for block in page.split("```yaml\n")[1:]]
     found = [read(text).job for text in jobs]
-    assert [job.grid.cells for job in found] == [1200, 1200]
+    assert [job.grid.cells for job in found] == [1200, 128, 1200]
     assert found[0].holds == (Hold("ep", "rack"),)
-    assert found[1].microbatches == 10
+    assert found[2].microbatches == 10
     assert [record.name for record in load_records(Source("docs", records))] == ["our 70B"]
 
 
 def test_json_is_yaml() -> None:
     """The same job as JSON."""
     assert read('{"parallelism": {"tp": 8, "dp": 2}, "alpha": 1}').job.alpha == 1.0
+
+
+@pytest.mark.parametrize(
+    ("degrees", "cells", "notes"),
+    [
+        ("{tp: 4}", 1, ["the node has ranks for 4 of its 8 GPUs, and is taken whole."]),
+        ("{tp: 4, dp: 3}", 2, ["the last of the 2 nodes has ranks for 4 of its 8 GPUs, and is taken whole."]),
+        (
+            "{tp: 4, dp: 3, pp: 2}",
+            3,
+            ["stages begin inside nodes, which are filled in the order of ranks: there is no grid of nodes."],
+        ),
+    ],
+)
+def test_nodes_that_are_not_filled_evenly(degrees: str, cells: int, notes: list[str]) -> None:
+    """The job is taken, and what is unusual about it is said."""
+    found = read(f"alpha: 0.3\nparallelism: {degrees}")
+    assert found.job.grid.cells == cells
+    assert [*found.notes] == notes
+
+
+def test_tensor_parallel_groups_find_no_room() -> None:
+    """The line of the level that is named, else of tp."""
+    cluster = build_cluster(["m", "r"], [Node(f"n{i}", ("m", f"r{i // 3}"), 4, 4) for i in range(6)])
+    start = "gpus_per_node: 4\nparallelism:\n  tp: 16\n"
+    for text, where, words in (
+        (start, "job.yaml:3", "no r has more than 3 such nodes: 12 GPUs would fit"),
+        (start + "tp_level: r", "job.yaml:4", "no r has more than 3 such nodes"),
+        (start + "tp_level: rr", "job.yaml:4", "no level 'rr'"),
+        (start + "level: r\ntp_level: m", "job.yaml:5", "nothing could be proved"),
+    ):
+        with pytest.raises((InvalidJob, UnknownName), match=words) as caught:
+            read(text).check_names(cluster)
+        assert caught.value.where == where
+        assert caught.value.fix
+    read(start + "level: m\ntp_level: m").check_names(cluster)
 
 
 def test_defaults_are_said() -> None:
@@ -142,7 +178,12 @@ def test_the_command_line_wins() -> None:
             2,
             "data parallelism of 2 and the other layers of 1",
         ),
-        ("parallelism: {tp: 4}", 1, "less than one node"),
+        ("gpus_per_node: 4\nparallelism: {tp: 6}", 2, "neither divide a node of 4 GPUs nor fill whole nodes"),
+        (
+            "gpus_per_node: 4\nparallelism: {tp: 8, dp: 2}\norder: dp-tp-cp-ep-pp",
+            3,
+            "8 ranks of a tensor-parallel group are 2",
+        ),
         ("[1, 2]", 1, "keys with values"),
         (START + "gpu_types: H100", 3, "give a list of names such as [H200, H100], or any"),
         (START + "gpu_types: []", 3, "give a list of names"),

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scheduler.job import FAMILIES, MEGATRON_ORDER, Family, Grid, Parallelism
+from scheduler.job import FAMILIES, MEGATRON_ORDER, Family, Parallelism
+from scheduler.node_grid import Grid
 from scheduler.rank_groups import CellGroups, RankNumbering, cell_groups, joined
 from topology.errors import InvalidJob
 
@@ -92,9 +93,9 @@ def settings_of_any_order(draw: st.DrawFn, *, accepted: bool = False) -> Setting
 
 @st.composite
 def cut_settings(draw: st.DrawFn) -> tuple[Setting, int]:
-    """A setting that Megatron accepts, and the GPUs of nodes that it may fill: some divisor of its ranks."""
+    """A setting that Megatron accepts, and the GPUs of nodes that it fills, the last perhaps in part."""
     setting = draw(settings_of_any_order(accepted=True))
-    return setting, draw(st.sampled_from([d for d in range(1, 13) if setting.world % d == 0]))
+    return setting, draw(st.integers(1, 12))
 
 
 def rank_groups(parallelism: Parallelism, family: Family) -> Groups:
@@ -145,18 +146,26 @@ def nodes_touched(groups: Groups, gpus: int) -> set[frozenset[int]]:
 
 
 def cuts_into_nodes(setting: Setting, gpus: int) -> bool:
-    """Whether nodes of so many GPUs make a grid: whole nodes, TP groups inside them; pipelines are rows, DP groups are
-    columns, and each node is where one of each meet.
-    """
-    if setting.world % gpus or any(len(nodes) > 1 for nodes in nodes_touched(setting.of_family("tp"), gpus)):
-        return False
-    rows, columns = (nodes_touched(setting.of_family(family), gpus) for family in ("pp", "dp"))
-    once = sum(map(len, rows)) == sum(map(len, columns)) == setting.world // gpus
+    """Whether TP groups lie inside nodes of so many GPUs, in the same way on all, or fill consecutive ones."""
+    of_tp, tp = setting.of_family("tp"), setting.degrees["tp"]
+    if tp <= gpus:
+        # TP groups begin anew after so many ranks
+        return tp == 1 or gpus % (tp * (of_tp[0][1] - of_tp[0][0])) == 0
+    return tp % gpus == 0 and all(group == list(range(group[0], group[0] + tp)) for group in of_tp)
+
+
+def makes_a_grid(setting: Setting, gpus: int) -> bool:
+    """Whether pipelines are rows of nodes, stages are columns, and each node is where one of each meet."""
+    stages = setting.groups(setting.dense, "tp", "cp", "dp")
+    rows, columns = nodes_touched(setting.of_family("pp"), gpus), nodes_touched(stages, gpus)
+    once = sum(map(len, rows)) == sum(map(len, columns)) == -(-setting.world // gpus)
     return once and all(len(row & column) == 1 for row in rows for column in columns)
 
 
 def check_cells(setting: Setting, gpus: int) -> None:
-    """Each group touches the nodes of its ranks, where pipelines and DP groups make a grid of nodes; else refusal."""
+    """Each group touches the nodes of its ranks, and pipelines and stages are rows and columns where they make a grid
+    of nodes; where TP groups have parts of nodes: refusal.
+    """
     found = setting.parallelism
     if not cuts_into_nodes(setting, gpus):
         with pytest.raises(InvalidJob) as caught:
@@ -165,7 +174,11 @@ def check_cells(setting: Setting, gpus: int) -> None:
         return
     grid = found.grid(gpus)
     assert found.shape(gpus) == (grid.rows, grid.columns)
-    assert sorted(grid.node_rank.ravel().tolist()) == list(range(setting.world // gpus))
+    assert sorted(grid.node_rank.ravel().tolist()) == list(range(-(-setting.world // gpus)))
+    assert grid.parts == max(map(len, nodes_touched(setting.of_family("tp"), gpus)))
+    check_parts(grid)
+    assert grid.aligned == makes_a_grid(setting, gpus)
+    assert grid.aligned or grid.columns == 1
     for family in FAMILIES:
         groups = grid.groups[family]
         assert cells_of(grid, family) == nodes_touched(setting.of_family(family), gpus)
@@ -173,31 +186,41 @@ def check_cells(setting: Setting, gpus: int) -> None:
         assert groups.one_each == (groups.cell.tolist() == list(range(grid.cells)))
 
 
+def check_parts(grid: Grid) -> None:
+    """The parts of a TP group follow each other, in rank and down the column: row r is part r mod parts."""
+    first = grid.node_rank[:: grid.parts]
+    for part in range(grid.parts):
+        assert (grid.node_rank[part :: grid.parts] == first + part).all()
+    together = {frozenset(range(rank, rank + grid.parts)) for rank in first.ravel().tolist()}
+    assert cells_of(grid, "tp") == together
+
+
 @pytest.mark.parametrize("order", ORDERS)
 def test_small_settings_on_nodes(order: str) -> None:
-    """All small settings that Megatron accepts, on nodes of 8 GPUs; of the usual order on nodes of 4 as well."""
+    """All small settings that Megatron accepts, on nodes of 8 GPUs; of the usual order on nodes of 4 and 2 as well,
+    where TP groups of 8 take two and four of them.
+    """
     accepted = [setting for setting in small_settings(order) if setting.accepted]
     for setting in accepted:
         check_cells(setting, 8)
-    for setting in accepted if order == MEGATRON_ORDER else ():
-        check_cells(setting, 4)
+    for setting, gpus in product(accepted, (4, 2)) if order == MEGATRON_ORDER else ():
+        check_cells(setting, gpus)
 
 
 @given(cut=cut_settings())
 def test_groups_of_cells_are_those_of_megatron(cut: tuple[Setting, int]) -> None:
-    """The same in any order, on nodes of any size that divides the ranks."""
+    """The same in any order, on nodes of any size."""
     check_cells(*cut)
 
 
 @given(cut=cut_settings(), families=st.sets(st.sampled_from(FAMILIES)))
 def test_what_groups_tie_together_is_equally_large(cut: tuple[Setting, int], families: set[Family]) -> None:
     """Blocks: cells in one group of a held family, or in groups that share cells; all as many cells, as capacities are
-    counted in them.
+    counted in them, or refused.
     """
     setting, gpus = cut
     assume(cuts_into_nodes(setting, gpus))
     grid = setting.parallelism.grid(gpus)
-    rows, columns = grid.tied(sorted(families))
     block = {frozenset({cell}) for cell in range(grid.cells)}
     for family in families:
         groups = grid.groups[family]
@@ -205,9 +228,15 @@ def test_what_groups_tie_together_is_equally_large(cut: tuple[Setting, int], fam
             together = set(groups.cell[groups.group == g].tolist())
             hit = {one for one in block if one & together}
             block = block - hit | {frozenset().union(*hit)}
+    if len({len(one) for one in block}) > 1:
+        # some nodes have ranks of several groups, or fewer ranks than others: blocks would not be equal
+        assert setting.world % gpus or not grid.aligned
+        with pytest.raises(InvalidJob, match="only equally many can be held"):
+            grid.tied(sorted(families))
+        return
+    rows, columns = grid.tied(sorted(families))
     label = (rows[:, None] * (columns.max() + 1) + columns[None, :]).ravel()
     assert block == {frozenset(np.flatnonzero(label == one).tolist()) for one in np.unique(label)}
-    assert len({len(one) for one in block}) == 1
 
 
 def test_experts_with_a_tensor_parallelism_of_their_own() -> None:

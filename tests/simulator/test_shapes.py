@@ -83,7 +83,7 @@ def test_parallelism_takes_whole_nodes() -> None:
     """With tp 8, pp 2, dp 3: 48 GPUs in 3 x 2 cells; what does not cut into nodes is refused."""
     assert shape(job(48, None, Parallelism(tp=8, pp=2, dp=3)), 8) == (6, 8)
     assert shape(job(4, None, Parallelism(tp=4)), 8) == (1, 4)
-    with pytest.raises(InvalidJob, match="do not divide a node of 8"):
+    with pytest.raises(InvalidJob, match="neither divide a node of 8"):
         shape(job(48, None, Parallelism(tp=3, dp=16)), 8)
 
 

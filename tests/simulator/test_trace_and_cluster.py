@@ -50,7 +50,7 @@ TOO_LONG = job("long", 9, 9)
     [
         (TOO_MANY, r"job many needs 72 GPUs \(9 nodes with 8 each\), and the cluster has 8 such nodes"),
         (TOO_WIDE, "job wide asks for 16 GPUs on each of 4 nodes"),
-        (UNCUT, "tensor-parallel groups of 3 GPUs do not divide a node of 8 GPUs"),
+        (UNCUT, "tensor-parallel groups of 3 GPUs neither divide a node of 8 GPUs nor fill whole nodes"),
         (TOO_LONG, r"job long needs 9 GPUs \(9 nodes with 1 each\)"),
     ],
 )

@@ -19,6 +19,7 @@ from scheduler.placement.exact.problem import GridProblem, GridReduction, counte
 from scheduler.placement.exact.search import fill_front, search_pairs
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_threshold, search_thresholds, thresholds
 from scheduler.placement.seating import seat
+from scheduler.placement.shared_stages import place_shared_stages
 from scheduler.placement.types import Limits, Proposal
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
@@ -44,6 +45,8 @@ class Exact:
         refusal = GridReduction(cluster, counted_where_held(cluster, job), options[-1]).refusal
         if refusal:
             return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - start)
+        if not job.grid.aligned:
+            return place_shared_stages(cluster, job, options, limits)
         searched = search_thresholds(cluster, job, options, limits, self.params)
         chosen = min(searched, key=lambda one: (round(one.time, 9), one.reduction.slowest))
         # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too

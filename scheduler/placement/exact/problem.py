@@ -109,14 +109,14 @@ class GridReduction:
     @property
     def refusal(self) -> str:
         """Why no placement exists whatever the search does; empty when the blocks can be counted out."""
-        too_few = self.problem.cells > int(self.room.sum())
-        if not self.admitted.any() or (too_few and not self.job.holds):
+        too_few, holds = self.problem.cells > int(self.room.sum()), self.job.holds_on(self.cluster)
+        if not self.admitted.any() or (too_few and not holds):
             return shortage(self.cluster, self.job) or (
                 f"the job needs {self.job.grid.cells} free nodes, and {int(self.admitted.sum())} are no slower than "
                 f"{self.slowest:g}"
             )
         if too_few:
-            held = " and ".join(f"every {hold.family} group inside one {hold.level}" for hold in self.job.holds)
+            held = " and ".join(f"every {hold.family} group inside one {hold.level}" for hold in holds)
             return (
                 f"holding {held} makes {self.problem.cells} blocks of {self.blocks.size} nodes, and the free nodes "
                 f"have room for {int(self.room.sum())} such blocks"
@@ -162,5 +162,5 @@ def counted_where_held(cluster: Cluster, job: Job) -> Job:
     Only there can it be counted out whether all holds can be kept: blocks lie in one domain at their level and broader
     ones.  At a closer level of its own the search sees no such hold.
     """
-    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in job.holds)]
+    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in job.holds_on(cluster))]
     return job.replace(level=min(levels, key=lambda level: cluster.level_index(level.name)).name)

@@ -105,7 +105,7 @@ def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
 
 def closest_depth(cluster: Cluster, job: Job) -> int:
     """Return the depth of the closest level that the objective or a hold looks at."""
-    held = (cluster.level_index(hold.level) for hold in job.holds)
+    held = (cluster.level_index(hold.level) for hold in job.holds_on(cluster))
     return max(*(term.depth for term in terms_of(cluster, job)), *held)
 
 

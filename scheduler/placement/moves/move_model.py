@@ -133,7 +133,7 @@ class MoveModel:
     def _keep_holds(self) -> None:
         """Keep the blocks of a broader hold in one domain of its level; the closest blocks are one choice anyway."""
         cluster, job = self._choices.cluster, self._choices.job
-        for hold in job.holds:
+        for hold in job.holds_on(cluster):
             above = cluster.level_index(hold.level)
             if above == self._choices.depth:
                 continue

@@ -39,6 +39,7 @@ SAID = st.fixed_dictionaries(
         "constraints": CONSTRAINTS,
         "avoid": st.sampled_from(["strict", "price", "ignore"]),
         "level": st.just(RACK),
+        "tp_level": st.just(RACK),
     },
 )
 
@@ -94,6 +95,20 @@ def test_slices_of_peers_are_the_groups_of_consecutive_ranks(order: str, size: i
     else:
         with pytest.raises(InvalidGang, match="wants slices of 4 ranks"):
             asked({"order": order}, requests=(request,))
+
+
+@pytest.mark.parametrize(
+    ("order", "size", "families"),
+    [("tp-cp-ep-dp-pp", 8, ["dp", "tp"]), ("tp-pp-cp-ep-dp", 4, ["pp", "tp"]), ("tp-cp-ep-dp-pp", 2, ["tp"])],
+)
+def test_slices_of_tensor_parallel_groups_of_two_pods(order: str, size: int, families: list[str]) -> None:
+    """TP 16 on pods of 8 GPUs, 4 replicas of 2 stages: a stage is 8 pods, a pipeline 4, a TP group 2."""
+    notes = Asked(
+        parallelism="tp=16,dp=4,pp=2", order=order, requests=(TopologyRequest(RACK, True, "kueue", slice_size=size),)
+    )
+    found = understand(KEY, notes, 8, size=16).job
+    assert found is not None
+    assert [hold.family for hold in found.holds] == families
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,51 @@ def test_ranks_of_another_order_have_the_groups_that_the_plan_promises() -> None
     assert (plan.objective, plan.gap) == (pytest.approx(1.3), 0.0)
 
 
+def test_tensor_parallel_groups_of_several_nodes() -> None:
+    """TP 16 on pods of 8 GPUs: ranks 2k and 2k + 1 are a group and share a rack.  Of racks of 3 nodes two are used, so
+    that 4 groups take 4 racks; a lost node is replaced in the rack of its group.
+    """
+    nodes = [node(f"r{rack}-{i}", "mp0", f"r{rack}") for rack in range(5) for i in range(3)]
+    notes = {"arnold.dev/parallelism": "tp=16,dp=4"}
+    state = state_of(nodes, gang_pods("g", 8, notes))
+    plan = plan_all(state)["g"].plan
+    racks = [name.split("-")[0] for name in plan.nodes]
+    assert racks[::2] == racks[1::2]
+    assert len(set(racks)) == 4
+    assert plan.spec.tp_level == RACK
+    answer = solve(repair_question(state, plan, [plan.nodes[3]], NOW), LIMITS)
+    assert answer.moved == (3,)
+    assert answer.plan.nodes[3].split("-")[0] == racks[2]
+
+
+def test_a_node_of_a_tensor_parallel_group_that_is_gone() -> None:
+    """Nobody knows any more in which rack it was; it was in that of the other node of its group."""
+    nodes = [node(f"r{rack}-{i}", "mp0", f"r{rack}") for rack in range(3) for i in range(3)]
+    notes = {"arnold.dev/parallelism": "tp=16,dp=2"}
+    plan = plan_all(state_of(nodes, gang_pods("g", 4, notes)))["g"].plan
+    left = [one for one in nodes if one.name != plan.nodes[2]]
+    answer = solve(repair_question(state_of(left, gang_pods("g", 4, notes)), plan, [plan.nodes[2]], NOW), LIMITS)
+    assert answer.moved == (2,)
+    assert answer.plan.nodes[2].split("-")[0] == plan.nodes[3].split("-")[0]
+
+
+@pytest.mark.parametrize(
+    ("notes", "words"),
+    [
+        ({"tp-level": "no/rack"}, "no level 'no/rack'"),
+        ({}, "no example.com/rack has more than 3 such nodes: 24 GPUs would fit"),
+        ({"tp-level": MINIPOD, "level": RACK}, "where nothing could be proved"),
+    ],
+)
+def test_tensor_parallel_groups_that_cannot_be_held(notes: dict[str, str], words: str) -> None:
+    """A level of no cluster, racks of 3 nodes for groups of 4, spread counted inside groups: the plan says why."""
+    nodes = [node(f"r{rack}-{i}", "mp0", f"r{rack}") for rack in range(4) for i in range(3)]
+    said = {f"arnold.dev/{name}": text for name, text in {**notes, "parallelism": "tp=32,dp=2"}.items()}
+    answer = plan_all(state_of(nodes, gang_pods("g", 8, said)))["g"]
+    assert not answer.found
+    assert words.replace("example.com/rack", RACK) in answer.plan.message
+
+
 def test_constraints_hold_and_levels_of_no_cluster_are_named() -> None:
     """Three nodes of each rack are free: a DP group of 4 held in a rack has no room, one of 3 has."""
     for size, found in ((3, True), (4, False)):
