@@ -198,11 +198,15 @@ class CheckpointFile:
 
 
 @contextmanager
-def kept_in(path: str, replay: Replay) -> Iterator[CheckpointFile]:
+def kept_in(path: str | None, replay: Replay) -> Iterator[CheckpointFile | None]:
     """Begin a run or go on with it, with a checkpoint that no other run uses; it is removed when all is done.
 
+    :param path: of the checkpoint; ``None`` = there is to be none.
     :raises InvalidInput: as :class:`CheckpointFile`, or another run uses the file.
     """
+    if path is None:
+        yield None
+        return
     with held_alone(path):
         yield CheckpointFile(path, replay)
         Path(path).unlink(missing_ok=True)

@@ -16,6 +16,7 @@ from simulator.failures.cluster_failures import ClusterFailures
 from simulator.job_pace import job_pace
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
+from simulator.results.run_history import AttemptLog
 from simulator.traces import JobTrace
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
@@ -29,6 +30,7 @@ class Replay:
     cluster: Cluster
     settings: ReplaySettings
     engine: Engine
+    log: AttemptLog  # of its engine
 
     @property
     def places(self) -> Cluster | None:
@@ -64,10 +66,20 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         start = trace.records[0].submit
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
     told = predict_all(trace.records, settings.predictor)
-    engine = Engine(trace.records, pool, policy, predictions=told, recovery=failures, pace=pace, incidents=failures)
+    log = AttemptLog(failures, failures)
+    engine = Engine(
+        trace.records,
+        pool,
+        policy,
+        predictions=told,
+        recovery=log,
+        pace=pace,
+        incidents=log.nodes,
+        observers=[log],
+    )
     for node in spares:
         pool.bring_back(node)
-    return Replay(trace, cluster, settings, engine)
+    return Replay(trace, cluster, settings, engine, log)
 
 
 def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from simulator.replay import Replay
     from simulator.results.run_history import RunHistory
     from simulator.results.run_summary import RunSummary
+    from simulator.results.time_series import TimeSeries
+
+PAGE_BUCKETS = 300  # Most buckets of a chart of the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +64,26 @@ class ReplayFiles:
                 reason = "it is a folder" if one.is_dir() else f"there is no folder {one.parent}"
                 raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")
 
+    @property
+    def buckets(self) -> Mapping[str, tuple[float | None, int]]:
+        """The files that show the run over time -> seconds of a bucket (``None`` = a round number), most buckets."""
+        from simulator.results.time_series import MOST
 
-def write_replay(outputs: ReplayFiles, replay: Replay, past: RunHistory, summary: RunSummary) -> list[str]:
+        cuts = (
+            (self.series_out, self.series_step, MOST),
+            (self.chrome_trace, None, MOST),
+            (self.html, None, PAGE_BUCKETS),
+        )
+        return {file: (step, most) for file, step, most in cuts if file is not None}
+
+
+def write_replay(
+    outputs: ReplayFiles, replay: Replay, past: RunHistory, summary: RunSummary, *, series: Mapping[str, TimeSeries]
+) -> list[str]:
     """Make all files, then write each, whole or not at all.
 
     :param past: of the run, as the summary.
+    :param series: the same in the :attr:`ReplayFiles.buckets` of each file.
     :returns: what did not fit, a sentence each.
     """
     from arnold.exports.tables import job_table, series_table
@@ -75,26 +94,25 @@ def write_replay(outputs: ReplayFiles, replay: Replay, past: RunHistory, summary
     if (file := outputs.jobs_out) is not None:
         made[file] = job_table(file, past)
     if (file := outputs.series_out) is not None:
-        made[file] = series_table(file, past, outputs.series_step)
+        made[file] = series_table(file, series[file], past.origin)
     if (file := outputs.chrome_trace) is not None:
-        made[file], notes = _chrome_trace(file, past)
+        made[file], notes = _chrome_trace(file, past, series[file])
     if (file := outputs.html) is not None:
         from arnold.pages.replay.replay_page import simulation_page
         from simulator.study.study_file import read_comparison
 
         compared = None if outputs.compare is None else read_comparison(outputs.compare)
-        made[file] = simulation_page(past, summary, replay, compared=compared)
+        made[file] = simulation_page(past, summary, replay, series[file], compared=compared)
     for file, content in made.items():
         write_file(file, content)
     return notes
 
 
-def _chrome_trace(file: str, past: RunHistory) -> tuple[bytes, list[str]]:
+def _chrome_trace(file: str, past: RunHistory, over_time: TimeSeries) -> tuple[bytes, list[str]]:
     from arnold.exports.replay_chrome_trace import attempts_to_export, chrome_trace
-    from simulator.results.time_series import time_series
 
     chosen, all_of_them = attempts_to_export(past), len(past.attempts)
-    content = chrome_trace(past, time_series(past), chosen, packed=file.endswith(".gz"))
+    content = chrome_trace(past, over_time, chosen, packed=file.endswith(".gz"))
     if len(chosen) == all_of_them:
         return content, []
     return content, [f"{file} has the {len(chosen):,} largest of {all_of_them:,} runs of jobs: a viewer opens no more."]

@@ -69,47 +69,44 @@ def command(*, as_json: bool, **options: Any) -> int:
     Jobs that a cluster could never hold are said before the run starts; with --lenient they are left out and counted.
     Ctrl-C leaves a checkpoint if one is asked for, and no half-written result.
     """
-    from contextlib import nullcontext
-
     from arnold.commands.interrupts import asked_to_stop
     from arnold.commands.simulate_text import run_progress, show
     from arnold.documents.simulate_answer import simulate_document
     from simulator.checkpoints import kept_in
     from simulator.engine.engine import Overload, Watch
-    from simulator.results.run_history import log_attempts, run_history
+    from simulator.results.run_history import run_history
     from simulator.results.run_summary import run_summary
+    from simulator.results.time_series import time_series
 
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     chosen = take(TraceOptions, options)
     settings = take(ReplaySettings, options, failures=take(FailureOptions, options).settings())
     replay, told = _prepare(options, chosen, settings, scale=keeping.scale_load)
-    engine, checkpoint = replay.engine, keeping.checkpoint
-    log = log_attempts(engine)
+    engine = replay.engine
     started = perf_counter()
-    with nullcontext() if checkpoint is None else kept_in(checkpoint, replay) as file:
+    with kept_in(keeping.checkpoint, replay) as file:
         if file is not None and file.found:
-            click.echo(f"Going on from {checkpoint}: {engine.completed:,} jobs have ended.", err=True)
+            click.echo(f"Going on from {keeping.checkpoint}: {engine.completed:,} jobs have ended.", err=True)
         try:
             with run_progress(len(engine.jobs)) as show_progress, asked_to_stop() as interrupted:
                 save = None if file is None else file.save
-                watch = Watch(
-                    progress=show_progress, interrupted=interrupted, save=save, every=keeping.checkpoint_every
-                )
+                watch = Watch(show_progress, interrupted, save=save, every=keeping.checkpoint_every)
                 engine.run(watch, overload=Overload(years=keeping.max_backlog_years))
         except KeyboardInterrupt:
             if file is not None:
-                click.echo(f"\nSaved in {checkpoint}: the same command goes on from there.", err=True)
+                click.echo(f"\nSaved in {keeping.checkpoint}: the same command goes on from there.", err=True)
             raise
         seconds = perf_counter() - started if file is None else file.wall_seconds
-        past = run_history(engine, log, replay.places)
+        past = run_history(engine, replay.log, replay.places)
         summary = run_summary(past)
-        notes = [*told, *write_replay(outputs, replay, past, summary)]
+        series = {file: time_series(past, step=step, most=most) for file, (step, most) in outputs.buckets.items()}
+        notes = [*told, *write_replay(outputs, replay, past, summary, series=series)]
         document = simulate_document(summary, replay, wall_seconds=seconds)
-        if as_json:
-            emit_json(document)
-        else:
+        if not as_json:
             show(document, replay)
+        else:
+            emit_json(document)
         for note in [*replay.trace.notes, *notes] if as_json else notes:
             click.echo(note, err=True)
     return 0

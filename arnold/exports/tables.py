@@ -12,10 +12,9 @@ from typing import Any
 
 from simulator.engine.sim_job import SimJob
 from simulator.results.run_history import RunHistory
-from simulator.results.time_series import TimeSeries, time_series
+from simulator.results.time_series import TimeSeries
 from topology.errors import InvalidInput
 
-MOST_BUCKETS = 1_000_000  # Rows of a table of buckets
 Row = Mapping[str, Any]  # Values by column; None = there is none.  All rows of a table have the same columns
 JOB_COLUMNS: Mapping[str, type] = {
     "job_id": str,
@@ -141,19 +140,9 @@ def job_table(path: str, past: RunHistory) -> bytes:
     return table_bytes(path, list(job_rows(past.jobs, names)), JOB_COLUMNS)
 
 
-def series_table(path: str, past: RunHistory, step: float | None) -> bytes:
-    """Return the file of ``--series-out``.
-
-    :param step: seconds of a bucket; ``None`` = a round number.
-    :raises InvalidInput: the step makes more than :data:`MOST_BUCKETS`.
-    """
-    if step is not None and past.length / step > MOST_BUCKETS:
-        raise InvalidInput(
-            f"{step:g} seconds make {past.length / step:,.0f} buckets",
-            where="--series-step",
-            fix=f"give at least {past.length / MOST_BUCKETS:.3g} seconds",
-        )
-    return table_bytes(path, list(series_rows(time_series(past, step=step), past.origin)), SERIES_COLUMNS)
+def series_table(path: str, found: TimeSeries, origin: float) -> bytes:
+    """Return the file of ``--series-out``; ``origin`` is the first submission, on the trace's clock."""
+    return table_bytes(path, list(series_rows(found, origin)), SERIES_COLUMNS)
 
 
 def _csv(rows: Sequence[Row], columns: Mapping[str, type]) -> bytes:

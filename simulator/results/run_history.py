@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.engine.engine import Engine
-from simulator.engine.hooks import Incident, Incidents, Recovery, Setback, Why
+from simulator.engine.hooks import FromScratch, Incident, Incidents, Recovery, Setback, Why
 from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.engine.simulated_cluster import SimulatedCluster
 from topology.cluster import Cluster, FloatArray, IntArray
@@ -39,10 +39,10 @@ class CutShort(NamedTuple):
 class AttemptLog:
     """Attempts that were cut short; and, where anything happens to nodes, a log of it."""
 
-    def __init__(self, recovery: Recovery) -> None:
-        self._recovery = recovery
+    def __init__(self, recovery: Recovery | None, incidents: Incidents | None) -> None:
+        self._recovery = recovery or FromScratch()
         self.cut_short: list[CutShort] = []
-        self.nodes: NodeLog | None = None
+        self.nodes = None if incidents is None else NodeLog(incidents)  # What passes them on to the engine
         self._kept: dict[int, float] = {}
 
     @property
@@ -101,16 +101,6 @@ class NodeLog:
         """Go on with those."""
         self.seen = [Incident(*row) for row in state["seen"]]
         self._incidents.restore(state["behind"])
-
-
-def log_attempts(engine: Engine) -> AttemptLog:
-    """Let a log be kept of a run that has not begun."""
-    log = AttemptLog(engine.recovery)
-    engine.recovery = log
-    if engine.incidents is not None:
-        log.nodes = engine.incidents = NodeLog(engine.incidents)
-    engine.observers = (*engine.observers, log)
-    return log
 
 
 def _cut_short(row: list[Any]) -> CutShort:

@@ -17,8 +17,10 @@ import numpy.typing as npt
 from simulator.engine.sim_job import UNITS
 from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from topology.cluster import FloatArray
+from topology.errors import InvalidInput
 
 MOST = 480  # Buckets unless somebody says how long they are to be
+MOST_BUCKETS = 1_000_000  # And if somebody does
 ROUNDING = 1e-9  # Shares below are rounding
 HOUR = 3600.0  # Seconds; the window of a sliding ETTR
 _MINUTE, _DAY = 60.0, 86_400.0
@@ -63,7 +65,14 @@ def time_series(
 
     :param step: seconds of a bucket; ``None`` = a round number that makes at most ``most`` buckets.
     :param edges: of the buckets instead.
+    :raises InvalidInput: the step makes more than :data:`MOST_BUCKETS`.
     """
+    if step is not None and history.length / step > MOST_BUCKETS:
+        raise InvalidInput(
+            f"{step:g} seconds make {history.length / step:,.0f} buckets",
+            where="--series-step",
+            fix=f"give at least {history.length / MOST_BUCKETS:.3g} seconds",
+        )
     if edges is None:
         edges = edges_of(history.length, step or bucket_length(history.length, most))
     attempts, width = history.attempts, np.diff(edges)

@@ -16,7 +16,7 @@ from simulator.checkpoints import fingerprint
 from simulator.engine.engine import Diverged
 from simulator.replay import prepare
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.results.run_history import log_attempts, run_history
+from simulator.results.run_history import run_history
 from simulator.results.run_summary import NAMES, Distribution, RunSummary, run_summary
 from simulator.results.time_series import time_series
 from simulator.traces import JobTrace, resampled, scale_load
@@ -117,14 +117,13 @@ def run_point(inputs: Inputs, point: StudyPoint) -> Row:
     settings = replace(inputs.settings, policy=point.policy, algorithm=point.algorithm, seed=point.seed)
     replay = prepare(trace, inputs.clusters[point.cluster], settings, lenient=inputs.lenient)
     engine = replay.engine
-    log = log_attempts(engine)
     row: Row = dict.fromkeys(COLUMNS) | point._asdict()
     row |= {"jobs": len(engine.jobs), "dropped": sum(replay.trace.dropped.values()), "outcome": "ended"}
     try:
         engine.run()
     except Diverged as error:
         return row | {"outcome": error.message, "completed": engine.completed, "events": engine.events}
-    history = run_history(engine, log, replay.places)
+    history = run_history(engine, replay.log, replay.places)
     summary = run_summary(history)
     window = history.jobs[-1].submitted - history.origin or history.length
     curves = time_series(history, edges=np.linspace(0.0, window, CURVE + 1))

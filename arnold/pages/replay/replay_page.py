@@ -12,7 +12,7 @@ from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, w
 from arnold.pages.replay.panels import panels
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import NAMES, RunSummary
-from simulator.results.time_series import time_series
+from simulator.results.time_series import TimeSeries
 from simulator.study.compared import Comparison
 from topology.drawing.layout import inventory
 from topology.drawing.palette import ramp
@@ -22,7 +22,6 @@ from topology.quantities import duration, number, percent, plural
 if TYPE_CHECKING:
     from simulator.replay import Replay
 
-BUCKETS = 300  # Most buckets of a chart
 BY_SIZE = (
     "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Waits below a second stand at a "
     "second."
@@ -30,10 +29,16 @@ BY_SIZE = (
 
 
 def simulation_page(
-    past: RunHistory, summary: RunSummary, replay: Replay, *, compared: Comparison | None = None
+    past: RunHistory,
+    summary: RunSummary,
+    replay: Replay,
+    over_time: TimeSeries,
+    *,
+    compared: Comparison | None = None,
 ) -> str:
     """Return one self-contained page; same input, same text.
 
+    :param over_time: the run in the buckets of the charts.
     :param compared: other runs, of a study, to stand beside this one.
     """
     headline, lead, tiles = _headline(past, summary), _lead(past, summary, replay), _facts(past, summary)
@@ -42,7 +47,6 @@ def simulation_page(
     jobs = packed_json(job_data(listed, past.origin))
     waits = [one for one in summary.waits_by_size if one is not None]
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
-    over_time = time_series(past, most=BUCKETS)
     charts, missing = panels(over_time, placed=past.cluster is not None)
     beside, compared_data = comparison_cards(compared) if compared is not None else ([], {})
     return render(

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from arnold.commands.replay_files import PAGE_BUCKETS
 from arnold.pages.line_chart import ChartLine, LineChart, line_chart
 from arnold.pages.replay.cluster_map import frames
 from arnold.pages.replay.job_tables import chosen_jobs
@@ -21,6 +22,7 @@ from arnold.pages.replay.replay_page import simulation_page
 from simulator.engine.hooks import Incident
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import run_summary, waits_by_size
+from simulator.results.time_series import time_series
 from tests.browser import show
 from tests.markup import tags
 from tests.simulator.clusters import racks
@@ -52,7 +54,7 @@ def page(**changes: Any) -> tuple[str, RunHistory]:
     settings: dict[str, Any] = {"incidents": events, "recovery": KeepsHalf(), "pace": Twice()} | changes
     made, past = replayed(random_records(3), racks(8), **settings)
     noted = replace(made, trace=made.trace.replace(notes=("<b>a note</b>",)))
-    return simulation_page(past, run_summary(past), noted), past
+    return simulation_page(past, run_summary(past), noted, time_series(past, most=PAGE_BUCKETS)), past
 
 
 def test_the_page_is_whole_and_needs_no_network() -> None:

@@ -12,7 +12,7 @@ from simulator.engine.engine import Engine
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
-from simulator.results.run_history import AttemptLog, log_attempts, run_history
+from simulator.results.run_history import AttemptLog, run_history
 from simulator.results.run_summary import RunSummary, run_summary
 from topology.cluster import Cluster
 
@@ -37,6 +37,14 @@ def go_on(engine: Engine, instants: int) -> None:
     while instants and not engine.over:
         engine.step()
         instants -= 1
+
+
+def log_attempts(engine: Engine) -> AttemptLog:
+    """The log that is kept, from now on, of a run that has not begun."""
+    log = AttemptLog(engine.recovery, engine.incidents)
+    engine.recovery, engine.incidents = log, log.nodes
+    engine.observers = (*engine.observers, log)
+    return log
 
 
 def finished(engine: Engine) -> Engine:

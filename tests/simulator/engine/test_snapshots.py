@@ -20,11 +20,10 @@ from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine.engine import Engine, Watch
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord
-from simulator.results.run_history import log_attempts
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
-from tests.simulator.engine.runs import go_on, placed
+from tests.simulator.engine.runs import go_on, log_attempts, placed
 from tests.simulator.engine.traces import traces
 
 CLUSTER = racks(6, per_rack=3)

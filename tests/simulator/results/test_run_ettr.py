@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
-from simulator.results.run_history import log_attempts
 from simulator.results.run_summary import run_ettr, run_summary
 from simulator.results.time_series import ratio, sliding_ettr, time_series, work, worst_ettr
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
+from tests.simulator.engine.runs import log_attempts
 from tests.simulator.replays import random_records, replayed
 from tests.simulator.results.disturbed import disturbed
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from arnold.pages.replay.cluster_map import AWAY, frames
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord
-from simulator.results.run_history import FAILURE, PREEMPTION, log_attempts
+from simulator.results.run_history import FAILURE, PREEMPTION
 from simulator.results.run_summary import run_summary
 from simulator.results.time_series import bucket_length, edges_of, integrals, sliding_ettr, time_series, worst_ettr
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
+from tests.simulator.engine.runs import log_attempts
 from tests.simulator.replays import KeepsHalf, Planned, Twice, random_records, replayed
 from tests.simulator.results.disturbed import disturbed
 
