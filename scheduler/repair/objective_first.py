@@ -101,7 +101,7 @@ def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterato
 
 def _bare(job: Job) -> bool:
     """Return whether rows and columns are all that counts: holds and soft terms look at more."""
-    return not job.holds and not job.counts
+    return not job.holds and not job.soft
 
 
 def _fewest_moves_for(

@@ -120,6 +120,16 @@ class ExactParams:
     patterns_per_round: int = 24
     # Integer price of the dearest cell of a domain: fine enough to tell rows apart, and small integers for CP-SAT
     price_unit: int = 1000
+    # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
+    cell_choices: int = 3_000
+    # Effort of all models of cells, for each second of the time limit: a small part, as what they decide comes after
+    goal_effort: float = 0.1
+    # Part of the time limit that goals after the pair may take, if effort does not end them before
+    goal_share: float = 0.5
+    # Part of the time that the search of pairs has where soft terms count: the rest is for these
+    pair_share: float = 0.4
+    # Soft terms up to which each choice of them is tried as hard constraints: eight choices
+    held_terms: int = 3
     seating_share: float = 0.05  # Part of the time limit that exact searches below the job's level may use
     # Part of the time limit that corners of the Pareto front may take which the best pair did not need
     front_share: float = 0.05

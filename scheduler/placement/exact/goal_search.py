@@ -1,0 +1,166 @@
+"""Goals in order, on the nodes themselves: the objective with its soft terms, then Eq. 2 at each closer level.
+
+A placement comes from the search over pairs; bounds come from counting.  Where the two do not meet, the model of all
+cells (:mod:`scheduler.placement.exact.cell_model`) goes on: goal after goal, each among the placements that are as good
+in those before, so what it proves is proved of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from time import perf_counter
+
+from scheduler.job import Count, Job
+from scheduler.objective import Evaluation, closer_costs, closer_levels, evaluate
+from scheduler.placement.exact.cell_model import CellModel, Goal
+from scheduler.placement.exact.cell_sites import Sites
+from scheduler.placement.exact.cpsat import Slice
+from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.seating import seat
+from scheduler.placement.types import Limits
+from topology.cluster import Cluster, IntArray
+from topology.errors import InvalidPlacement
+
+_SAME = 1e-9  # Sums of weights times spreads closer than this are equal
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A placement and what it is worth, goal by goal."""
+
+    nodes: IntArray  # shape [rows, columns]
+    worth: Evaluation
+    costs: tuple[float, ...]  # the objective, then Eq. 2 at each closer level
+    ties: tuple[float, ...]  # by which equals are compared
+
+    @property
+    def order(self) -> tuple[tuple[float, ...], ...]:
+        """By which placements are compared, the least the best."""
+        return tuple(round(cost, 9) for cost in self.costs), self.ties
+
+
+def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> Placed | None:
+    """Return a placement with its worth; ``None`` where it breaks a hold."""
+    try:
+        worth = evaluate(cluster, job, nodes)
+    except InvalidPlacement:
+        return None
+    # where one affinity is zero its spread would be free to drift
+    drift = float(worth.dp + worth.pp) if job.alpha in (0.0, 1.0) else 0.0
+    flagged = 0.0 if job.avoid == "ignore" else float(len(worth.flagged))
+    return Placed(nodes, worth, (worth.objective, *closer_costs(cluster, job, worth)), (drift, flagged))
+
+
+def objective_terms(cluster: Cluster, job: Job) -> tuple[Count, ...]:
+    """Return the terms of the objective: Eq. 2 at the job's level, and the soft terms."""
+    return *eq2_terms(job, cluster.level(job.level).name), *job.soft
+
+
+def eq2_terms(job: Job, level: str) -> tuple[Count, ...]:
+    """Return Eq. 2 at a level as terms."""
+    return Count("dp", level, job.alpha), Count("pp", level, job.beta)
+
+
+@dataclass
+class GoalSearch:
+    """The goals of one job on nodes up to some slowdown; the best placement so far, and a bound for each goal."""
+
+    reduction: GridReduction
+    bounds: LevelBounds
+    best: Placed
+    certified: list[float]  # for each goal looked at, what no placement is below that is as good in those before
+    limits: Limits
+    params: ExactParams
+    effort: float  # deterministic seconds left for models
+    end: float  # of the time
+
+    @cached_property
+    def goals(self) -> list[tuple[Count, ...]]:
+        """Terms of each goal."""
+        cluster, job = self.reduction.cluster, self.reduction.job
+        closer = (eq2_terms(job, level) for level in closer_levels(cluster, job))
+        return [objective_terms(cluster, job), *closer]
+
+    @cached_property
+    def sites(self) -> Sites:
+        """Cells and domains as the model tells them apart."""
+        return Sites(self.reduction.cluster, self.reduction.job, self.reduction.admitted)
+
+    def settled(self, goal: int) -> bool:
+        """Whether the best placement reaches the bound of a goal."""
+        return goal < len(self.certified) and self.best.costs[goal] <= self.certified[goal] + _SAME
+
+    def offer(self, nodes: IntArray) -> None:
+        """Take a placement where it is better than the best."""
+        found = weighed(self.reduction.cluster, self.reduction.job, nodes)
+        if found is not None and found.order < self.best.order:
+            self.best = found
+
+    def count(self, goal: int) -> None:
+        """Raise the bound of a goal to what counting says."""
+        before = list(zip(self.goals[:goal], self.best.costs[:goal], strict=True))
+        bound = self.bounds.least(self.goals[goal], among=before)
+        if goal == len(self.certified):
+            self.certified.append(bound)
+        self.certified[goal] = max(self.certified[goal], min(bound, self.best.costs[goal]))
+
+    def search(self, goals: Sequence[int]) -> None:
+        """Meet some goals, in order, as far as time and effort allow."""
+        for goal in goals:
+            self.count(goal)
+        if all(self.settled(goal) for goal in goals) and not self._may_tie_better():
+            return
+        if self.sites.units * len(self.sites) <= self.params.cell_choices:
+            self._search_model(goals)
+
+    def _may_tie_better(self) -> bool:
+        return False
+
+    def _search_model(self, goals: Sequence[int]) -> None:
+        """Solve the model of all cells for one goal after another; an earlier one that is not met limits the later."""
+        sites = self.sites
+        model = CellModel(sites, sites.site_of_unit(self.best.nodes))
+        for number in range(goals[0]):
+            goal = Goal.of(self.goals[number])
+            model.at_most(goal, self._whole(goal, self.best))
+        for number in goals:
+            goal = Goal.of(self.goals[number])
+            before = self._whole(goal, self.best)
+            if not self.settled(number):
+                if (left := self.end - perf_counter()) <= 0 or self.effort <= 0:
+                    return
+                model.at_least(goal, ceil((self.certified[number] - self._error(goal)) * goal.scale - 1e-6))
+                reached = model.minimise(goal, Slice(self.effort, left, self.limits.seed))
+                if reached is None:
+                    return
+                self.effort -= reached.effort
+                if reached.value < before:
+                    self.offer(self._nodes(model))
+                bound = reached.bound / goal.scale - self._error(goal)
+                self.certified[number] = max(self.certified[number], min(bound, self.best.costs[number]))
+            model.at_most(goal, self._whole(goal, self.best))
+
+    def _nodes(self, model: CellModel) -> IntArray:
+        """Return the nodes of an answer of the model, shape [rows, columns]."""
+        one = self.reduction
+        return seat(
+            one.cluster,
+            one.job,
+            level=self.sites.closest,
+            domain_of_cell=self.sites.domain_of_cell(model.answer),
+            admitted=one.admitted,
+        )
+
+    def _whole(self, goal: Goal, placed: Placed) -> int:
+        """Return the goal of a placement in whole numbers."""
+        spreads = (placed.worth.by_level[term.level][term.family] for term in goal.terms)
+        return sum(weight * spread for weight, spread in zip(goal.weights, spreads, strict=True))
+
+    def _error(self, goal: Goal) -> float:
+        """Return the most that rounding of the weights can make of a goal."""
+        return goal.error * len(self.sites) if goal.error > _SAME / 1000 else 0.0

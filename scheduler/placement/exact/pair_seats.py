@@ -1,0 +1,57 @@
+"""From a pair (S, R) that is built to nodes: one grid problem searched, its parts on real domains, its cells on nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.exact.search import search_pairs
+from scheduler.placement.seating import seat
+from scheduler.placement.types import Limits
+from topology.cluster import IntArray
+
+
+def search_reduction(reduction: GridReduction, limits: Limits, seconds: float, params: ExactParams) -> PairSearch:
+    """Search the pairs of one job on nodes up to some slowdown."""
+    job = reduction.job
+    search = PairSearch(Lattice(reduction.problem, job.alpha, job.beta), replace(limits, seconds=seconds), params)
+    search_pairs(search)
+    return search
+
+
+def seat_parts(reduction: GridReduction, part_of_block: IntArray, seconds: float, params: ExactParams) -> IntArray:
+    """Return nodes for a placement of the grid problem, shape [rows, columns].
+
+    :param part_of_block: shape [rows, columns] of blocks, the domain of each as the grid problem numbers them.
+    :param seconds: limit of the searches one level down, and further.
+    """
+    return seat(
+        reduction.cluster,
+        reduction.job,
+        level=reduction.level,
+        domain_of_cell=reduction.domain_of_cell(part_of_block),
+        admitted=reduction.admitted,
+        solve_grid=partial(solve_grid, params=params),
+        seconds=seconds,
+    )
+
+
+def solve_grid(
+    rows: int,
+    columns: int,
+    capacities: tuple[int, ...],
+    alpha: float,
+    seconds: float,
+    *,
+    params: ExactParams = DEFAULTS,
+) -> IntArray | None:
+    """Return the best assignment of a bare grid: the search alone, as seating asks for it one level down.
+
+    :param capacities: in descending order, positive, at least ``rows * columns`` together; the answer has indices.
+    """
+    lattice = Lattice(GridProblem(rows, columns, capacities), alpha, 1.0 - alpha)
+    search_pairs(PairSearch(lattice, Limits(seconds=seconds, workers=1), params))
+    return lattice.built[lattice.best]
