@@ -1,4 +1,4 @@
-"""What a placement is worth at the levels closer than the job's: compared after its objective, proved level by level."""
+"""What a placement is worth at the levels closer than the job's, which come after its objective, level by level."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class CloserSpread(JsonRecord):
     """Over all PP groups."""
     proved: bool
     """No placement with as good an objective (which is proved too), and as good at the levels between, has less of
-    alpha * dp + beta * pp here; of placements on the types of GPU that were chosen, with no slower node than admitted."""
+    alpha * dp + beta * pp here; of placements on the types of GPU that were chosen, with no node slower than was
+    admitted."""
 
 
 def closer_spreads(cluster: Cluster, job: Job, outcome: Outcome) -> Mapping[str, CloserSpread]:

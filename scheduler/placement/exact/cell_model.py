@@ -7,7 +7,7 @@ model improves a part of a large placement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, lcm
@@ -61,16 +61,20 @@ class Reached:
 class CellModel:
     """Where units may go, from a placement that is known."""
 
-    def __init__(self, sites: Sites, site_of_unit: IntArray, *, movable: BoolArray | None = None) -> None:
-        """Make the model; of units that may not move (shape [units]) the site is as given."""
+    def __init__(self, sites: Sites, site_of_unit: IntArray, *, among: BoolArray | None = None) -> None:
+        """Make the model.
+
+        :param among: shape [sites]: units on these may move, among these; all others stay.  ``None`` = all.
+        """
         from ortools.sat.python import cp_model
 
         self.answer = site_of_unit  # Shape [units]: the best so far
         self._sites = sites
         self._model = cp_model.CpModel()
-        self._fixed = np.zeros(sites.units, dtype=np.bool_) if movable is None else ~movable
-        self._room = sites.room - np.bincount(site_of_unit[self._fixed], minlength=len(sites))
-        self._open = [int(k) for k in np.flatnonzero(self._room > 0)]
+        among = np.ones(len(sites), dtype=np.bool_) if among is None else among
+        self._fixed = ~among[site_of_unit]
+        self._room = sites.room
+        self._open = [int(k) for k in np.flatnonzero(among)]
         self._x: dict[int, dict[int, cp_model.IntVar]] = self._assignment()
         self._at: dict[str, dict[int, dict[int, cp_model.IntVar]]] = {}
         self._spreads: dict[tuple[Family, str], cp_model.IntVar] = {}
@@ -228,8 +232,3 @@ class CellModel:
                 self._model.add(fits >= len(units))
             self._touches += touched.values()
         return spread
-
-
-def whole(goal: Goal, spreads: Sequence[int]) -> int:
-    """Return a goal of known spreads, one for each term, in its whole numbers."""
-    return sum(weight * spread for weight, spread in zip(goal.weights, spreads, strict=True))

@@ -81,7 +81,9 @@ class Sites:
 
     def groups(self, family: Family) -> list[tuple[int, ...]]:
         """Return the units of each group of a family; groups within one unit, and repetitions, are left out."""
-        return self._several(*self.job.grid.groups[family].paired(self.blocks.of_cell))
+        if family not in self._groups:
+            self._groups[family] = self._several(*self.job.grid.groups[family].paired(self.blocks.of_cell))
+        return self._groups[family]
 
     @cached_property
     def ties(self) -> Mapping[str, Sequence[tuple[int, ...]]]:
@@ -100,6 +102,10 @@ class Sites:
         group, unit = np.unique(np.stack([group_of, unit_of]), axis=1)
         parts = np.split(unit, np.flatnonzero(np.diff(group)) + 1)
         return list(dict.fromkeys(tuple(part.tolist()) for part in parts if len(part) > 1))
+
+    @cached_property
+    def _groups(self) -> dict[Family, list[tuple[int, ...]]]:
+        return {}
 
     @cached_property
     def _room_of_domain(self) -> IntArray:

@@ -13,6 +13,8 @@ from functools import cached_property
 from math import ceil
 from time import perf_counter
 
+import numpy as np
+
 from scheduler.job import Count, Job
 from scheduler.objective import Evaluation, closer_costs, closer_levels, evaluate
 from scheduler.placement.exact.cell_model import CellModel, Goal
@@ -20,6 +22,7 @@ from scheduler.placement.exact.cell_sites import Sites
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.parts import WorstParts
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
@@ -113,13 +116,13 @@ class GoalSearch:
         """Meet some goals, in order, as far as time and effort allow."""
         for goal in goals:
             self.count(goal)
-        if all(self.settled(goal) for goal in goals) and not self._may_tie_better():
+        if all(self.settled(goal) for goal in goals):
             return
         if self.sites.units * len(self.sites) <= self.params.cell_choices:
             self._search_model(goals)
-
-    def _may_tie_better(self) -> bool:
-        return False
+            return
+        for goal in goals:
+            self._search_parts(goal)
 
     def _search_model(self, goals: Sequence[int]) -> None:
         """Solve the model of all cells for one goal after another; an earlier one that is not met limits the later."""
@@ -144,6 +147,32 @@ class GoalSearch:
                 bound = reached.bound / goal.scale - self._error(goal)
                 self.certified[number] = max(self.certified[number], min(bound, self.best.costs[number]))
             model.at_most(goal, self._whole(goal, self.best))
+
+    def _search_parts(self, number: int) -> None:
+        """Improve a goal part by part: the units on some sites are laid anew among these, as large as a model may be.
+
+        Of equals the one with fewer touches is kept: many groups have to be better before the worst is.
+        """
+        goal = Goal.of(self.goals[number])
+        parts = WorstParts(self.sites, goal, self.params.cell_choices, self.limits.seed)
+        site_of, fruitless = self.sites.site_of_unit(self.best.nodes), 0
+        while not self.settled(number) and fruitless < self.params.fruitless_parts:
+            left = self.end - perf_counter()
+            if left <= 0 or self.effort <= 0:
+                return
+            model = CellModel(self.sites, site_of, among=parts.draw(site_of))
+            for before in range(number + 1):
+                known = Goal.of(self.goals[before])
+                model.at_most(known, self._whole(known, self.best))
+            limit = Slice(self.params.part_effort, left, self.limits.seed, light=True)
+            reached = model.minimise(goal, limit, touches=True)
+            self.effort -= self.params.part_effort if reached is None else reached.effort
+            fruitless += 1
+            if not np.array_equal(site_of, model.answer):
+                site_of = model.answer
+                fruitless = 0
+            if reached is not None and reached.value < self._whole(goal, self.best):
+                self.offer(self._nodes(model))
 
     def _nodes(self, model: CellModel) -> IntArray:
         """Return the nodes of an answer of the model, shape [rows, columns]."""

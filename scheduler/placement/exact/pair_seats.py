@@ -1,4 +1,4 @@
-"""From a pair (S, R) that is built to nodes: one grid problem searched, its parts on real domains, its cells on nodes."""
+"""From a job to its pairs (S, R), and from a pair that is built to nodes."""
 
 from __future__ import annotations
 

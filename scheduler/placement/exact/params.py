@@ -123,7 +123,12 @@ class ExactParams:
     # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
     cell_choices: int = 3_000
     # Effort of all models of cells, for each second of the time limit: a small part, as what they decide comes after
-    goal_effort: float = 0.1
+    goal_effort: float = 0.05
+    # The same for the objective, where soft terms count
+    term_effort: float = 0.3
+    # Effort of laying one part of a large placement anew: as long as most of them take to be proved least
+    part_effort: float = 0.02
+    fruitless_parts: int = 40  # Parts in turn that change nothing, after which a goal is left as it is
     # Part of the time limit that goals after the pair may take, if effort does not end them before
     goal_share: float = 0.5
     # Part of the time that the search of pairs has where soft terms count: the rest is for these

@@ -19,6 +19,7 @@ from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.pair_seats import search_reduction, seat_parts
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.tight_fills import tight_fills
 from scheduler.placement.types import Limits
 from topology.cluster import Cluster, IntArray
 
@@ -36,7 +37,7 @@ def goals_of(
     bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice})
     found = [one for nodes in _starts(reduction, search, limits, end, params) if (one := weighed(cluster, job, nodes))]
     best: Placed = min(found, key=lambda one: one.order)
-    effort = params.goal_effort * limits.seconds
+    effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
     return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
 
 
@@ -49,6 +50,7 @@ def _starts(
     if not has_more_terms(cluster, job):
         yield seat_parts(reduction, lattice.built[lattice.best], seconds, params)
         return
+    yield from tight_fills(reduction)
     for point in lattice.pareto():
         yield seat_parts(reduction, lattice.built[point.dp, point.pp], seconds, params)
     others = list(_others(cluster, job, params))
