@@ -15,7 +15,7 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.search import fill_front
 from scheduler.placement.exact.slow_nodes import search_thresholds, thresholds
-from scheduler.placement.exact.soft_terms import goals_of
+from scheduler.placement.exact.soft_terms import goals_of, other_seats
 from scheduler.placement.types import Limits, Proposal
 from topology.cluster import Cluster
 
@@ -48,7 +48,12 @@ class Exact:
         goals = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
         if chosen.goals is None:
             goals.certified.append(chosen.bound)
-        goals.search(range(1, len(goals.goals)))
+        goals.effort = self.params.goal_effort * limits.seconds
+        closer = range(1, len(goals.goals))
+        if not goals.counted(closer):
+            for nodes in other_seats(chosen.reduction, chosen.search, limits, self.params):
+                goals.offer(nodes)
+            goals.search(closer)
         fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
         return Proposal(
             goals.best.nodes,

@@ -26,6 +26,7 @@ from scheduler.placement.exact.parts import WorstParts
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
+from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
 
@@ -39,7 +40,8 @@ class Placed:
     nodes: IntArray  # shape [rows, columns]
     worth: Evaluation
     costs: tuple[float, ...]  # the objective, then Eq. 2 at each closer level
-    ties: tuple[float, ...]  # by which equals are compared
+    # by which equals are compared: spreads without weight, slow nodes, domains of the job's level, free nodes in these
+    ties: tuple[float, ...]
 
     @property
     def order(self) -> tuple[tuple[float, ...], ...]:
@@ -56,7 +58,10 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> Placed | None:
     # where one affinity is zero its spread would be free to drift
     drift = float(worth.dp + worth.pp) if job.alpha in (0.0, 1.0) else 0.0
     flagged = 0.0 if job.avoid == "ignore" else float(len(worth.flagged))
-    return Placed(nodes, worth, (worth.objective, *closer_costs(cluster, job, worth)), (drift, flagged))
+    level = cluster.level(job.level)
+    room = count_nodes(level, cluster.idle)[np.unique(level.domain_of[nodes])]
+    ties = (drift, flagged, float(len(room)), float(room.sum()))
+    return Placed(nodes, worth, (worth.objective, *closer_costs(cluster, job, worth)), ties)
 
 
 def objective_terms(cluster: Cluster, job: Job) -> tuple[Count, ...]:
@@ -112,21 +117,28 @@ class GoalSearch:
             self.certified.append(bound)
         self.certified[goal] = max(self.certified[goal], min(bound, self.best.costs[goal]))
 
-    def search(self, goals: Sequence[int]) -> None:
-        """Meet some goals, in order, as far as time and effort allow."""
+    def counted(self, goals: Sequence[int]) -> bool:
+        """Return whether the best placement reaches what counting says of some goals."""
         for goal in goals:
             self.count(goal)
-        if all(self.settled(goal) for goal in goals):
+        return all(self.settled(goal) for goal in goals)
+
+    def search(self, goals: Sequence[int]) -> None:
+        """Meet some goals, in order, as far as time and effort allow.
+
+        Where one model of all cells would be too large, the objective alone is improved, part by part: at closer levels
+        the worst of many groups hardly ever gives way to that.
+        """
+        if self.counted(goals):
             return
         if self.sites.units * len(self.sites) <= self.params.cell_choices:
             self._search_model(goals)
-            return
-        for goal in goals:
-            self._search_parts(goal)
+        elif 0 in goals:
+            self._search_parts(0)
 
     def _search_model(self, goals: Sequence[int]) -> None:
         """Solve the model of all cells for one goal after another; an earlier one that is not met limits the later."""
-        sites = self.sites
+        sites, begun = self.sites, self.best
         model = CellModel(sites, sites.site_of_unit(self.best.nodes))
         for number in range(goals[0]):
             goal = Goal.of(self.goals[number])
@@ -147,6 +159,10 @@ class GoalSearch:
                 bound = reached.bound / goal.scale - self._error(goal)
                 self.certified[number] = max(self.certified[number], min(bound, self.best.costs[number]))
             model.at_most(goal, self._whole(goal, self.best))
+        if self.best is not begun:
+            drift = self.reduction.job.alpha in (0.0, 1.0)
+            model.settle(Slice(self.params.tie_effort, self.end - perf_counter(), self.limits.seed), drift=drift)
+            self.offer(self._nodes(model))
 
     def _search_parts(self, number: int) -> None:
         """Improve a goal part by part: the units on some sites are laid anew among these, as large as a model may be.
@@ -166,7 +182,7 @@ class GoalSearch:
                 model.at_most(known, self._whole(known, self.best))
             limit = Slice(self.params.part_effort, left, self.limits.seed, light=True)
             reached = model.minimise(goal, limit, touches=True)
-            self.effort -= self.params.part_effort if reached is None else reached.effort
+            self.effort -= self.params.part_cost + (reached.effort if reached else self.params.part_effort)
             fruitless += 1
             if not np.array_equal(site_of, model.answer):
                 site_of = model.answer

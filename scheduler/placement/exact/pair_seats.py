@@ -22,17 +22,16 @@ def search_reduction(reduction: GridReduction, limits: Limits, seconds: float, p
     return search
 
 
-def seat_parts(reduction: GridReduction, part_of_block: IntArray, seconds: float, params: ExactParams) -> IntArray:
-    """Return nodes for a placement of the grid problem, shape [rows, columns].
+def seat_cells(reduction: GridReduction, domain_of_cell: IntArray, seconds: float, params: ExactParams) -> IntArray:
+    """Return nodes for cells on the domains of the job's level, shape [rows, columns] both.
 
-    :param part_of_block: shape [rows, columns] of blocks, the domain of each as the grid problem numbers them.
     :param seconds: limit of the searches one level down, and further.
     """
     return seat(
         reduction.cluster,
         reduction.job,
         level=reduction.level,
-        domain_of_cell=reduction.domain_of_cell(part_of_block),
+        domain_of_cell=domain_of_cell,
         admitted=reduction.admitted,
         solve_grid=partial(solve_grid, params=params),
         seconds=seconds,

@@ -12,16 +12,20 @@ from collections.abc import Iterator
 from itertools import combinations
 from time import perf_counter
 
+import numpy as np
+
 from scheduler.job import Hold, Job
 from scheduler.placement.exact.goal_search import GoalSearch, Placed, eq2_terms, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.pair_seats import search_reduction, seat_parts
+from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.tight_fills import tight_fills
 from scheduler.placement.types import Limits
 from topology.cluster import Cluster, IntArray
+
+_SAME = 1e-9  # Costs of pairs closer than this are equal
 
 
 def has_more_terms(cluster: Cluster, job: Job) -> bool:
@@ -41,6 +45,22 @@ def goals_of(
     return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
 
 
+def other_seats(
+    reduction: GridReduction, search: PairSearch, limits: Limits, params: ExactParams
+) -> Iterator[IntArray]:
+    """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
+    lattice, seconds = search.lattice, params.seating_share * limits.seconds
+    yield from tight_fills(reduction)
+    equal = [pair for pair in lattice.built if lattice.cost(pair) <= lattice.cost(lattice.best) + _SAME]
+    for pair in sorted(equal):
+        best_fit = reduction.domain_of_cell(lattice.built[pair])
+        looked_inside = reduction.domain_of_cell(lattice.built[pair], closer_first=True)
+        if pair != lattice.best:
+            yield seat_cells(reduction, best_fit, seconds, params)
+        if not np.array_equal(best_fit, looked_inside):
+            yield seat_cells(reduction, looked_inside, seconds, params)
+
+
 def _starts(
     reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
 ) -> Iterator[IntArray]:
@@ -48,11 +68,11 @@ def _starts(
     cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
     seconds = params.seating_share * limits.seconds
     if not has_more_terms(cluster, job):
-        yield seat_parts(reduction, lattice.built[lattice.best], seconds, params)
+        yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params)
         return
     yield from tight_fills(reduction)
     for point in lattice.pareto():
-        yield seat_parts(reduction, lattice.built[point.dp, point.pp], seconds, params)
+        yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[point.dp, point.pp]), seconds, params)
     others = list(_others(cluster, job, params))
     for number, other in enumerate(others):
         asked = GridReduction(cluster, other, reduction.slowest)
@@ -60,7 +80,7 @@ def _starts(
             continue
         share = max(params.least_seconds, (end - perf_counter()) / (len(others) - number + 1))
         found = search_reduction(asked, limits, share, params).lattice
-        yield seat_parts(asked, found.built[found.best], seconds, params)
+        yield seat_cells(asked, asked.domain_of_cell(found.built[found.best]), seconds, params)
 
 
 def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
