@@ -11,10 +11,12 @@ from typing import ClassVar
 
 from scheduler.job import Job
 from scheduler.objective import closer_levels
+from scheduler.placement.exact.goal_search import GoalSearch, Placed
+from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.search import fill_front
-from scheduler.placement.exact.slow_nodes import search_thresholds, thresholds
+from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
 from scheduler.placement.exact.soft_terms import goals_of, other_seats
 from scheduler.placement.types import Limits, Proposal
 from topology.cluster import Cluster
@@ -27,7 +29,7 @@ class Exact:
     params: ExactParams = DEFAULTS
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = (
-        "the best (S, R), proved or with a certified gap; then fewest flagged nodes, best fit, one level down"
+        "the least objective, proved or with a certified gap; then closer levels, fewest flagged nodes, best fit"
     )
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
@@ -45,15 +47,8 @@ class Exact:
         claims = searched[-1] if job.avoid == "ignore" else chosen
         solved = perf_counter()
         end = max(start + limits.seconds, solved + self.params.least_seconds)
-        goals = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
-        if chosen.goals is None:
-            goals.certified.append(chosen.bound)
-        goals.effort = self.params.goal_effort * limits.seconds
-        closer = range(1, len(goals.goals))
-        if not goals.counted(closer):
-            for nodes in other_seats(chosen.reduction, chosen.search, limits, self.params):
-                goals.offer(nodes)
-            goals.search(closer)
+        begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
+        goals = self._closer(begun.best, claims, limits, end)
         fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
         return Proposal(
             goals.best.nodes,
@@ -66,3 +61,16 @@ class Exact:
             solve_seconds=solved - start,
             statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.reduction.domains))},
         )
+
+    def _closer(self, best: Placed, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:
+        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of."""
+        reduction, known = claims.reduction, {claims.reduction.level.name: claims.lattice}
+        bounds = LevelBounds(reduction, limits, self.params, known)
+        effort = self.params.goal_effort * limits.seconds
+        goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
+        closer = range(1, len(goals.goals))
+        if not goals.counted(closer):
+            for nodes in other_seats(reduction, claims.search, limits, self.params):
+                goals.offer(nodes)
+            goals.search(closer)
+        return goals
