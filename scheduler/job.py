@@ -124,6 +124,14 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelWeight:
+    """A level whose Eq. 2 is a part of the objective, with this weight."""
+
+    level: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
 class Speed:
     """How fast a job runs on a type of GPU, relative to the others: a factor above 0."""
 
@@ -148,6 +156,7 @@ class Job:
     speed: tuple[Speed, ...] = ()  # by type of GPU; 1 on those left out
     holds: tuple[Hold, ...] = ()
     counts: tuple[Count, ...] = ()
+    levels: tuple[LevelWeight, ...] = ()  # whose Eq. 2 is added to the objective; that of other closer ones comes after
     microbatches: int | None = None  # microbatches a step, for the price of a slow node; None = unknown, the full price
     # share of the step time that one unit of the objective costs, for weighing slow nodes
     spread_cost: float = DEFAULT_SPREAD_COST
@@ -173,10 +182,19 @@ class Job:
         return min(factors.get(name, 1.0) for name in gpu_types)
 
     @property
+    def soft(self) -> tuple[Count, ...]:
+        """What its objective has besides Eq. 2 at its level: soft constraints, and Eq. 2 at levels that it weighs."""
+        affinities: tuple[tuple[Family, float], ...] = (("dp", self.alpha), ("pp", self.beta))
+        weighed = (
+            Count(family, one.level, one.weight * affinity) for one in self.levels for family, affinity in affinities
+        )
+        return (*self.counts, *weighed)
+
+    @property
     def constrained_levels(self) -> tuple[str, ...]:
         """Levels that its constraints name, hard and soft, and the ``tp_level`` that it names."""
         named = () if self.tp_level is None else (self.tp_level,)
-        return (*(hold.level for hold in self.holds), *(count.level for count in self.counts), *named)
+        return (*(hold.level for hold in self.holds), *(count.level for count in self.soft), *named)
 
     @property
     def nodes_of_tp(self) -> int:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from scheduler.affinity import Model, Record, Size
-from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, Overrides, Parallelism, Speed
+from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, Factor, NamedOrDescribed, StrictModel, constraints_of
 from scheduler.node_grid import filling
@@ -67,6 +67,7 @@ class JobDocument(StrictModel):
     gpu_types: Annotated[GpuTypes | None, BeforeValidator(_type_names)] = None
     speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
     constraints: tuple[ConstraintFile, ...] = Field(default=(), strict=False)
+    levels: dict[str, Factor] | None = None
     microbatches: Size | None = None
     spread_cost: Factor | None = None
 
@@ -177,6 +178,7 @@ def job_of(
             speed=tuple(Speed(name, factor) for name, factor in (content.speed or {}).items()),
             holds=holds,
             counts=counts,
+            levels=tuple(LevelWeight(name, weight) for name, weight in (content.levels or {}).items()),
             microbatches=known.microbatches,
             spread_cost=DEFAULT_SPREAD_COST if content.spread_cost is None else content.spread_cost,
         )
@@ -201,6 +203,8 @@ def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> I
         for key in ("within", "level"):
             if (name := getattr(constraint, key)) is not None:
                 yield name, where("constraints", i, key)
+    for name in content.levels or ():
+        yield name, where("levels", name)
 
 
 def _named_types(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
@@ -231,6 +235,7 @@ def job_document(instance: Instance) -> JobDocument:
         gpu_types="any" if job.mix_types else job.gpu_types,
         speed={one.gpu_type: one.factor for one in job.speed} or None,
         constraints=(*hard, *soft),
+        levels={one.level: one.weight for one in job.levels} or None,
         microbatches=job.microbatches,
         spread_cost=job.spread_cost,
     )

@@ -79,6 +79,22 @@ def objective_of(job: Job, dp: int, pp: int, soft: float = 0.0) -> float:
     return job.alpha * dp + job.beta * pp + soft
 
 
+def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:
+    """Return the levels closer than the job's, from the broadest, but for those that its objective weighs.
+
+    Of placements with equal objectives the better one has less of Eq. 2 at the first of them, then at the second.
+    """
+    weighed = {one.level for one in job.levels}
+    depth = cluster.level_index(job.level)
+    return tuple(level.name for level in cluster.levels[depth + 1 :] if level.name not in weighed)
+
+
+def closer_costs(cluster: Cluster, job: Job, worth: Evaluation) -> tuple[float, ...]:
+    """Return Eq. 2 of a placement at each of the :func:`closer_levels`."""
+    spreads = (worth.by_level[name] for name in closer_levels(cluster, job))
+    return tuple(objective_of(job, found["dp"], found["pp"]) for found in spreads)
+
+
 def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     """Check a placement and say what it is worth.
 
@@ -96,7 +112,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     gpu_types = tuple(cluster.gpu_types[kind] for kind in _kinds(cluster, nodes.ravel()))
     holds = job.holds_on(cluster)
     # each name that the job uses is looked up once
-    names = [job.level, *(hold.level for hold in holds), *(count.level for count in job.counts)]
+    names = [job.level, *(hold.level for hold in holds), *(count.level for count in job.soft)]
     named = {name: cluster.level(name) for name in names}
     for hold in holds:
         if by_level[named[hold.level].name][hold.family] > 1:
@@ -105,7 +121,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
             )
     level = named[job.level]
     dp, pp = by_level[level.name]["dp"], by_level[level.name]["pp"]
-    soft = sum(count.weight * by_level[named[count.level].name][count.family] for count in job.counts)
+    soft = sum(count.weight * by_level[named[count.level].name][count.family] for count in job.soft)
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
     return Evaluation(
         dp=dp,

@@ -121,7 +121,7 @@ class RefusedPlacement(InvalidPlacement):
 
 def trivial_bound(job: Job) -> float:
     """Return what any placement costs at least: every group touches one domain."""
-    return objective_of(job, 1, 1, sum(count.weight for count in job.counts))
+    return objective_of(job, 1, 1, sum(count.weight for count in job.soft))
 
 
 def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:

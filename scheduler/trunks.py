@@ -6,7 +6,7 @@ proof for the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter
@@ -14,13 +14,14 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, evaluate, slowest_in_use, step_time
+from scheduler.objective import Evaluation, closer_costs, evaluate, slowest_in_use, step_time
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
 
+_SAME = 1e-9  # Objectives closer than this are equal
 LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others have used all of it up
 
 
@@ -31,15 +32,16 @@ class _Answer:
     proposal: Proposal
     evaluation: Evaluation | None  # `None` = no placement, or none that is valid
     time: float  # predicted step time; `inf` without a placement
+    closer: tuple[float, ...] = ()  # Eq. 2 at each closer level
 
     @property
-    def rank(self) -> tuple[float, float, int, bool]:
+    def rank(self) -> tuple[float, ...]:
         """By which answers are compared, the least the best."""
         if self.evaluation is None:
-            return inf, inf, 0, self.proposal.nodes is None
+            return inf, inf, float(self.proposal.nodes is None)
         # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
         spreads = self.evaluation.dp + self.evaluation.pp
-        return round(self.time, 9), round(self.evaluation.objective, 9), spreads, False
+        return round(self.time, 9), *(round(one, 9) for one in (self.evaluation.objective, *self.closer)), spreads
 
 
 def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
@@ -82,7 +84,8 @@ def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) ->
     except InvalidPlacement:
         return _Answer(proposal, None, inf)
     slowest = slowest_in_use(cluster, evaluation)
-    return _Answer(proposal, evaluation, step_time(job, objective=evaluation.objective, slowest=slowest))
+    time = step_time(job, objective=evaluation.objective, slowest=slowest)
+    return _Answer(proposal, evaluation, time, closer_costs(cluster, job, evaluation))
 
 
 def _together(answers: Sequence[_Answer]) -> Proposal:
@@ -93,6 +96,7 @@ def _together(answers: Sequence[_Answer]) -> Proposal:
     bounds = [proposal.lower_bound for proposal in placed]
     return replace(
         best.proposal,
+        closer_bounds=_closer_bounds(best, answers),
         lower_bound=None if None in bounds else min((bound for bound in bounds if bound is not None), default=None),
         complete=all(proposal.complete for proposal in proposals),
         infeasible=infeasible,
@@ -100,6 +104,16 @@ def _together(answers: Sequence[_Answer]) -> Proposal:
         refutations=_refuted_everywhere(best.proposal, placed),
         solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
     )
+
+
+def _closer_bounds(best: _Answer, answers: Sequence[_Answer]) -> Mapping[str, float]:
+    """Return what the best answer says of closer levels, where a placement in no other trunk is as good."""
+    if best.evaluation is None:
+        return {}
+    reached = best.evaluation.objective + _SAME
+    others = (one.proposal for one in answers if one is not best and not one.proposal.infeasible)
+    rivals = any(other.lower_bound is None or other.lower_bound <= reached for other in others)
+    return {} if rivals else best.proposal.closer_bounds
 
 
 def _front(proposals: Sequence[Proposal]) -> tuple[ParetoPoint, ...]:

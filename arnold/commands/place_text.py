@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +48,7 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
         for level, families in document.spread_by_level.items():
             levels.add_row(level, *(str(families[family]) for family in FAMILIES))
         out.print("", levels)
+        print_sentences(out, "Closer levels", list(_closer_sentences(document)))
         lists = {"left out": document.avoided, "in use": document.used_flagged}
         lines = [
             f"{len(names)} {words}: {spell_names(names, most=LONGEST_NAMES)}" for words, names in lists.items() if names
@@ -62,6 +63,13 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     print_sentences(out, "Slow nodes", [price.sentence for price in document.prices])
     print_sentences(out, "Types of GPU", [one.sentence for one in document.types if len(document.types) > 1])
     print_sentences(out, "Notes", document.notes)
+
+
+def _closer_sentences(document: PlaceDocument) -> Iterator[str]:
+    """Yield for each closer level the spread, and whether it is known to be least."""
+    for level, found in document.closer.items():
+        least = "the least with this objective, proved" if found.proved else "not proved to be the least"
+        yield f"{level}: DP spread {found.dp}, PP spread {found.pp}, {least}"
 
 
 def print_head(out: Console, instance: Instance) -> None:

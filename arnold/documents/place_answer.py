@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from scheduler.closer_spread import CloserSpread, closer_spreads
 from scheduler.gpu_types import TypeOption
 from scheduler.job import Family
 from scheduler.jobfile import JobDocument, job_document
@@ -54,7 +55,11 @@ class PlaceDocument(JsonRecord):
     spread: Spread | None
     """Spread at the level that counts."""
     objective: float | None
-    """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job."""
+    """alpha * spread.dp + beta * spread.pp, plus the soft constraints of the job and the levels that it weighs."""
+    closer: Mapping[str, CloserSpread]
+    """Level -> spread there, for levels closer than the one that counts, from the broadest: of placements with equal
+    objectives the one with the least alpha * dp + beta * pp at the first is better, then at the next.  Levels that the
+    objective weighs are left out."""
     bound: float | None
     """No placement has a smaller objective; on other types of GPU none has a smaller objective / speed than this bound
     has at the speed of the chosen type."""
@@ -184,6 +189,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         would_fit_if_empty=would_fit_if_empty,
         spread=outcome.spread,
         objective=outcome.objective,
+        closer=closer_spreads(cluster, job, outcome),
         bound=outcome.bound,
         gap=outcome.gap,
         alpha=job.alpha,

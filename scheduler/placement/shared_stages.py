@@ -113,5 +113,5 @@ def _least(cluster: Cluster, job: Job, admitted: BoolArray) -> float:
     def fewest(family: Family, level: str | None) -> int:
         return ceil(groups[family].largest / int(count_nodes(cluster.level(level), admitted).max()))
 
-    soft = sum(count.weight * fewest(count.family, count.level) for count in job.counts)
+    soft = sum(count.weight * fewest(count.family, count.level) for count in job.soft)
     return objective_of(job, fewest("dp", job.level), fewest("pp", job.level), soft)

@@ -101,6 +101,8 @@ class Proposal:
     nodes: IntArray | None  # shape [rows, columns], index of the node each cell goes to; None = nothing found
     # certified: no valid placement (of the admitted nodes) has a smaller objective; None = no such claim
     lower_bound: float | None = None
+    # level -> certified: no placement has less of Eq. 2 there that is as good in its objective and at levels between
+    closer_bounds: Mapping[str, float] = field(default_factory=dict)
     complete: bool = True  # false = time ran out
     infeasible: str = ""  # why no valid placement exists, when the algorithm proved that; else empty
     pareto: tuple[ParetoPoint, ...] = ()  # corners of the (S, R) trade known so far

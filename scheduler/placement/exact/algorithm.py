@@ -6,24 +6,21 @@ Which slow nodes are used is decided in :mod:`scheduler.placement.exact.slow_nod
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from math import ceil, inf
 from time import perf_counter
 from typing import ClassVar
 
 from scheduler.job import Job
-from scheduler.objective import evaluate
-from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.objective import closer_levels
+from scheduler.placement.exact.goal_search import GoalSearch, Placed
+from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.problem import GridProblem, GridReduction, counted_where_held
-from scheduler.placement.exact.search import fill_front, search_pairs
-from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_threshold, search_thresholds, thresholds
-from scheduler.placement.seating import seat
+from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.search import fill_front
+from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
+from scheduler.placement.exact.soft_terms import goals_of, other_seats
 from scheduler.placement.shared_stages import place_shared_stages
 from scheduler.placement.types import Limits, Proposal
-from topology.capacity import count_nodes
-from topology.cluster import Cluster, IntArray
-from topology.errors import InvalidPlacement
+from topology.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class Exact:
     params: ExactParams = DEFAULTS
     name: ClassVar[str] = "exact"
     summary: ClassVar[str] = (
-        "the best (S, R), proved or with a certified gap; then fewest flagged nodes, best fit, one level down"
+        "the least objective, proved or with a certified gap; then closer levels, fewest flagged nodes, best fit"
     )
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
@@ -52,11 +49,14 @@ class Exact:
         # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
         claims = searched[-1] if job.avoid == "ignore" else chosen
         solved = perf_counter()
-        nodes = self._best_seating(chosen, limits)
+        end = max(start + limits.seconds, solved + self.params.least_seconds)
+        begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
+        goals = self._closer(begun.best, claims, limits, end)
         fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
         return Proposal(
-            nodes,
-            lower_bound=claims.lattice.bound() + _least_soft(claims.reduction),
+            goals.best.nodes,
+            lower_bound=claims.bound,
+            closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1:], strict=False)),
             complete=claims.search.complete,
             pareto=claims.lattice.pareto(),
             refutations=tuple(claims.lattice.refutations),
@@ -65,65 +65,15 @@ class Exact:
             statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.reduction.domains))},
         )
 
-    def _best_seating(self, searched: ThresholdSearch, limits: Limits) -> IntArray:
-        """Seat the cheapest pair; with soft terms every corner of the front, and take the best by the evaluator.
-
-        With a hold broader than the job's level these may break it; then nodes that keep it, by a search up there.
-        """
-        lattice, reduction = searched.lattice, searched.reduction
-        job, cluster = reduction.job, reduction.cluster
-        corners = [(point.dp, point.pp) for point in lattice.pareto()] if job.counts else [lattice.best]
-        seconds = self.params.seating_share * limits.seconds
-        seated = [self._seat(reduction, lattice.built[pair], seconds) for pair in corners]
-        held = GridReduction(cluster, counted_where_held(cluster, job), reduction.slowest)
-        if held.level is not reduction.level:
-            above = search_threshold(held, limits, perf_counter() + seconds, shares=1, params=self.params).lattice
-            seated.append(self._seat(held, above.built[above.best], seconds))
-        return min(seated, key=lambda nodes: _worth(cluster, job, nodes))
-
-    def _seat(self, reduction: GridReduction, part_of_block: IntArray, seconds: float) -> IntArray:
-        return seat(
-            reduction.cluster,
-            reduction.job,
-            level=reduction.level,
-            domain_of_cell=reduction.domain_of_cell(part_of_block),
-            admitted=reduction.admitted,
-            solve_grid=partial(solve_grid, params=self.params),
-            seconds=seconds,
-        )
-
-
-def solve_grid(
-    rows: int,
-    columns: int,
-    capacities: tuple[int, ...],
-    alpha: float,
-    seconds: float,
-    *,
-    params: ExactParams = DEFAULTS,
-) -> IntArray | None:
-    """Return the best assignment of a bare grid: the search alone, as seating asks for it one level down.
-
-    :param capacities: in descending order, positive, at least ``rows * columns`` together; the answer has indices.
-    """
-    lattice = Lattice(GridProblem(rows, columns, capacities), alpha, 1.0 - alpha)
-    search_pairs(PairSearch(lattice, Limits(seconds=seconds, workers=1), params))
-    return lattice.built[lattice.best]
-
-
-def _worth(cluster: Cluster, job: Job, nodes: IntArray) -> float:
-    """Return the objective of a placement, infinite where it breaks a hold."""
-    try:
-        return evaluate(cluster, job, nodes).objective
-    except InvalidPlacement:
-        return inf
-
-
-def _least_soft(reduction: GridReduction) -> float:
-    """Return the least of the soft terms: a group needs as many domains as its cells fill of the largest."""
-    total = 0.0
-    for count in reduction.job.counts:
-        largest = int(count_nodes(reduction.cluster.level(count.level), reduction.admitted).max())
-        cells = reduction.job.grid.groups[count.family].largest
-        total += count.weight * ceil(cells / largest)
-    return total
+    def _closer(self, best: Placed, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:
+        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of."""
+        reduction, known = claims.reduction, {claims.reduction.level.name: claims.lattice}
+        bounds = LevelBounds(reduction, limits, self.params, known)
+        effort = self.params.goal_effort * limits.seconds
+        goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
+        closer = range(1, len(goals.goals))
+        if not goals.counted(closer):
+            for nodes in other_seats(reduction, claims.search, limits, self.params):
+                goals.offer(nodes)
+            goals.search(closer)
+        return goals

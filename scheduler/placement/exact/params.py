@@ -120,6 +120,23 @@ class ExactParams:
     patterns_per_round: int = 24
     # Integer price of the dearest cell of a domain: fine enough to tell rows apart, and small integers for CP-SAT
     price_unit: int = 1000
+    # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
+    cell_choices: int = 3_000
+    # Effort of all models of cells, for each second of the time limit: a small part, as what they decide comes after
+    goal_effort: float = 0.03
+    # The same for the objective, where soft terms count
+    term_effort: float = 0.3
+    # Effort of laying one part of a large placement anew: as long as most of them take to be proved least
+    part_effort: float = 0.02
+    part_cost: float = 0.05  # Effort that making the model of a part is counted as
+    tie_effort: float = 0.02  # Effort of breaking ties after that: nothing depends on it but nodes left for others
+    fruitless_parts: int = 40  # Parts in turn that change nothing, after which a goal is left as it is
+    # Part of the time limit that goals after the pair may take, if effort does not end them before
+    goal_share: float = 0.5
+    # Part of the time that the search of pairs has where soft terms count: the rest is for these
+    pair_share: float = 0.4
+    # Soft terms up to which each choice of them is tried as hard constraints: eight choices
+    held_terms: int = 3
     seating_share: float = 0.05  # Part of the time limit that exact searches below the job's level may use
     # Part of the time limit that corners of the Pareto front may take which the best pair did not need
     front_share: float = 0.05

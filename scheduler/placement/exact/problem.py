@@ -123,7 +123,7 @@ class GridReduction:
             )
         return ""
 
-    def domain_of_cell(self, part_of_block: IntArray) -> IntArray:
+    def domain_of_cell(self, part_of_block: IntArray, *, closer_first: bool = False) -> IntArray:
         """Match the parts of a placement to real domains: fewest flagged nodes first, then best fit.
 
         A placement with some (S, R) stays one when the cells of a domain move together to another domain with room for
@@ -131,6 +131,7 @@ class GridReduction:
         room in the domains touched, so that large free domains stay whole.
 
         :param part_of_block: shape [rows, columns] of blocks: domains as the grid problem numbers them, read as parts.
+        :param closer_first: before that, fewest domains of the next closer level, if there is one.
         :returns: shape [rows, columns] of cells, the domain of each by its index at the job's level.
         """
         from ortools.graph.python import linear_sum_assignment
@@ -140,7 +141,11 @@ class GridReduction:
         part, domain = np.nonzero(sizes[:, None] <= room[None, :])
         flagged = np.maximum(sizes[part] * self.blocks.size - self.healthy[self.domains].astype(np.int64)[domain], 0)
         # one flagged node costs more than all room together, which makes the order lexicographic
-        cost = flagged * (int(room.sum()) * self.blocks.size + 1) + room[domain] * self.blocks.size
+        total = int(room.sum()) * self.blocks.size + 1
+        cost = flagged * total + room[domain] * self.blocks.size
+        if closer_first:
+            # one closer domain costs more than all flagged nodes together
+            cost += self._fewest_closer(sizes)[part, domain] * total * (self.problem.cells * self.blocks.size + 1)
         assignment = linear_sum_assignment.SimpleLinearSumAssignment()
         assignment.add_arcs_with_cost(part, domain, cost)
         # the solver wants as many parts as domains: those beyond the real ones are empty and may go anywhere for free
@@ -154,6 +159,22 @@ class GridReduction:
             domain_of_part[p] = self.domains[assignment.right_mate(i)]
         domain_of_block = domain_of_part[part_of_block]
         return domain_of_block[self.blocks.row_of[:, None], self.blocks.column_of[None, :]]
+
+    def _fewest_closer(self, sizes: IntArray) -> IntArray:
+        """Return how many domains of the next closer level so many blocks touch in each domain, at least.
+
+        :param sizes: shape [parts]; returns shape [parts, domains].
+        """
+        depth = self.cluster.level_index(self.level.name) + 1
+        fewest = np.zeros((len(sizes), len(self.domains)), dtype=np.int64)
+        if depth == len(self.cluster.levels):
+            return fewest
+        closer = self.cluster.levels[depth]
+        free = count_nodes(closer, self.admitted)
+        for k, domain in enumerate(self.domains):
+            inside = np.sort(free[closer.parent_of == domain])[::-1]
+            fewest[:, k] = np.searchsorted(np.cumsum(inside), sizes * self.blocks.size) + 1
+        return fewest
 
 
 def counted_where_held(cluster: Cluster, job: Job) -> Job:

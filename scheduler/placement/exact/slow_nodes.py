@@ -6,7 +6,7 @@ searched, and the least predicted step time (:func:`scheduler.objective.step_tim
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -14,10 +14,12 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import step_time
 from scheduler.placement.admission import admissible
+from scheduler.placement.exact.goal_search import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pair_seats import search_reduction
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.search import search_pairs
+from scheduler.placement.exact.soft_terms import goals_of, has_more_terms
 from scheduler.placement.types import Limits, PriceOption
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
@@ -27,11 +29,26 @@ _SAME = 1e-9  # Step times closer than this are equal
 
 @dataclass(frozen=True, slots=True)
 class ThresholdSearch:
-    """One threshold of slowdown, searched, with the predicted step time of its best pair."""
+    """One threshold of slowdown, searched."""
 
     reduction: GridReduction
     search: PairSearch
-    time: float  # predicted, relative to the ideal
+    goals: GoalSearch | None = None  # of a job whose pair does not decide, with its objective searched
+
+    @property
+    def objective(self) -> float:
+        """That of the best placement."""
+        return self.lattice.cost(self.lattice.best) if self.goals is None else self.goals.best.worth.objective
+
+    @property
+    def bound(self) -> float:
+        """No placement has a smaller objective."""
+        return self.lattice.bound() if self.goals is None else self.goals.certified[0]
+
+    @property
+    def time(self) -> float:
+        """Predicted step time of the best placement, relative to the ideal."""
+        return step_time(self.reduction.job, objective=self.objective, slowest=self.reduction.slowest)
 
     @property
     def lattice(self) -> Lattice:
@@ -40,7 +57,7 @@ class ThresholdSearch:
 
     def option(self, *, chosen: bool) -> PriceOption:
         """Return the threshold as one way to treat slow nodes, in words; the ideal has no spread and no slow node."""
-        slowest, objective = self.reduction.slowest, self.lattice.cost(self.lattice.best)
+        slowest, objective = self.reduction.slowest, self.objective
         what = "without slow nodes" if slowest == HEALTHY else f"with nodes up to {slowest:g} times slower"
         sentence = f"{what}: objective {objective:g}, predicted step time {self.time:.3f} x ideal"
         return PriceOption(slowest, objective, self.time, chosen, sentence + (", chosen" if chosen else ""))
@@ -68,7 +85,7 @@ def search_thresholds(
     widest = search_threshold(
         GridReduction(cluster, job, options[-1]), limits, end, shares=min(2, len(options)), params=params
     )
-    least = widest.lattice.bound()
+    least = widest.bound
     for i, slowest in enumerate(options[:-1]):
         # fewer nodes have no better objective, so no step time of this threshold is below this one
         fastest = step_time(job, objective=least, slowest=slowest)
@@ -85,10 +102,11 @@ def search_threshold(
     reduction: GridReduction, limits: Limits, end: float, *, shares: int, params: ExactParams
 ) -> ThresholdSearch:
     """Search one threshold, in one of so many shares of the time that is left."""
-    job = reduction.job
     seconds = max(params.least_seconds, (end - perf_counter()) / shares)
-    lattice = Lattice(reduction.problem, job.alpha, job.beta)
-    search = PairSearch(lattice, replace(limits, seconds=seconds), params)
-    search_pairs(search)
-    time = step_time(job, objective=lattice.cost(lattice.best), slowest=reduction.slowest)
-    return ThresholdSearch(reduction, search, time)
+    if not has_more_terms(reduction.cluster, reduction.job):
+        return ThresholdSearch(reduction, search_reduction(reduction, limits, seconds, params))
+    until = perf_counter() + seconds
+    search = search_reduction(reduction, limits, params.pair_share * seconds, params)
+    goals = goals_of(reduction, search, limits, until, params)
+    goals.search([0])
+    return ThresholdSearch(reduction, search, goals)

@@ -99,7 +99,7 @@ class ObjectiveTerm:
 def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
     """Return the terms of the objective: Eq. 2 and the soft terms."""
     depth = cluster.level_index(job.level)
-    soft = (ObjectiveTerm(cluster.level_index(count.level), count.family, count.weight) for count in job.counts)
+    soft = (ObjectiveTerm(cluster.level_index(count.level), count.family, count.weight) for count in job.soft)
     return (ObjectiveTerm(depth, "dp", job.alpha), ObjectiveTerm(depth, "pp", job.beta), *soft)
 
 

@@ -65,7 +65,7 @@ def refine(
     sites = list(_sites(job, closer, blocks, domain_of_cell=domain_of_cell, capacity=capacity))
     families = _families(job)
     soft = dict.fromkeys(families, 0.0)
-    for count in job.counts:
+    for count in job.soft:
         if count.level == closer.name and count.family in soft:
             soft[count.family] += count.weight
     weights = Weights(soft, affinity={"dp": job.alpha, "pp": job.beta})

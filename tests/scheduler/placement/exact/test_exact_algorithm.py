@@ -14,7 +14,8 @@ from scheduler.job import Avoid, Count, Hold, Job, Parallelism
 from scheduler.objective import Evaluation, evaluate
 from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.algorithm import Exact, solve_grid
+from scheduler.placement.exact.algorithm import Exact
+from scheduler.placement.exact.pair_seats import solve_grid
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits
 from tests.case_counts import examples

@@ -1,0 +1,131 @@
+"""What counting says of all levels at once: the least that terms at several levels can add up to.
+
+At every level alone the job is a grid problem, with a lattice of its own; a group touches no fewer domains of a closer
+level than of a broader one, as each of these has one of those in it.  So the spreads of a placement, level by level,
+are a path of pairs (S, R) that are not refuted, ascending in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf
+
+from scheduler.job import Count, Hold
+from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.search import apply_closed_forms, count_edges, count_rectangles_if_quick
+from scheduler.placement.types import Limits, Pair, corners
+from topology.capacity import count_nodes
+
+_SAME = 1e-9  # Sums of weights times spreads closer than this are equal
+
+
+@dataclass
+class LevelBounds:
+    """Bounds of the spreads of one job on nodes up to some slowdown."""
+
+    reduction: GridReduction
+    limits: Limits
+    params: ExactParams
+    lattices: dict[str, Lattice] = field(default_factory=dict)  # by level, those that are known already
+
+    def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
+        """Return what some terms come to at least.
+
+        :param among: of placements alone in which other terms come to no more than a number.
+        """
+        asked = [terms, *(others for others, _ in among)]
+        limits = [inf, *(most + _SAME for _, most in among)]
+        fixed = [
+            sum(one.weight * self._fewest(one) for one in some if one.family not in ("dp", "pp")) for some in asked
+        ]
+        weights = [_weights(some) for some in asked]
+        names = [name for name in self._levels if any(name in of_level for of_level in weights)]
+        # the rest of the way costs at least this
+        best = inf
+        states: dict[Pair, list[tuple[float, ...]]] = {(1, 1): [tuple(fixed)]}
+        for name in names:
+            onward: dict[Pair, list[tuple[float, ...]]] = {}
+            for (dp, pp), sums in states.items():
+                for a, b in self._corners(name, weights):
+                    pair = max(a, dp), max(b, pp)
+                    step = [of.get(name, (0.0, 0.0)) for of in weights]
+                    costs = [w * pair[0] + v * pair[1] for w, v in step]
+                    for one in sums:
+                        total = tuple(x + y for x, y in zip(one, costs, strict=True))
+                        if all(x <= most for x, most in zip(total, limits, strict=True)):
+                            onward.setdefault(pair, []).append(total)
+            states = {pair: _undominated(sums) for pair, sums in onward.items()}
+        for sums in states.values():
+            best = min(best, *(one[0] for one in sums))
+        return best
+
+    @property
+    def _levels(self) -> tuple[str, ...]:
+        return tuple(level.name for level in self.reduction.cluster.levels)
+
+    def _corners(self, name: str, weights: Sequence[Mapping[str, tuple[float, float]]]) -> list[Pair]:
+        """Return the least pairs of a level that are not refuted."""
+        if name not in self.lattices:
+            dp, pp = (sum(of.get(name, (0.0, 0.0))[i] for of in weights) for i in range(2))
+            self.lattices[name] = self._counted(name, dp / (dp + pp) if dp + pp else 0.5)
+        return unrefuted(self.lattices[name])
+
+    def _counted(self, name: str, alpha: float) -> Lattice:
+        """Return the lattice of a level with what counting refutes."""
+        one = self.reduction
+        problem = GridReduction(one.cluster, one.job.replace(level=name), one.slowest).problem
+        lattice = Lattice(problem, alpha, 1.0 - alpha)
+        search = PairSearch(lattice, self.limits, self.params)
+        for stage in (count_edges, apply_closed_forms, count_rectangles_if_quick):
+            stage(search)
+            if not lattice.open():
+                break
+        return lattice
+
+    def _fewest(self, term: Count) -> int:
+        """Return how many domains of its level the largest group of a family touches at least."""
+        one = self.reduction
+        cells = one.job.grid.groups[term.family].largest
+        if cells == 1:
+            return 1
+        most = int(count_nodes(one.cluster.level(term.level), one.admitted).max())
+        fewest = ceil(cells / most)
+        if fewest > 1:
+            return fewest
+        held = one.job.replace(holds=(*one.job.holds, Hold(term.family, term.level)))
+        return 2 if GridReduction(one.cluster, counted_where_held(one.cluster, held), one.slowest).refusal else 1
+
+
+def unrefuted(lattice: Lattice) -> list[Pair]:
+    """Return the least pairs of a lattice that are not refuted."""
+    dp, pp = lattice.problem.largest_pair
+    most = [0] * (dp + 2)
+    for refutation in lattice.refutations:
+        s = min(refutation.pair[0], dp)
+        most[s] = max(most[s], refutation.pair[1])
+    for s in range(dp - 1, 0, -1):
+        most[s] = max(most[s], most[s + 1])
+    return corners((s, most[s] + 1) for s in range(1, dp + 1) if most[s] < pp)
+
+
+def _weights(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:
+    """Return the weights of S and R at each level."""
+    found: dict[str, tuple[float, float]] = {}
+    for one in terms:
+        dp, pp = found.get(one.level, (0.0, 0.0))
+        if one.family == "dp":
+            found[one.level] = dp + one.weight, pp
+        elif one.family == "pp":
+            found[one.level] = dp, pp + one.weight
+    return found
+
+
+def _undominated(sums: Sequence[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    kept: list[tuple[float, ...]] = []
+    for one in sorted(set(sums)):
+        if not any(all(x <= y for x, y in zip(other, one, strict=True)) for other in kept):
+            kept.append(one)
+    return kept

@@ -1,0 +1,103 @@
+"""Terms of the objective beyond the pair (S, R): what is tried for them, and where the search for them begins.
+
+A soft term is least where its groups touch one domain each, which is a hard constraint: so every choice of a few terms
+is tried as holds, on the lattice of the pairs that are left.  Terms of DP and PP groups at another level are also put
+first: a search at that level, seated from there on down.  What comes of it are placements to begin with; how far they
+are from the least is for :mod:`scheduler.placement.exact.goal_search` to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from time import perf_counter
+
+import numpy as np
+
+from scheduler.job import Hold, Job
+from scheduler.placement.exact.goal_search import GoalSearch, Placed, eq2_terms, weighed
+from scheduler.placement.exact.lattice import PairSearch
+from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.tight_fills import tight_fills
+from scheduler.placement.types import Limits
+from topology.cluster import Cluster, IntArray
+
+_SAME = 1e-9  # Costs of pairs closer than this are equal
+
+
+def has_more_terms(cluster: Cluster, job: Job) -> bool:
+    """Return whether the pair does not decide: soft terms count, or a hold broader than the job's level."""
+    return bool(job.soft) or counted_where_held(cluster, job).level != cluster.level(job.level).name
+
+
+def goals_of(
+    reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
+) -> GoalSearch:
+    """Return the goals of a job on nodes up to some slowdown, begun with the best placement that pairs lead to."""
+    cluster, job = reduction.cluster, reduction.job
+    bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice})
+    found = [one for nodes in _starts(reduction, search, limits, end, params) if (one := weighed(cluster, job, nodes))]
+    best: Placed = min(found, key=lambda one: one.order)
+    effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
+    return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
+
+
+def other_seats(
+    reduction: GridReduction, search: PairSearch, limits: Limits, params: ExactParams
+) -> Iterator[IntArray]:
+    """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
+    lattice, seconds = search.lattice, params.seating_share * limits.seconds
+    yield from tight_fills(reduction)
+    equal = [pair for pair in lattice.built if lattice.cost(pair) <= lattice.cost(lattice.best) + _SAME]
+    for pair in sorted(equal):
+        best_fit = reduction.domain_of_cell(lattice.built[pair])
+        looked_inside = reduction.domain_of_cell(lattice.built[pair], closer_first=True)
+        if pair != lattice.best:
+            yield seat_cells(reduction, best_fit, seconds, params)
+        if not np.array_equal(best_fit, looked_inside):
+            yield seat_cells(reduction, looked_inside, seconds, params)
+
+
+def _starts(
+    reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
+) -> Iterator[IntArray]:
+    """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it."""
+    cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
+    seconds = params.seating_share * limits.seconds
+    if not has_more_terms(cluster, job):
+        yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params)
+        return
+    yield from tight_fills(reduction)
+    for point in lattice.pareto():
+        yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[point.dp, point.pp]), seconds, params)
+    others = list(_others(cluster, job, params))
+    for number, other in enumerate(others):
+        asked = GridReduction(cluster, other, reduction.slowest)
+        if asked.refusal:
+            continue
+        share = max(params.least_seconds, (end - perf_counter()) / (len(others) - number + 1))
+        found = search_reduction(asked, limits, share, params).lattice
+        yield seat_cells(asked, asked.domain_of_cell(found.built[found.best]), seconds, params)
+
+
+def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
+    """Yield jobs whose best pair may serve the terms better: some terms held, or the spread counted elsewhere."""
+    counted = (one for one in job.soft if one.weight > 0.0 and job.grid.groups[one.family].largest > 1)
+    terms = sorted({(one.family, one.level) for one in counted})
+    first = counted_where_held(cluster, job)
+    if first.level != cluster.level(job.level).name:
+        yield first
+    for count in range(1, min(len(terms), params.held_terms) + 1):
+        for chosen in combinations(terms, count):
+            held = job.replace(holds=(*job.holds, *(Hold(family, level) for family, level in chosen)))
+            yield counted_where_held(cluster, held)
+            if counted_where_held(cluster, held).level != held.level:
+                yield held
+    for level in dict.fromkeys(one.level for one in job.soft if one.family in ("dp", "pp")):
+        at_level = [one for one in (*eq2_terms(job, cluster.level(job.level).name), *job.soft) if one.level == level]
+        dp, pp = (sum(one.weight for one in at_level if one.family == family) for family in ("dp", "pp"))
+        if dp + pp:
+            yield job.replace(level=level, alpha=dp / (dp + pp))

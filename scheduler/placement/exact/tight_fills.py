@@ -1,0 +1,97 @@
+"""Placements that need no search: segments of cells one after another, each on the fewest domains that hold it.
+
+Where the objective has terms that the pairs (S, R) do not see, the best pair need not lead to the best placement.
+These fills look at every level from the broadest on, each for one family of groups; they are placements to begin with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.job import FAMILIES, Job
+from scheduler.placement.exact.problem import GridReduction
+from topology.cluster import Cluster, IntArray
+
+Indices = npt.NDArray[np.int64]
+
+
+def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
+    """Yield nodes, shape [rows, columns] each: the cells as one segment, then a segment for each group of a family."""
+    cluster, grid = reduction.cluster, reduction.job.grid
+    along = cluster.along_the_tree
+    admitted = reduction.admitted[along]
+    for segments in _segmentations(reduction.job):
+        nodes = np.empty(grid.cells, dtype=np.int32)
+        free = admitted.copy()
+        for cells in segments:
+            left = np.flatnonzero(free)
+            taken = _tightest(cluster, along[left], left, len(cells), 0)
+            free[taken] = False
+            nodes[cells] = along[np.sort(taken)]
+        yield nodes.reshape(grid.rows, grid.columns)
+    level = cluster.level_index(reduction.job.level)
+    for first in dict.fromkeys((0, level)):
+        taken = along[_roomiest(cluster, np.flatnonzero(admitted), grid.cells, first)]
+        for (cells,) in islice(_segmentations(reduction.job), 3):
+            nodes = np.empty(grid.cells, dtype=np.int32)
+            nodes[cells] = taken
+            yield nodes.reshape(grid.rows, grid.columns)
+
+
+def _segmentations(job: Job) -> Iterator[Sequence[Indices]]:
+    """Yield ways to cut the cells into segments: not at all, in three orders; and by the groups of each family."""
+    grid = job.grid
+    cell = np.arange(grid.cells).reshape(grid.rows, grid.columns)
+    yield [cell.T.ravel()]
+    yield [cell.ravel()]
+    yield [np.argsort(grid.node_rank.ravel(), kind="stable")]
+    for family in FAMILIES:
+        groups = grid.groups[family]
+        if groups.one_each and 1 < groups.largest < grid.cells:
+            by_group = np.argsort(groups.group, kind="stable")
+            yield np.split(by_group, np.cumsum(groups.sizes)[:-1])
+
+
+def _roomiest(cluster: Cluster, places: Indices, wanted: int, first: int) -> Indices:
+    """Return so many of the places, ascending: level by level of the roomiest domains, as few as hold them.
+
+    Closer domains of all that were chosen compete together, so that small ones are left out wherever they lie.
+    """
+    along = cluster.along_the_tree
+    for level in cluster.levels[first:]:
+        domain = level.domain_of[along[places]]
+        counts = np.bincount(domain, minlength=len(level))
+        order = np.argsort(-counts, kind="stable")
+        needed = int(np.searchsorted(np.cumsum(counts[order]), wanted))
+        rest = wanted - int(counts[order[:needed]].sum())
+        others = order[needed:]
+        # the last is the tightest that has room for the rest
+        last = others[counts[others] >= rest]
+        last = last[counts[last].argmin()]
+        chosen = np.isin(domain, order[:needed])
+        places = np.concatenate([places[chosen], places[domain == last]])
+    return np.sort(places[:wanted])
+
+
+def _tightest(cluster: Cluster, nodes: IntArray, places: Indices, wanted: int, depth: int) -> Indices:
+    """Return so many of the places (those of free nodes along the tree), of the fewest domains level by level."""
+    if wanted == len(places) or depth == len(cluster.levels):
+        return places[:wanted]
+    domain = cluster.levels[depth].domain_of[nodes]
+    kinds, starts, counts = np.unique(domain, return_index=True, return_counts=True)
+    taken: list[Indices] = []
+    left = np.ones(len(kinds), dtype=np.bool_)
+    while wanted:
+        fits = np.flatnonzero(left & (counts >= wanted))
+        # the tightest that has room for the rest, or the roomiest
+        k = int(fits[counts[fits].argmin()]) if len(fits) else int(np.where(left, counts, -1).argmax())
+        inside = slice(starts[k], starts[k] + counts[k])
+        some = min(wanted, int(counts[k]))
+        taken.append(_tightest(cluster, nodes[inside], places[inside], some, depth + 1))
+        left[k] = False
+        wanted -= some
+    return np.concatenate(taken)
