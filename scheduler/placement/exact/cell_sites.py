@@ -88,7 +88,7 @@ class Sites:
     @cached_property
     def ties(self) -> Mapping[str, Sequence[tuple[int, ...]]]:
         """Level -> units that holds keep in one domain of it."""
-        held = {hold.level for hold in self.job.holds}
+        held = {hold.level for hold in self.job.holds_on(self.cluster)}
         unit_of = self.blocks.of_cell
         return {
             level.name: self._several(blocks_at(self.cluster, self.job, depth).of_cell.ravel(), unit_of.ravel())
