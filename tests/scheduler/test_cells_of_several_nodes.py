@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scheduler.explain import left_over
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Count, Family, Hold, Job, Parallelism
 from scheduler.outcome import run
-from scheduler.placement.admission import check_room_for_tp
+from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.remedies import diagnose
 from scheduler.repair import repair
@@ -234,16 +234,16 @@ def test_a_domain_too_small_for_a_cell() -> None:
     with pytest.raises(
         InvalidJob, match="takes 4 nodes of 4, and no rack has more than 3 such nodes: 12 GPUs"
     ) as caught:
-        check_room_for_tp(cluster, job)
+        check_held_together(cluster, job)
     assert (caught.value.where, caught.value.fix) == (
         "parallelism.tp",
         "lower tp to 12 or a divisor of it, or set tp_level to a level that has room: minipod",
     )
-    check_room_for_tp(cluster, job.replace(tp_level="minipod"))
+    check_held_together(cluster, job.replace(tp_level="minipod"))
     with pytest.raises(UnknownName, match="no level 'nvlink'"):
-        check_room_for_tp(cluster, job.replace(tp_level="nvlink"))
+        check_held_together(cluster, job.replace(tp_level="nvlink"))
     with pytest.raises(InvalidJob, match="closer level, rack, where nothing could be proved") as caught:
-        check_room_for_tp(cluster, job.replace(tp_level="minipod", level="rack"))
+        check_held_together(cluster, job.replace(tp_level="minipod", level="rack"))
     assert caught.value.where == "tp_level"
 
 
