@@ -17,7 +17,7 @@ from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, Factor, NamedOrDescribed, StrictModel, constraints_of
 from scheduler.node_grid import filling
 from scheduler.outcome import Instance
-from scheduler.placement.admission import check_room_for_tp
+from scheduler.placement.admission import check_held_together
 from topology.cluster import Cluster
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
@@ -112,11 +112,11 @@ class JobFile:
     where: Where  # of a key such as parallelism.tp
 
     def check_names(self, cluster: Cluster) -> None:
-        """Make sure that the cluster has every level and every type of GPU that the job names, and room for its TP
-        groups.
+        """Make sure that the cluster has every level and every type of GPU that the job names, and that its groups can
+        be held where it says.
 
         :raises UnknownName: one is missing; says where the job names it.
-        :raises InvalidJob: as :func:`scheduler.placement.admission.check_room_for_tp`.
+        :raises InvalidJob: as :func:`scheduler.placement.admission.check_held_together`.
         """
         types = [*cluster.nodes_of_type]
         for name, where in self.gpu_types:
@@ -133,7 +133,7 @@ class JobFile:
                     fix=f"{did_you_mean(name, known)}levels of this cluster: {', '.join(known) or 'none'}",
                 )
         try:
-            check_room_for_tp(cluster, self.job)
+            check_held_together(cluster, self.job)
         except InvalidJob as error:
             raise InvalidJob(error.message, where=self.where(*error.where.split(".")), fix=error.fix) from None
 

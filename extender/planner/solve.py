@@ -24,7 +24,7 @@ from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
 from scheduler.job import Job
 from scheduler.outcome import Outcome, fits, run
-from scheduler.placement.admission import admissible, check_room_for_tp, shortage
+from scheduler.placement.admission import admissible, check_held_together, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone
 from scheduler.remedies import nodes_to_free, shares
@@ -49,7 +49,7 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     job, cluster = question.job, question.cluster
     if question.refused or job is None or cluster is None:
         return _unplaced(question, question.refused)
-    check_room_for_tp(cluster, job)
+    check_held_together(cluster, job)
     for attempt in question.attempts:
         outcome = run(ALGORITHMS.load(algorithm), attempt, job, limits)
         if outcome.evaluation is not None:

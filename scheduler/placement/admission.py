@@ -137,12 +137,15 @@ def _short_of_one_type(cluster: Cluster, job: Job, admitted: BoolArray) -> str:
     return f"{_needs(job)}, all with the same type of GPU; free are {', '.join(listed)} (gpu_types: any would mix them)"
 
 
-def check_room_for_tp(cluster: Cluster, job: Job) -> None:
-    """Make sure that TP groups of several nodes could be held where the job says, were no node in use.
+def check_held_together(cluster: Cluster, job: Job) -> None:
+    """Make sure that groups could be held where the job says, were no node in use.
 
     :raises UnknownName: the cluster has no such level.
-    :raises InvalidJob: spread counts at a closer level, or no domain has as many nodes of the job's size.
+    :raises InvalidJob: holds tie unequally many cells together; or TP groups take several nodes, and spread counts at
+        a closer level than they are held at, or no domain has as many nodes of the job's size.
     """
+    for depth in range(len(cluster.levels)) if job.holds else ():
+        blocks_at(cluster, job, depth)
     if job.nodes_of_tp == 1:
         return
     level = cluster.level(job.holds_on(cluster)[-1].level)

@@ -16,7 +16,7 @@ from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import run
-from scheduler.placement.admission import check_room_for_tp
+from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
@@ -117,7 +117,7 @@ class NodePool:
         try:
             for level in gang.constrained_levels:
                 self.cluster.level(level)
-            check_room_for_tp(self.cluster, gang)
+            check_held_together(self.cluster, gang)
         except (UnknownName, InvalidJob) as error:
             raise Disagreement("constraints", error.message, fix=error.fix) from error
         return gang

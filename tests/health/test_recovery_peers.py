@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from health.recovery.assignment import FORBIDDEN, assign
 from health.recovery.checkpoint_peers import Peers, checkpoint_peers, peer_notes, peer_sentence
-from health.recovery.machines import Machines
+from health.recovery.machines import JobMachine, Machines
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import Infeasible, InvalidPlacement, UnknownName
+from topology.errors import Infeasible, InvalidJob, InvalidPlacement, UnknownName
 from topology.generate import minipods
 
 
@@ -95,6 +95,34 @@ def test_a_large_job_keeps_every_rule(dp: int, pp: int) -> None:
         assert rack[machine] != rack[peer]
     # A ring of n machines has n pairs that must not be lost, a mutual pair one.
     assert dp * pp / 2 <= peers.fatal_pairs == dp * pp - peers.mutual / 2 < dp * pp
+
+
+def test_peers_of_tensor_parallel_groups_of_several_machines() -> None:
+    """TP 16 over two machines, 4 replicas of 2 stages: a peer is in another TP group, DP group and PP group, and rack.
+
+    Without racks the rule of TP groups is one of its own: with one replica of two stages, four machines, the peer of a
+    machine is that of the other part and the other stage; with one stage both machines are in one TP group.
+    """
+    wide = Job("j", Parallelism(tp=16, dp=4, pp=2))
+    nodes = np.arange(16, dtype=np.int32)
+    machines = Machines(wide, tuple(f"n{i}" for i in range(16)))
+    peers = checkpoint_peers(minipods(minipods=2, nodes=16, rack_nodes=2), machines, nodes, level="rack")
+    assert [*peers.shared] == ["dp", "tp", "level", "pp"]
+    assert not any(shared.any() for shared in peers.shared.values())
+    assert (nodes // 2 != peers.peer // 2).all()
+    assert (machines.group_of("dp") != machines.group_of("dp")[peers.peer]).all()
+    assert machines.machine(5) == JobMachine(5, "n5", dp=2, pp=0, part=1)
+    flat = minipods(minipods=1, nodes=4, rack_nodes=1)
+    for pp, shares in ((2, ()), (1, ("tp",))):
+        few = Machines(Job("j", Parallelism(tp=16, dp=1, pp=pp)), ("a", "b", "c", "d")[: 2 * pp])
+        found = checkpoint_peers(flat, few, np.arange(2 * pp, dtype=np.int32), level="rack").rows()
+        assert {one.shares for one in found} == {shares}
+
+
+def test_machines_with_parts_of_two_stages() -> None:
+    """They are in no one DP group: 12 ranks a stage on machines of 8."""
+    with pytest.raises(InvalidJob, match="stages of j begin inside machines"):
+        Machines(Job("j", Parallelism(tp=4, dp=3, pp=2)))
 
 
 def test_peers_are_in_the_nearest_broader_domain() -> None:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from scheduler.explain import left_over
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Count, Family, Hold, Job, Parallelism
 from scheduler.outcome import run
-from scheduler.placement.admission import check_room_for_tp
+from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.remedies import diagnose
 from scheduler.repair import repair
 from tests.scheduler.test_rank_groups import Setting, nodes_touched
 from topology.build import build_cluster
@@ -105,6 +106,13 @@ def tiny(draw: st.DrawFn) -> Tiny:
     return Tiny(setting, job, cluster.with_busy(busy))
 
 
+def by_rank(job: Job, nodes: IntArray) -> IntArray:
+    """Nodes of a placement in the order of node ranks."""
+    found = np.empty(nodes.size, dtype=np.int32)
+    found[job.grid.node_rank.ravel()] = nodes.ravel()
+    return found
+
+
 def check(one: Tiny) -> None:
     """The answer of the exact search against all placements."""
     outcome = run(ALGORITHMS.load("exact"), one.cluster, one.job, LIMITS)
@@ -116,9 +124,7 @@ def check(one: Tiny) -> None:
     assert outcome.objective is not None
     assert outcome.bound is not None
     assert outcome.proposal.nodes is not None
-    by_rank = np.empty(outcome.proposal.nodes.size, dtype=np.int32)
-    by_rank[one.job.grid.node_rank.ravel()] = outcome.proposal.nodes.ravel()
-    mine = one.cluster.levels[1].domain_of[by_rank][None, :]
+    mine = one.cluster.levels[1].domain_of[by_rank(one.job, outcome.proposal.nodes)][None, :]
     assert (placements == mine).all(axis=1).any()
     assert outcome.objective == pytest.approx(float(one.objectives(mine)[0]))
     assert outcome.bound <= least + 1e-9 <= outcome.objective + 2e-9
@@ -185,8 +191,7 @@ def test_repair_against_all_placements(one: Tiny, seed: int) -> None:
     if not len(placements):
         return
     repaired = repair(one.cluster, job, outcome.proposal.nodes, [one.cluster.names[lost]], limits=LIMITS)
-    old = np.empty(outcome.proposal.nodes.size, dtype=np.int32)
-    old[job.grid.node_rank.ravel()] = outcome.proposal.nodes.ravel()
+    old = by_rank(job, outcome.proposal.nodes)
     rack_of = one.cluster.levels[1].domain_of
     # a node that is left where it was moves nothing; the lost one moves even inside its rack
     moved = np.where(old == lost, 1, placements != rack_of[old]).sum(axis=1)
@@ -229,14 +234,30 @@ def test_a_domain_too_small_for_a_cell() -> None:
     with pytest.raises(
         InvalidJob, match="takes 4 nodes of 4, and no rack has more than 3 such nodes: 12 GPUs"
     ) as caught:
-        check_room_for_tp(cluster, job)
+        check_held_together(cluster, job)
     assert (caught.value.where, caught.value.fix) == (
         "parallelism.tp",
         "lower tp to 12 or a divisor of it, or set tp_level to a level that has room: minipod",
     )
-    check_room_for_tp(cluster, job.replace(tp_level="minipod"))
+    check_held_together(cluster, job.replace(tp_level="minipod"))
     with pytest.raises(UnknownName, match="no level 'nvlink'"):
-        check_room_for_tp(cluster, job.replace(tp_level="nvlink"))
+        check_held_together(cluster, job.replace(tp_level="nvlink"))
     with pytest.raises(InvalidJob, match="closer level, rack, where nothing could be proved") as caught:
-        check_room_for_tp(cluster, job.replace(tp_level="minipod", level="rack"))
+        check_held_together(cluster, job.replace(tp_level="minipod", level="rack"))
     assert caught.value.where == "tp_level"
+
+
+def test_a_broader_level_is_among_what_would_help() -> None:
+    """One node of each of four racks is free: TP groups of two nodes fit into no rack, and into the minipod."""
+    cluster = racks(3, 3, 3, 3, gpus=8).with_busy([i for i in range(12) if i % 3])
+    job = Job("job", Parallelism(tp=16, dp=2), level="minipod")
+    solver = ALGORITHMS.load("exact")
+    outcome = run(solver, cluster, job, LIMITS)
+    found = diagnose(cluster, job, outcome, solver=solver, limits=LIMITS)
+    assert found.constraint == "hold"
+    changes = {change.kind: change for change in found.changes}
+    assert changes["broader-tp-level"].sentence.startswith(
+        "Let a TP group of 2 nodes leave its rack (tp_level: minipod)"
+    )
+    # of each rack that has one free node, one more makes room for a group
+    assert len(changes["free-nodes"].free) == 2

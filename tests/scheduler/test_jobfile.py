@@ -74,14 +74,21 @@ def test_nodes_that_are_not_filled_evenly(degrees: str, cells: int, notes: list[
     assert [*found.notes] == notes
 
 
-def test_tensor_parallel_groups_find_no_room() -> None:
-    """The line of the level that is named, else of tp."""
+def test_groups_that_cannot_be_held_are_named_with_their_line() -> None:
+    """TP groups that find no room: the line of the level that is named, else of tp; stages of which the first two share
+    a node, 5 nodes, and the third has 3 of its own: that of the constraints.
+    """
     cluster = build_cluster(["m", "r"], [Node(f"n{i}", ("m", f"r{i // 3}"), 4, 4) for i in range(6)])
     start = "gpus_per_node: 4\nparallelism:\n  tp: 16\n"
     for text, where, words in (
         (start, "job.yaml:3", "no r has more than 3 such nodes: 12 GPUs would fit"),
         (start + "tp_level: r", "job.yaml:4", "no r has more than 3 such nodes"),
         (start + "tp_level: rr", "job.yaml:4", "no level 'rr'"),
+        (
+            "gpus_per_node: 4\nparallelism: {tp: 2, dp: 5, pp: 3}\nconstraints:\n- {family: dp, within: r}",
+            "job.yaml:3",
+            "the dp groups keep 5 nodes together here and 3 there",
+        ),
         (start + "level: r\ntp_level: m", "job.yaml:5", "nothing could be proved"),
     ):
         with pytest.raises((InvalidJob, UnknownName), match=words) as caught:

@@ -203,6 +203,7 @@ def _data(
         "domains": list(level.domains),
         "rows": job.grid.rows,
         "columns": job.grid.columns,
+        "parts": job.grid.parts,
         "rank": job.grid.node_rank.ravel().tolist(),
         "colours": {
             "stage": list(painting.stage_colours),

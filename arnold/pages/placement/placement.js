@@ -111,12 +111,17 @@ function follow(event) {
   litCell = cell;
   const row = Math.floor(cell / page.columns);
   const column = cell % page.columns;
-  light((other) => Math.floor(other / page.columns) === row || other % page.columns === column, cell);
+  // a DP group is the cells of a column that have the same part of a TP group
+  light((other) => {
+    const otherRow = Math.floor(other / page.columns);
+    return otherRow === row || (other % page.columns === column && otherRow % page.parts === row % page.parts);
+  }, cell);
 }
 
 function lineOfCell(cell) {
   const row = Math.floor(cell / page.columns);
-  return `cell: dp ${row}, pp ${cell % page.columns}, node_rank ${page.rank[cell]}`;
+  const part = page.parts > 1 ? `, part ${row % page.parts}` : "";
+  return `cell: dp ${Math.floor(row / page.parts)}, pp ${cell % page.columns}${part}, node_rank ${page.rank[cell]}`;
 }
 
 function choose(number) {

@@ -25,6 +25,39 @@ def place(arnold: Arnold, fakes: None, cluster_file: Path, job_file: Path) -> Ar
     )
 
 
+def test_tensor_parallelism_over_several_nodes(arnold: Arnold, tmp_path: Path) -> None:
+    """GB200 NVL72: domains of 18 trays of 4 GPUs, TP 16, expert groups of 32 GPUs held in a domain.
+
+    `assignment` has a row a tray, in Megatron's order of ranks: 4 trays of a TP group, 8 groups of a stage, 2 stages.
+    16 trays of each domain are used; `explain` says why two are left; a rank file has the trays in that order; a repair
+    keeps the TP group in its domain.
+    """
+    trays = [f"{domain}-{i:02},{domain},4,4" for domain in ("a", "b", "c", "d", "e") for i in range(18)]
+    (tmp_path / "nvl72.csv").write_text("node,nvlink,gpus,free_gpus\n" + "\n".join(trays))
+    job = "{gpus_per_node: 4, parallelism: {tp: 16, dp: 8, pp: 2, ep: 32, etp: 1}, alpha: 0.5, constraints: "
+    (tmp_path / "job.yaml").write_text(job + "[{family: ep, within: nvlink}]}")
+    files = ("--cluster", tmp_path / "nvl72.csv", "--job", tmp_path / "job.yaml")
+    outputs = ("--output", tmp_path / "ranks.mpi", "--output", tmp_path / "placement.json")
+    said = arnold("place", *files, *outputs, "--json").json
+    places = [(cell["pp"], cell["dp"], cell["part"]) for cell in said["assignment"]]
+    assert places == [(pp, dp, part) for pp in range(2) for dp in range(8) for part in range(4)]
+    assert [cell["node_rank"] for cell in said["assignment"]] == list(range(64))
+    domain = [cell["node"][0] for cell in said["assignment"]]
+    assert all(len(set(domain[first : first + 8])) == 1 for first in range(0, 64, 8))
+    assert said["status"] == "optimal"
+    assert sorted(said["domains"].values()) == [16] * 4
+    ranks = [line.split()[1].split("=") for line in (tmp_path / "ranks.mpi").read_text().splitlines()]
+    assert ranks == [[str(rank), said["assignment"][rank // 4]["node"]] for rank in range(256)]
+    explained = " ".join(arnold("explain", *files).out.split())
+    assert "TP and EP groups take 8 nodes of one nvlink at a time" in explained
+    assert "10 usable nodes are left over (2 of 18 in each of 5)" in explained
+    lost = said["assignment"][9]["node"]
+    cluster = ("--cluster", tmp_path / "nvl72.csv", "--placement", tmp_path / "placement.json")
+    (move,) = arnold("repair", *cluster, "--lost", lost, "--json").json["moves"]
+    assert (move["dp"], move["pp"], move["part"], move["node_rank"]) == (2, 0, 1, 9)
+    assert move["target"][0] == lost[0]
+
+
 @pytest.mark.parametrize("algorithm", ["first", "exact", "gpu-packing"])
 def test_anyone_can_recompute_what_is_claimed(place: Arnold, cluster_file: Path, algorithm: str) -> None:
     """Spread and objective follow from `assignment` and the cluster file alone; every cell has its own free node."""

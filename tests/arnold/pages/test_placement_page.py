@@ -449,3 +449,19 @@ def test_partly_busy_nodes_are_told_apart() -> None:
     partly = int(((cluster.free_gpus > 0) & (cluster.free_gpus < cluster.gpus)).sum())
     assert page.count('class="n partly"') == partly > 0
     assert f"<b>{partly}</b> partly busy" in page
+
+
+@pytest.mark.parametrize(
+    ("degrees", "words"),
+    [
+        ({"tp": 16, "dp": 2}, "A TP group is 2 rows of a column"),
+        ({"tp": 4, "dp": 3, "pp": 2}, "Each line is a node, in the order of ranks"),
+        ({"tp": 8, "dp": 4}, "each column one stage (DP group)"),
+    ],
+)
+def test_what_rows_and_columns_are(degrees: dict[str, int], words: str) -> None:
+    """TP groups of two nodes, stages that begin inside nodes, and the usual grid."""
+    cluster, job = minipods(minipods=1, nodes=4), Job("job", Parallelism(**degrees))
+    nodes = np.arange(job.grid.cells, dtype=np.int32).reshape(job.grid.rows, job.grid.columns)
+    page = placement_page(cluster, job, [judge("exact", cluster, job, Proposal(nodes))])
+    assert words in page

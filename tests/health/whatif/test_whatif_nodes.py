@@ -27,6 +27,23 @@ def test_csv_of_workers() -> None:
     assert csv("node,stage,dp\n# first rank\nn0,0,0\n\nn0,1,0\nn1,0,1\n") == {(0, 0): "n0", (0, 1): "n0", (1, 0): "n1"}
 
 
+@pytest.mark.parametrize(
+    ("cell", "job", "message"),
+    [
+        ({"part": 1}, {}, "places TP groups on several nodes each"),
+        ({}, {"job": {"gpus_per_node": 8, "parallelism": {"tp": 4, "dp": 3}}}, "does not fill its nodes evenly"),
+    ],
+)
+def test_placements_in_which_no_one_node_is_a_workers(
+    cell: dict[str, int], job: dict[str, object], message: str
+) -> None:
+    """Workers on several nodes, and nodes that are filled in part: a CSV says which node answers for which worker."""
+    cells = [{"node": "a", "dp": 0, "pp": 0, "node_rank": 0, **cell}]
+    with pytest.raises(InvalidInput, match=message) as caught:
+        read_nodes(Source("placement.json", json.dumps({"assignment": cells, **job})), dp=1, pp=1)
+    assert "give a CSV" in caught.value.fix
+
+
 @pytest.mark.parametrize("header", ["dp_rank,stage,node", "DP,PP,Node", "dp_rank,pp_rank,node"])
 def test_columns_called_as_in_a_trace_or_a_placement(header: str) -> None:
     """The names that a trace and a placement have for rank and stage are understood too."""

@@ -8,10 +8,10 @@ import pytest
 from scheduler.affinity import Model, volumes
 from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import Calibration
-from simulator.cost.hierarchical import hierarchical
+from simulator.cost.hierarchical import Crossing, hierarchical
 from simulator.cost.spread_price import no_cost
-from simulator.cost.step import pipeline_seconds
-from simulator.cost.types import DEFAULT_MODEL, traffic_of
+from simulator.cost.step import pipeline_seconds, reduction_seconds
+from simulator.cost.types import DEFAULT_MODEL, PlacedJob, traffic_of
 from tests.simulator.cost.placed import TINY, job, pods, put, slowed
 
 
@@ -35,6 +35,35 @@ def test_stages_in_one_node_are_reduced_each() -> None:
     traffic = traffic_of(Job("deep", parallelism), TINY)
     assert parallelism.shape(8) == (2, 2)
     assert (traffic.dp, traffic.pp) == (2 * sizes.dp, sizes.pp)
+
+
+def test_a_stage_on_two_nodes_sends_its_parts() -> None:
+    """TP 16 on nodes of 8 GPUs: each of the two nodes of a stage has half of its gradients and of its activations."""
+    parallelism = Parallelism(tp=16, pp=2, dp=4)
+    traffic = traffic_of(Job("wide", parallelism), TINY)
+    assert parallelism.shape(8) == (8, 2)
+    assert (traffic.dp, traffic.pp) == (296 / 2, 60 / 2)
+
+
+def test_parts_of_a_stage_reduce_apart() -> None:
+    """Two replicas of a stage on two nodes each, a replica a minipod: four nodes in the column, two in a DP group, so
+    a reduction costs 2 (n - 1) / n of half the gradients for n = 2, and each group touches both minipods.
+    """
+    cluster, wide = pods(2, 2), Job("wide", Parallelism(tp=16, dp=2))
+    nodes = np.arange(4, dtype=np.int32)[:, None]
+    placed = PlacedJob(wide, cluster, nodes, TINY)
+    domains = cluster.levels[0].domain_of[nodes]
+    crossing = Crossing.of(domains, wide.grid.dp_group)
+    assert (crossing.touched.tolist(), crossing.fewest.tolist()) == ([2, 2], [1, 1])
+    assert reduction_seconds(placed, 1.0) == pytest.approx(2 * (2 - 1) / 2 * volumes(TINY, wide.parallelism).dp / 2)
+    swapped = Crossing.of(domains[[0, 2, 1, 3]], wide.grid.dp_group)
+    assert swapped.touched.tolist() == [1, 1]
+
+
+def test_a_node_that_is_filled_in_part() -> None:
+    """Three replicas of TP 4 on two nodes of 8: the first node sends what two replicas send."""
+    traffic = traffic_of(Job("odd", Parallelism(tp=4, dp=3)), TINY)
+    assert (traffic.dp, traffic.pp) == (volumes(TINY, Parallelism(tp=4, dp=3)).dp, 2 * 60)
 
 
 def test_microbatches_come_from_the_job_then_the_model_then_the_stages() -> None:

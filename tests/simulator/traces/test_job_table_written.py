@@ -57,6 +57,7 @@ def jobs(draw: st.DrawFn) -> list[JobRecord]:
             announced=draw(st.none() | st.just(time)),
             estimate=draw(AMOUNTS),
             parallelism=parallelism,
+            tp_level=draw(st.none() | LEVEL.map(str.strip).filter(bool)),
             model=draw(WORDS | st.sampled_from(list(NAMED_MODELS.values()))),
             alpha=draw(st.none() | st.floats(0.0, 1.0)),
             microbatches=draw(st.none() | SMALL),
