@@ -7,14 +7,14 @@ These fills look at every level from the broadest on, each for one family of gro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Job
 from scheduler.placement.exact.problem import GridReduction
-from topology.cluster import Cluster, IntArray
+from topology.cluster import Cluster, IntArray, Level
 
 Indices = npt.NDArray[np.int64]
 
@@ -33,9 +33,11 @@ def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
             free[taken] = False
             nodes[cells] = along[np.sort(taken)]
         yield nodes.reshape(grid.rows, grid.columns)
-    level = cluster.level_index(reduction.job.level)
-    for first in dict.fromkeys((0, level)):
-        taken = along[_roomiest(cluster, np.flatnonzero(admitted), grid.cells, first)]
+    depth = cluster.level_index(reduction.job.level)
+    for first, last_come in product(dict.fromkeys((0, depth)), (False, True)):
+        taken = along[_roomiest(cluster, np.flatnonzero(admitted), grid.cells, first, last_come=last_come)]
+        if last_come:
+            taken = _alternating(cluster, taken, reduction.level)
         for (cells,) in islice(_segmentations(reduction.job), 3):
             nodes = np.empty(grid.cells, dtype=np.int32)
             nodes[cells] = taken
@@ -56,16 +58,18 @@ def _segmentations(job: Job) -> Iterator[Sequence[Indices]]:
             yield np.split(by_group, np.cumsum(groups.sizes)[:-1])
 
 
-def _roomiest(cluster: Cluster, places: Indices, wanted: int, first: int) -> Indices:
+def _roomiest(cluster: Cluster, places: Indices, wanted: int, first: int, *, last_come: bool) -> Indices:
     """Return so many of the places, ascending: level by level of the roomiest domains, as few as hold them.
 
     Closer domains of all that were chosen compete together, so that small ones are left out wherever they lie.
+
+    :param first: depth to begin at; ``last_come``: of equal domains the last ones are taken.
     """
     along = cluster.along_the_tree
     for level in cluster.levels[first:]:
         domain = level.domain_of[along[places]]
         counts = np.bincount(domain, minlength=len(level))
-        order = np.argsort(-counts, kind="stable")
+        order = np.lexsort((-np.arange(len(level)) if last_come else np.arange(len(level)), -counts))
         needed = int(np.searchsorted(np.cumsum(counts[order]), wanted))
         rest = wanted - int(counts[order[:needed]].sum())
         others = order[needed:]
@@ -75,6 +79,24 @@ def _roomiest(cluster: Cluster, places: Indices, wanted: int, first: int) -> Ind
         chosen = np.isin(domain, order[:needed])
         places = np.concatenate([places[chosen], places[domain == last]])
     return np.sort(places[:wanted])
+
+
+def _alternating(cluster: Cluster, nodes: IntArray, level: Level) -> IntArray:
+    """Return the nodes with the domains of a level in another order: most nodes for each closest domain, then fewest.
+
+    Segments one after another so touch about as many closest domains each.
+    """
+    domain, closest = level.domain_of[nodes], cluster.levels[-1].domain_of[nodes]
+    kinds, of_node = np.unique(domain, return_inverse=True)
+    pairs = np.unique(np.stack([of_node, closest]), axis=1)
+    by_ratio = np.argsort(-np.bincount(of_node) / np.bincount(pairs[0]), kind="stable")
+    half = -(-len(kinds) // 2)
+    rank = np.empty(len(kinds), dtype=np.int64)
+    rank[by_ratio[:half]] = 2 * np.arange(half)
+    rank[by_ratio[half:][::-1]] = 2 * np.arange(len(kinds) - half) + 1
+    order = np.argsort(rank[of_node], kind="stable")
+    ordered: IntArray = nodes[order]
+    return ordered
 
 
 def _tightest(cluster: Cluster, nodes: IntArray, places: Indices, wanted: int, depth: int) -> Indices:
