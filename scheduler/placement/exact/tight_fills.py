@@ -25,22 +25,32 @@ def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
     along = cluster.along_the_tree
     admitted = reduction.admitted[along]
     for segments in _segmentations(reduction.job):
-        nodes = np.empty(grid.cells, dtype=np.int32)
+        filled = np.empty(grid.cells, dtype=np.int32)
         free = admitted.copy()
         for cells in segments:
             left = np.flatnonzero(free)
             taken = _tightest(cluster, along[left], left, len(cells), 0)
             free[taken] = False
-            nodes[cells] = along[np.sort(taken)]
-        yield nodes.reshape(grid.rows, grid.columns)
+            filled[cells] = along[np.sort(taken)]
+        yield filled.reshape(grid.rows, grid.columns)
     depth = cluster.level_index(reduction.job.level)
     for first, last_come in product(dict.fromkeys((0, depth)), (False, True)):
-        taken = along[_roomiest(cluster, np.flatnonzero(admitted), grid.cells, first, last_come=last_come)]
+        roomy = along[_roomiest(cluster, np.flatnonzero(admitted), grid.cells, first, last_come=last_come)]
         if last_come:
-            taken = _alternating(cluster, taken, reduction.level)
+            roomy = _alternating(cluster, roomy, reduction.level)
         for (cells,) in islice(_segmentations(reduction.job), 3):
             nodes = np.empty(grid.cells, dtype=np.int32)
-            nodes[cells] = taken
+            nodes[cells] = roomy
+            yield nodes.reshape(grid.rows, grid.columns)
+    cell = np.arange(grid.cells).reshape(grid.rows, grid.columns)
+    for lines, last_come in product((cell, cell.T), (False, True)):
+        slices = _in_slices(cluster, np.flatnonzero(admitted), lines.shape, depth, last_come=last_come)
+        for mixed in (False, True) if slices else ():
+            ordered = [along[one] for one in slices]
+            if mixed:
+                ordered = [_alternating(cluster, one, cluster.levels[-1]) for one in ordered]
+            nodes = np.empty(grid.cells, dtype=np.int32)
+            nodes[lines.ravel()] = np.concatenate(ordered)
             yield nodes.reshape(grid.rows, grid.columns)
 
 
@@ -56,6 +66,35 @@ def _segmentations(job: Job) -> Iterator[Sequence[Indices]]:
         if groups.one_each and 1 < groups.largest < grid.cells:
             by_group = np.argsort(groups.group, kind="stable")
             yield np.split(by_group, np.cumsum(groups.sizes)[:-1])
+
+
+def _in_slices(
+    cluster: Cluster, places: Indices, shape: tuple[int, ...], depth: int, *, last_come: bool
+) -> list[Indices]:
+    """Return places for as many slices of one size, domain by domain of a level, each slice whole in one; or none.
+
+    Domains that hold most slices come first, the last is the tightest; inside, the roomiest closer domains.
+
+    :param shape: number of slices, and their size; ``last_come``: of equal domains the last ones are taken.
+    """
+    wanted, size = shape
+    domain = cluster.levels[depth].domain_of[cluster.along_the_tree[places]]
+    free = np.bincount(domain, minlength=len(cluster.levels[depth]))
+    slices = free // size
+    if int(slices.sum()) < wanted:
+        return []
+    # of domains with as many slices the one with fewer nodes over
+    turn = -1 if last_come else 1
+    order = np.lexsort((turn * np.arange(len(free)), free, -slices))
+    found: list[Indices] = []
+    while wanted:
+        fits = order[slices[order] >= wanted]
+        k = int(fits[slices[fits].argmin()]) if len(fits) else int(order[0])
+        some = min(wanted, int(slices[k]))
+        found.append(_roomiest(cluster, places[domain == k], some * size, depth + 1, last_come=last_come))
+        order = order[order != k]
+        wanted -= some
+    return found
 
 
 def _roomiest(cluster: Cluster, places: Indices, wanted: int, first: int, *, last_come: bool) -> Indices:
