@@ -8,8 +8,9 @@ alone: the whole algorithm against the search of pairs and seating, in turn in o
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter, process_time
 
 import numpy as np
@@ -99,7 +100,10 @@ def measure_price(n: int, *, seed: int, seconds: float) -> list[tuple[float, flo
     pairs = []
     for instance in watched(instances(n, seed=seed), label="without either", total=n):
         cluster, job = _without_racks(instance.cluster()), instance.job()
-        turns = [lambda c=cluster, j=job: Exact().place(c, j, limits), lambda c=cluster, j=job: _bare(c, j, limits)]
+        turns: list[Callable[[], object]] = [
+            partial(Exact().place, cluster, job, limits),
+            partial(_bare, cluster, job, limits),
+        ]
         taken = [0.0, 0.0]
         # each goes first in every second instance, so that neither finds the other's memory warm
         for which in (0, 1) if instance.number % 2 else (1, 0):
