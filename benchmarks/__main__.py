@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import against_exact, flags, memory, proofs, scale, speed, startup, table1, whatif
+from benchmarks import against_exact, every_level, flags, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
 from scheduler.placement.types import ALGORITHMS
@@ -43,6 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     others = [name for name in ALGORITHMS.names() if name != BEST]
     command.add_argument("--others", nargs="+", default=others, choices=others, metavar="NAME")
     command.add_argument("--others-seconds", type=float, default=1.0, help="time limit of the others (default 1)")
+
+    command = add("every-level", _every_level, "soft terms and closer levels against all quick rules, and their price")
+    command.add_argument("--n", type=int, default=100, help="instances (default 100)")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--seconds", type=float, default=10.0, help="time limit of one instance (default 10)")
 
     command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
     command.add_argument("--clusters", type=int, default=5, help="seeded clusters, each at three affinities")
@@ -142,6 +147,12 @@ def _against_exact(options: argparse.Namespace) -> str:
     return against_exact.report(BEST, rows)
 
 
+def _every_level(options: argparse.Namespace) -> str:
+    rows = every_level.measure(options.n, seed=options.seed, seconds=options.seconds)
+    price = every_level.measure_price(options.n, seed=options.seed, seconds=options.seconds)
+    return every_level.report(rows, price)
+
+
 def _speed(options: argparse.Namespace) -> str:
     races = speed.measure(options.clusters, seconds=options.seconds, mip_seconds=options.mip_seconds)
     return speed.report(races, mip_seconds=options.mip_seconds)
@@ -233,6 +244,7 @@ def _peers(options: argparse.Namespace) -> str:
 QUICK = (
     ["proofs", "--n", "20", "--seconds", "5"],
     ["against-exact", "--n", "20", "--seconds", "5", "--others-seconds", "0.5"],
+    ["every-level", "--n", "4", "--seconds", "1"],
     ["speed", "--clusters", "1", "--mip-seconds", "10"],
     ["large", "--seeds", "1"],
     ["memory", "--nodes", "20000"],

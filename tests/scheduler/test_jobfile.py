@@ -112,6 +112,15 @@ def test_constraints_become_holds_and_counts() -> None:
     assert job.counts == (Count("cp", "rack", 0.1),)
 
 
+def test_weighed_levels_are_eq2_with_a_weight() -> None:
+    """A tenth of Eq. 2 counted in racks, as terms of the objective; the file that says everything says it again."""
+    found = read(START + "alpha: 0.25\nlevels: {rack: 0.1}")
+    assert found.job.soft == (Count("dp", "rack", 0.025), Count("pp", "rack", pytest.approx(0.075)))
+    cluster = build_cluster(["rack"], [Node("n", ("r",), 8, 8)])
+    again = job_of(job_document(Instance(cluster, found.job)), lambda *_: "")
+    assert again.job.levels == found.job.levels
+
+
 @pytest.mark.parametrize(
     "text", [f"{START}order: tp-cp-ep-pp-dp", "parallelism: {tp: 8, pp: 8, dp: 2, order: tp-cp-ep-pp-dp}"]
 )
@@ -168,6 +177,9 @@ def test_the_command_line_wins() -> None:
         (START + "constraints:\n- {family: ep, within: rack, weight: 1}", 4, "within"),
         (START + "constraints:\n- {family: xp, within: rack}", 4, "'ep'"),
         (START + "constraints:\n- {family: ep, level: rack, weight: -1}", 4, "greater than or equal to 0"),
+        (START + "levels: {rack: -0.1}", 3, "greater than or equal to 0"),
+        (START + "levels: {rack: .nan}", 3, "finite"),
+        (START + "levels: [rack]", 3, "keys with values"),
         (START + "model: {hidden: 4096}", 3, "missing"),
         (
             START + "model:\n  {hidden: 64, layers: 1, vocab: 9, sequence_length: 8,\n  global_batch: 7}",
@@ -231,6 +243,7 @@ def test_an_alpha_option_out_of_range_is_blamed_on_the_option() -> None:
         (START, Overrides(level="minipot"), "--level"),
         (START + "constraints:\n- {family: ep, within: minipot}", Overrides(), "job.yaml:4"),
         (START + "constraints:\n- {family: ep, level: minipot, weight: 1}", Overrides(), "job.yaml:4"),
+        (START + "levels:\n  minipot: 0.1", Overrides(), "job.yaml:4"),
     ],
 )
 def test_a_level_that_the_cluster_lacks(text: str, overrides: Overrides, where: str) -> None:

@@ -13,6 +13,7 @@ from scheduler.job import Job
 from scheduler.objective import closer_levels
 from scheduler.placement.exact.goal_search import GoalSearch, Placed
 from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.pair_seats import seat_cells
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.search import fill_front
@@ -75,5 +76,9 @@ class Exact:
         if not goals.counted(closer):
             for nodes in other_seats(reduction, claims.search, limits, self.params):
                 goals.offer(nodes)
+            if goals.best is not best and not goals.counted(closer):
+                # on the domains of a fill that is better the cells may lie better yet
+                cells, seconds = reduction.level.domain_of[goals.best.nodes], self.params.seating_share * limits.seconds
+                goals.offer(seat_cells(reduction, cells, seconds, self.params))
             goals.search(closer)
         return goals

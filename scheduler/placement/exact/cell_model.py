@@ -112,14 +112,14 @@ class CellModel:
                 taken = sum(row[k] for row in self._x.values())
                 model.add(slow[-1] >= sites.blocks.size * taken - int(sites.healthy[k]))
         domains = sites.domain_at[level]
-        room = np.bincount(domains, weights=sites.room).astype(int)
-        used = {int(k): model.new_bool_var("") for k in np.unique(domains[self._open])}
+        room = np.bincount(domains, weights=sites.room).astype(int).tolist()
+        used = {k: model.new_bool_var("") for k in np.unique(domains[self._open]).tolist()}
         for row in self._places(level).values():
             for domain, choice in row.items():
                 model.add_implication(choice, used[domain])
-        total = int(room.sum()) + 1
+        total = sum(room) + 1
         # each of these outweighs all after it
-        cost = sum((total + int(room[k])) * use for k, use in used.items())
+        cost = sum((total + room[k]) * use for k, use in used.items())
         most_cost = total * (len(room) + 1)
         goals = sum(self.spread(family, level) for family in ("dp", "pp")) if drift else 0
         model.minimize((goals * (sites.units * sites.blocks.size + 1) + sum(slow)) * most_cost + cost)
@@ -195,10 +195,11 @@ class CellModel:
         self._at[level] = places
         return places
 
-    def _expression(self, goal: Goal) -> cp_model.LinearExprT:
-        return sum(
-            weight * self.spread(term.family, term.level) for term, weight in zip(goal.terms, goal.weights, strict=True)
-        )
+    def _expression(self, goal: Goal) -> cp_model.LinearExpr:
+        from ortools.sat.python import cp_model
+
+        spreads = [self.spread(term.family, term.level) for term in goal.terms]
+        return cp_model.LinearExpr.weighted_sum(spreads, goal.weights)
 
     def spread(self, family: Family, level: str) -> cp_model.IntVar:
         """Return the largest number of domains of a level that a group of a family touches."""

@@ -126,15 +126,18 @@ class GoalSearch:
     def search(self, goals: Sequence[int]) -> None:
         """Meet some goals, in order, as far as time and effort allow.
 
-        Where one model of all cells would be too large, the objective alone is improved, part by part: at closer levels
-        the worst of many groups hardly ever gives way to that.
+        Where one model of all cells would be too large, goals are improved part by part; closer levels only where a
+        part is a good share of the whole, for the worst of many groups hardly ever gives way to less.
         """
         if self.counted(goals):
             return
-        if self.sites.units * len(self.sites) <= self.params.cell_choices:
+        choices = self.sites.units * len(self.sites)
+        if choices <= self.params.cell_choices:
             self._search_model(goals)
-        elif 0 in goals:
-            self._search_parts(0)
+            return
+        for goal in goals:
+            if goal == 0 or choices <= self.params.closer_choices:
+                self._search_parts(goal)
 
     def _search_model(self, goals: Sequence[int]) -> None:
         """Solve the model of all cells for one goal after another; an earlier one that is not met limits the later."""

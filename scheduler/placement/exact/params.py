@@ -122,6 +122,8 @@ class ExactParams:
     price_unit: int = 1000
     # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
     cell_choices: int = 3_000
+    # Choices up to which parts of a placement are laid anew for closer levels: two such models
+    closer_choices: int = 6_000
     # Effort of all models of cells, for each second of the time limit: a small part, as what they decide comes after
     goal_effort: float = 0.03
     # The same for the objective, where soft terms count

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.job import Count
 from scheduler.placement.exact.cell_model import Goal
 from scheduler.placement.exact.cell_sites import Sites
 from topology.cluster import BoolArray, IntArray
+
+Integers = npt.NDArray[np.integer[Any]]
 
 
 class WorstParts:
@@ -36,7 +40,7 @@ class WorstParts:
                 break
         return chosen
 
-    def _wanted(self, site_of: IntArray, used: IntArray) -> list[int]:
+    def _wanted(self, site_of: IntArray, used: Integers) -> list[int]:
         """Return sites in the order in which the part takes them."""
         term = self._chance.choices(self._terms, [term.weight for term in self._terms])[0]
         own = self._shuffled(np.unique(site_of[list(self._worst(term, site_of))]))
@@ -57,7 +61,7 @@ class WorstParts:
         most = max(touched)
         return self._chance.choice([units for units, spread in zip(groups, touched, strict=True) if spread == most])
 
-    def _shuffled(self, sites: IntArray) -> list[int]:
+    def _shuffled(self, sites: Integers) -> list[int]:
         listed = [int(site) for site in sites]
         self._chance.shuffle(listed)
         return listed

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.job import Job
 from scheduler.objective import spread
@@ -160,7 +162,7 @@ class GridReduction:
         domain_of_block = domain_of_part[part_of_block]
         return domain_of_block[self.blocks.row_of[:, None], self.blocks.column_of[None, :]]
 
-    def _fewest_closer(self, sizes: IntArray) -> IntArray:
+    def _fewest_closer(self, sizes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
         """Return how many domains of the next closer level so many blocks touch in each domain, at least.
 
         :param sizes: shape [parts]; returns shape [parts, domains].

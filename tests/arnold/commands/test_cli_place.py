@@ -89,6 +89,7 @@ def test_the_document_has_the_keys_of_the_contract(place: Arnold) -> None:
     assert {
         "status", "algorithm", "spread", "objective", "bound", "gap", "alpha", "beta", "solve_seconds", "pareto",
         "spread_by_level", "avoided", "used_flagged", "domains", "assignment", "job", "cluster", "notes", "prices",
+        "closer",
     } <= set(ran.json)  # fmt: skip
     assert json_data(PlaceDocument, read_json(PlaceDocument, ran.json)) == ran.json
 
@@ -253,3 +254,16 @@ def test_a_type_that_is_nowhere_free(arnold: Arnold, tmp_path: Path) -> None:
     assert (
         "1 free nodes of 8 GPUs of the type H100, the cluster has 0 of 2 (1 with another type of GPU, 1 in use)" in text
     )
+
+
+def test_closer_levels_are_said_and_proved(arnold: Arnold, tmp_path: Path) -> None:
+    """Three nodes of a minipod with three in a rack: the least there is, in JSON and in text."""
+    rows = ["node,minipod,rack,gpus,free_gpus"]
+    places = ["m0,a", "m0,a", "m0,b", "m1,c", "m1,c", "m1,c", "m1,d"]
+    rows += [f"n{i},{place},8,8" for i, place in enumerate(places)]
+    cluster, job = tmp_path / "cluster.csv", tmp_path / "job.yaml"
+    cluster.write_text("\n".join(rows) + "\n")
+    job.write_text("parallelism: {tp: 8, dp: 3}\nalpha: 0.5\n")
+    arguments = ("place", "--cluster", cluster, "--job", job)
+    assert arnold(*arguments, "--json").json["closer"] == {"rack": {"dp": 1, "pp": 1, "proved": True}}
+    assert "rack: DP spread 1, PP spread 1, the least with this objective, proved" in arnold(*arguments).out
