@@ -15,8 +15,9 @@ from scheduler.affinity import Model, Record, Size
 from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, Factor, NamedOrDescribed, StrictModel, constraints_of
+from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
-from topology.cluster import Cluster
+from topology.cluster import DEFAULT_GPUS, Cluster
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
 from topology.field_types import AtLeastOne, Share
@@ -53,7 +54,7 @@ class JobDocument(StrictModel):
 
     parallelism: ParallelismFile
     name: Annotated[str, Field(min_length=1, max_length=253)] = "job"
-    gpus_per_node: Size = 8
+    gpus_per_node: Annotated[Size | None, Field(description="null = what the nodes of the cluster have.")] = None
     order: str | None = None
     alpha: Share | None = None
     model: NamedOrDescribed | None = None
@@ -100,7 +101,8 @@ class JobFile:
     """
 
     job: Job
-    levels: tuple[tuple[str, str], ...]
+    level: tuple[str, str] | None  # at which spread counts
+    levels: tuple[tuple[str, str], ...]  # of constraints
     gpu_types: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]  # one sentence each, for the user
 
@@ -115,9 +117,13 @@ class JobFile:
                 none = "none; give --gpu-type NAME if all nodes are of one, or leave gpu_types and speed out"
                 fix = f"{did_you_mean(name, types)}types of this cluster: {', '.join(types) or none}"
                 raise UnknownName(f"the cluster has no GPUs of the type {name!r}", where=where, fix=fix)
-        known = [level.name for level in cluster.levels]
-        for name, where in self.levels:
-            if name not in known:
+        tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
+        for name, where in (*([self.level] if self.level else ()), *self.levels):
+            if name in beside and (name, where) == self.level:
+                wrong = f"spread counts at a level of the tree, and {name!r} is a second hierarchy"
+                fix = f"name one of {', '.join(tree) or 'none'}; {name} may stand in constraints"
+                raise UnknownName(wrong, where=where, fix=fix)
+            if name not in (known := [*tree, *beside]):
                 raise UnknownName(
                     f"the cluster has no level {name!r}",
                     where=where,
@@ -125,25 +131,45 @@ class JobFile:
                 )
 
 
-def load_job(source: Source, *, overrides: Overrides | None = None, records: Sequence[Record] = ()) -> JobFile:
+def load_job(
+    source: Source,
+    *,
+    overrides: Overrides | None = None,
+    records: Sequence[Record] = (),
+    cluster: Cluster | None = None,
+    gpus_per_node: int = DEFAULT_GPUS,
+) -> JobFile:
     """Read a job; options of the command line win over the file, records add to the built-in characterisation.
 
+    :param cluster: where the job is to go: its nodes say how many GPUs they have where the job does not.
+    :param gpus_per_node: of a job that does not say it, where no cluster is known.
     :raises InvalidInput: not YAML or JSON.
     :raises InvalidJob: unknown keys, impossible values, groups that do not cut into nodes; says the line.
     :raises TooLarge: more than :data:`MAX_CELLS` nodes.
     """
     document = load_document(source)
     content = document.parse(JobDocument, error=InvalidJob)
-    return job_of(content, document.where, overrides=overrides, records=records)
+    return job_of(
+        content, document.where, overrides=overrides, records=records, cluster=cluster, gpus_per_node=gpus_per_node
+    )
 
 
 def job_of(
-    content: JobDocument, where: Where, *, overrides: Overrides | None = None, records: Sequence[Record] = ()
+    content: JobDocument,
+    where: Where,
+    *,
+    overrides: Overrides | None = None,
+    records: Sequence[Record] = (),
+    cluster: Cluster | None = None,
+    gpus_per_node: int = DEFAULT_GPUS,
 ) -> JobFile:
     """Return the job that a document describes; see :func:`load_job`."""
     overrides = overrides or Overrides()
+    gpu_types = tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None
     try:
-        parallelism = _parallelism(content, where)
+        parallelism = _parallelism(content)
+        sizes = _sizes(content.gpus_per_node, cluster, parallelism, gpu_types, gpus_per_node)
+        _check_size(parallelism, sizes.usual, where)
         known = job_affinity(
             parallelism,
             alpha=content.alpha if overrides.alpha is None else overrides.alpha,
@@ -156,10 +182,11 @@ def job_of(
             name=content.name,
             parallelism=parallelism,
             alpha=known.alpha,
-            gpus_per_node=content.gpus_per_node,
+            gpus_per_node=sizes.usual,
+            node_sizes=sizes.by_type,
             level=overrides.level or content.level,
             avoid=overrides.avoid or content.avoid,
-            gpu_types=tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None,
+            gpu_types=sizes.fitting or gpu_types,
             mix_types=content.gpu_types == "any",
             speed=tuple(Speed(name, factor) for name, factor in (content.speed or {}).items()),
             holds=holds,
@@ -170,17 +197,23 @@ def job_of(
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    notes = (f"{known.reason}.",) if known.reason else ()
-    levels, types = _named_levels(content, where, overrides), _named_types(content, where)
-    return JobFile(job, tuple(levels), tuple(types), notes)
+    notes = (*([f"{known.reason}."] if known.reason else ()), *([sizes.note] if sizes.note else ()))
+    level = None if content.level is None else (content.level, where("level"))
+    level = level if overrides.level is None else (overrides.level, "--level")
+    return JobFile(job, level, tuple(_named_levels(content, where)), tuple(_named_types(content, where)), notes)
 
 
-def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:
-    """Yield names of levels, and where each stands."""
-    if overrides.level is not None:
-        yield overrides.level, "--level"
-    elif content.level is not None:
-        yield content.level, where("level")
+def _sizes(
+    said: int | None, cluster: Cluster | None, parallelism: Parallelism, types: tuple[str, ...] | None, default: int
+) -> NodeSizes:
+    """Return the GPUs of a node: as the job says, else as the cluster does, else the default."""
+    if said is not None or cluster is None:
+        return NodeSizes(said or default, (), (), "")
+    return node_sizes(cluster, parallelism, types, assumed=cluster.gpus_assumed)
+
+
+def _named_levels(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
+    """Yield names of levels in constraints, and where each stands."""
     for i, constraint in enumerate(content.constraints):
         for key in ("within", "level"):
             if (name := getattr(constraint, key)) is not None:
@@ -237,19 +270,22 @@ def load_records(source: Source) -> tuple[Record, ...]:
     return tuple(records)
 
 
-def _parallelism(content: JobDocument, where: Where) -> Parallelism:
+def _parallelism(content: JobDocument) -> Parallelism:
     degrees = content.parallelism.model_dump(exclude={"order"})
     if content.order is not None and content.parallelism.order is not None:
         raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
-    parallelism = Parallelism(**degrees, order=content.order or content.parallelism.order or MEGATRON_ORDER)
-    nodes = parallelism.gpus // content.gpus_per_node
+    return Parallelism(**degrees, order=content.order or content.parallelism.order or MEGATRON_ORDER)
+
+
+def _check_size(parallelism: Parallelism, gpus_per_node: int, where: Where) -> None:
+    """Refuse a job of more nodes than Arnold places, before they are laid out."""
+    nodes = parallelism.gpus // gpus_per_node
     if nodes > MAX_CELLS:
         raise TooLarge(
             f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
             where=where("parallelism"),
             fix="lower dp or pp, or check the degrees for a slip",
         )
-    return parallelism
 
 
 def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:

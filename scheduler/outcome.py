@@ -60,6 +60,12 @@ class Instance:
         """Shape [nodes]: whether a cell of the job may be there."""
         return admissible(self.cluster, self.job)
 
+    def settled(self, outcome: Outcome) -> Instance:
+        """Return it with the size of node of the type of GPU that was chosen, where the job leaves that to the type."""
+        if outcome.gpus_per_node is None:
+            return self
+        return replace(self, job=self.job.replace(gpus_per_node=outcome.gpus_per_node, node_sizes=()))
+
     @cached_property
     def flags(self) -> tuple[NodeFlag, ...]:
         """What is held against nodes that the job could use otherwise, by node."""
@@ -79,6 +85,7 @@ class Outcome:
     reason: str = ""  # why there is no placement; empty when there is one
     notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each
     types: tuple[TypeOption, ...] = ()  # the types of GPU that it could be on; empty = nothing says any
+    gpus_per_node: int | None = None  # of its nodes, where the job leaves that to their type
     # seconds of the time limit that stopped the algorithm; None = it ended by itself, or proved its answer all the same
     stopped_at: float | None = None
 
@@ -162,6 +169,8 @@ def _best_of_types(
         left -= 1
     comparison = compare_types(cluster, [_of_type(cluster, *pair) for pair in zip(jobs, outcomes, strict=True)])
     best = outcomes[comparison.best]
+    if job.node_sizes:
+        best = replace(best, gpus_per_node=jobs[comparison.best].gpus_per_node)
     proposal = replace(
         best.proposal,
         lower_bound=comparison.bound if best.evaluation else None,

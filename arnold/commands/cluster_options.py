@@ -123,8 +123,8 @@ class PlacementInputs:
             }
         )
         records = () if own.records is None else load_records(read_source(own.records))
-        job = load_job(read_source(own.job), overrides=self.overrides, records=records)
-        loaded = files.read()
+        text, loaded = read_source(own.job), files.read()
+        job = load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster)
         job.check_names(loaded.cluster)
         return Instance(loaded.cluster, job.job, files.cluster, (*loaded.notes, *job.notes))
 

@@ -10,6 +10,7 @@ from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
 from arnold.commands.output import answer, print_sentences, progress, table
 from arnold.commands.place import exit_code
+from topology.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +61,13 @@ def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -
     names = ALGORITHMS.names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
     chosen = [ALGORITHMS.load(name) for name in names]
     instance = inputs.read()
+    if instance.job.node_sizes:
+        sizes = ", ".join(f"{one.gpu_type or 'of no type'}: {one.gpus}" for one in instance.job.node_sizes)
+        raise InvalidJob(
+            f"algorithms are compared on nodes of one size, and types that the job admits differ in GPUs ({sizes})",
+            where="gpus_per_node",
+            fix="add gpus_per_node to the job",
+        )
     outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
     answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)

@@ -65,6 +65,7 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
         if outcome.status == "infeasible":
             diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=of_a_change(limits))
+    instance = instance.settled(outcome)
     document = explain_document(instance, outcome, options=options, diagnosis=diagnosis)
     answer(document, lambda out, shown: _print(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome)

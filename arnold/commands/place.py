@@ -75,13 +75,14 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: Placemen
         if outcome.status == "infeasible":
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
             would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
+        instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     if outcome.evaluation is not None:
-        files.save(document, job)
+        files.save(document, instance.job)
         if html is not None:
             from arnold.pages.placement import placement_page
 
-            write_file(html, placement_page(cluster, job, [outcome]))
+            write_file(html, placement_page(cluster, instance.job, [outcome]))
     answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome)
 
