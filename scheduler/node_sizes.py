@@ -17,7 +17,7 @@ class NodeSizes:
 
     usual: int  # GPUs of a node of the type of which there are most
     by_type: tuple[NodeSize, ...]  # where types differ, most nodes first; empty = all nodes that it admits are alike
-    # types into whose nodes the job's groups cut, where they do not into those of others that it would admit; else empty
+    # types into whose nodes the job cuts, where it does not into those of others that it would admit; else empty
     fitting: tuple[str, ...]
     note: str  # for the user, one sentence
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -45,9 +45,7 @@ def build_cluster(
     rows = list(islice(nodes, MAX_NODES + 1))
     if len(rows) > MAX_NODES:
         raise TooLarge(f"the cluster has more than {MAX_NODES:,} nodes", fix="describe a part of it")
-    _check_level_names(level_names)
-    if (wrong := second_fault(second, level_names)) is not None:
-        raise _invalid(wrong, None, 0)
+    _check_level_names(level_names, second)
     if not rows:
         raise InvalidTopology("the cluster has no nodes", fix="list at least one node")
     seen: dict[str, int] = {}
@@ -71,7 +69,10 @@ def build_cluster(
         gpu_types=gpu_types,
         gpu_type_of=gpu_type_of,
         levels=_build_levels(level_names, rows, where),
-        second_levels=tuple(_second_level(name, k, rows, where) for k, name in enumerate(second)),
+        second_levels=tuple(
+            _second_level(name, ((row.name, row.second_path[k]) for row in rows), where)
+            for k, name in enumerate(second)
+        ),
         flags={},
     )
     return cluster.with_flags([*own_flags, *flags])
@@ -82,7 +83,7 @@ def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> Inval
     return InvalidTopology(fault[0], where=where(i) if where else "", fix=fault[1])
 
 
-def _check_level_names(names: Sequence[str]) -> None:
+def _check_level_names(names: Sequence[str], second: Sequence[str]) -> None:
     if len(names) > MAX_LEVELS:
         raise InvalidTopology(f"the tree has {len(names)} levels", fix=f"describe it with at most {MAX_LEVELS} levels")
     for i, name in enumerate(names):
@@ -92,6 +93,8 @@ def _check_level_names(names: Sequence[str]) -> None:
             raise InvalidTopology("a level has no name", fix="name every level column")
         if name in names[:i]:
             raise InvalidTopology(f"two levels are called {name!r}", fix="give every level its own name")
+    if (wrong := second_fault(second, names)) is not None:
+        raise _invalid(wrong, None, 0)
 
 
 def second_fault(names: Sequence[str], levels: Sequence[str]) -> _Fault | None:
@@ -176,18 +179,29 @@ def _build_levels(
     return tuple(levels)
 
 
-def _second_level(name: str, k: int, rows: Sequence[Node], where: Callable[[int], str] | None) -> Level:
-    """Return the k-th second hierarchy: a node that is in none of its domains is one by itself, called as the node."""
+def with_second_levels(cluster: Cluster, domains: Mapping[str, Sequence[str]]) -> Cluster:
+    """Return the cluster with more second hierarchies: name, with its ``@`` -> the domain of each node, empty = none.
+
+    :raises InvalidTopology: a name is none, is taken, or is that of a level.
+    """
+    names = [*(level.name for level in cluster.second_levels), *domains]
+    if (wrong := second_fault(names, [level.name for level in cluster.levels])) is not None:
+        raise _invalid(wrong, None, 0)
+    more = (_second_level(name, zip(cluster.names, of, strict=True), None) for name, of in domains.items())
+    return cluster.replace(second_levels=(*cluster.second_levels, *more))
+
+
+def _second_level(name: str, nodes: Iterable[tuple[str, str]], where: Callable[[int], str] | None) -> Level:
+    """Return a second hierarchy from nodes and their domains by name: a node in none is one, called as the node."""
     numbers: dict[tuple[str, bool], int] = {}
-    domain_of = np.empty(len(rows), dtype=np.int32)
-    for i, row in enumerate(rows):
-        domain = row.second_path[k]
+    domain_of = []
+    for i, (node, domain) in enumerate(nodes):
         if not domain.isprintable():
             raise _invalid(_unprintable(name, domain), where, i)
-        domain_of[i] = numbers.setdefault((domain or row.name, not domain), len(numbers))
+        domain_of.append(numbers.setdefault((domain or node, not domain), len(numbers)))
     implicit = np.array([alone for _, alone in numbers], dtype=np.bool_)
     parent_of = np.zeros(len(numbers), dtype=np.int32)
-    return Level(name, tuple(domain for domain, _ in numbers), domain_of, parent_of, implicit)
+    return Level(name, tuple(domain for domain, _ in numbers), np.array(domain_of, dtype=np.int32), parent_of, implicit)
 
 
 def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:

@@ -67,7 +67,7 @@ class Level:
     domains: tuple[str, ...]  # names of its domains, in order of first appearance
     domain_of: IntArray  # shape [nodes], index into domains
     parent_of: IntArray  # shape [domains], index of the domain one level broader; all zero for the broadest level
-    # shape [domains], stands for nodes that hang directly on a broader switch; of a second hierarchy, for a node in none
+    # shape [domains], stands for nodes that hang directly on a broader switch, or for a node in no second hierarchy
     implicit: BoolArray
 
     def __len__(self) -> int:

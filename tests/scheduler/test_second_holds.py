@@ -65,8 +65,7 @@ FAMILIES = st.sampled_from(["dp", "pp"])
     shape=st.sampled_from([(2, 2), (1, 3), (3, 1), (4, 1), (1, 2)]),
     held=st.lists(st.builds(Hold, FAMILIES, LEVELS), max_size=2),
     counted=st.lists(st.builds(Count, FAMILIES, LEVELS, st.sampled_from([0.1, 2.0])), max_size=1),
-    alpha=st.sampled_from([0.0, 0.3, 1.0]),
-    level=st.sampled_from([None, "rack"]),
+    counts_at=st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([None, "rack"])),
 )
 @settings(max_examples=120, deadline=None)
 def test_nothing_false_is_said_of_constraints_beside_the_tree(
@@ -74,11 +73,10 @@ def test_nothing_false_is_said_of_constraints_beside_the_tree(
     shape: tuple[int, int],
     held: list[Hold],
     counted: list[Count],
-    alpha: float,
-    level: str | None,
+    counts_at: tuple[float, str | None],
 ) -> None:
     """Against all placements: what is proved is true, what is placed is valid, what is refused has none."""
-    cluster = cluster_of(rows)
+    cluster, (alpha, level) = cluster_of(rows), counts_at
     job = job_of(*shape, alpha=alpha, level=level, holds=(*held, Hold("dp", "@power")), counts=tuple(counted))
     outcome, best = place(cluster, job), least(cluster, job)
     if outcome.status == "infeasible":
@@ -88,7 +86,8 @@ def test_nothing_false_is_said_of_constraints_beside_the_tree(
         assert outcome.proposal.lower_bound is None or best is None or outcome.proposal.lower_bound <= best + 1e-9
     else:
         assert best is not None
-        assert outcome.objective is not None and outcome.bound is not None
+        assert outcome.objective is not None
+        assert outcome.bound is not None
         assert outcome.bound - 1e-9 <= best <= outcome.objective + 1e-9
         if outcome.status == "optimal":
             assert outcome.objective == pytest.approx(best)
@@ -145,7 +144,8 @@ def test_soft_terms_count_domains_beside_the_tree() -> None:
     cluster = cluster_of(CROSSED)
     job = job_of(2, 2, counts=(Count("dp", "@power", 2.0),))
     outcome = place(cluster, job)
-    assert outcome.evaluation is not None and outcome.bound is not None
+    assert outcome.evaluation is not None
+    assert outcome.bound is not None
     spread = outcome.evaluation.by_level["@power"]["dp"]
     assert outcome.objective == pytest.approx(1.0 + 2.0 * spread)
     assert outcome.bound <= 3.0 + 1e-9  # what a DP group in one power domain costs, which is possible

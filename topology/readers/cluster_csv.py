@@ -15,7 +15,7 @@ from datetime import datetime
 from difflib import get_close_matches
 
 from topology.build import build_cluster, second_fault
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, MAX_SECOND_LEVELS, SECOND, Node
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND, Node
 from topology.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
@@ -103,7 +103,7 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
             what = "tabs" if separator == "\t" else repr(separator)
             return f"the columns are separated by {what}", "separate them by commas"
         return f"the first column is {first!r}", f"{did_you_mean(first, [NODE])}name it {NODE!r}"
-    if len(header) > 1 + MAX_LEVELS + MAX_SECOND_LEVELS + len(ATTRIBUTES):
+    if len(header) - len(_second(header)) > 1 + MAX_LEVELS + len(ATTRIBUTES):
         return f"the table has {len(header)} columns", f"describe the tree with at most {MAX_LEVELS} levels"
     if "" in header:
         return f"column {header.index('') + 1} has no name", "name every column"

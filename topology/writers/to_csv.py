@@ -1,6 +1,4 @@
-"""The cluster CSV: node, a column per level and per second hierarchy, gpus, free_gpus, slowdown, and gpu_type where that
-is said of a node.
-"""
+"""The cluster CSV: node, a column a level and second hierarchy, gpus, free_gpus, slowdown, and gpu_type where said."""
 
 from __future__ import annotations
 
