@@ -79,6 +79,15 @@ def held_beside(cluster: Cluster, job: Job) -> str | None:
     return next((hold.level for hold in job.holds if hold.level in beside), None)
 
 
+def within_the_tree(cluster: Cluster, job: Job) -> Job:
+    """Return a job without its constraints at second hierarchies, hard and soft; the job itself if it has none."""
+    beside = {level.name for level in cluster.second_levels}
+    if beside.isdisjoint(job.constrained_levels):
+        return job
+    holds = tuple(hold for hold in job.holds if hold.level not in beside)
+    return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in beside))
+
+
 def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
     """Return the cluster with a second hierarchy as a level after so many levels of the tree, closer ones cut along it.
 

@@ -11,10 +11,11 @@ from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.outcome import Outcome, run
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.repair import repair
 from scheduler.second_holds import laid_into_tree
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
-from topology.errors import InvalidPlacement
+from topology.errors import Infeasible, InvalidPlacement
 
 LIMITS = Limits(seconds=10.0)
 
@@ -178,3 +179,54 @@ def test_a_tree_with_a_hierarchy_laid_in_is_a_tree_of_the_same_nodes(
     for level in tree.levels:
         before = cluster.level(level.name).domain_of
         assert len(np.unique(np.stack([level.domain_of, before]), axis=1)[0]) == len(level)
+
+
+@given(
+    rows=ROWS,
+    lost=st.integers(0, 3),
+    held=st.booleans(),
+    weight=st.sampled_from([None, 0.1, 2.0]),
+    prefer=st.sampled_from(["moves", "objective"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_repair_claims_nothing_false_beside_the_tree(
+    rows: list[tuple[str, str, str]], lost: int, *, held: bool, weight: float | None, prefer: str
+) -> None:
+    """Against all placements on what is left: the constraint is kept or the repair refused, and both bounds hold."""
+    cluster = cluster_of(rows)
+    holds = (Hold("dp", "@power"),) if held else ()
+    counts = () if weight is None else (Count("pp", "@power", weight),)
+    job = job_of(2, 2, holds=holds, counts=counts)
+    shape = job.grid.rows, job.grid.columns
+    every = [np.array(one, dtype=np.int32).reshape(shape) for one in permutations(range(len(rows)), 4)]
+    valid = [nodes for nodes in every if _valued(cluster, job, nodes) is not None]
+    if not valid:
+        return
+    before = valid[0]
+    gone = int(before.ravel()[lost])
+    left = [nodes for nodes in valid if gone not in nodes]
+    try:
+        found = repair(cluster, job, before, [cluster.names[gone]], prefer=prefer, limits=LIMITS)  # type: ignore[arg-type]
+    except Infeasible:
+        assert not left
+    except InvalidPlacement:
+        assert held  # the only constraint that a repair can break
+    else:
+        best = min(_valued(cluster, job, nodes) or 0.0 for nodes in left)
+        fewest = min(int((nodes != before).sum()) for nodes in left)
+        assert found.after.objective == pytest.approx(_valued(cluster, job, found.nodes))
+        if prefer == "moves":
+            assert found.fewest_moves <= fewest
+            alike = [nodes for nodes in left if int((nodes != before).sum()) == len(found.moves)]
+            assert found.bound <= min(_valued(cluster, job, nodes) or 0.0 for nodes in alike) + 1e-9
+        else:
+            assert found.bound <= best + 1e-9
+            as_good = [n for n in left if (_valued(cluster, job, n) or 0.0) <= found.after.objective + 1e-9]
+            assert found.fewest_moves <= min(int((nodes != before).sum()) for nodes in as_good)
+
+
+def _valued(cluster: Cluster, job: Job, nodes: np.ndarray) -> float | None:
+    try:
+        return evaluate(cluster, job, nodes).objective
+    except InvalidPlacement:
+        return None
