@@ -41,6 +41,8 @@ class JobRecord:
     alpha: float | None = None  # DP affinity; None = as its model gives it, or the default
     microbatches: int | None = None  # of a step; None = as its model gives them, or unknown
     avoid: Avoid | None = None  # what to do about slow nodes; None = the default of jobs
+    gpu_types: tuple[str, ...] | None = None  # types of GPU that its nodes may have; None = any
+    mix_types: bool = False  # whether its nodes may have several of these
     holds: tuple[Hold, ...] = ()  # constraints that must be kept
     counts: tuple[Count, ...] = ()  # soft ones
 
@@ -52,8 +54,8 @@ class JobRecord:
     @property
     def asks(self) -> tuple[object, ...]:
         """All that its job file would say to placement, besides its size: equal for jobs that ask alike."""
-        constraints = self.holds, self.counts
-        return self.parallelism, self.model, self.alpha, self.microbatches, self.avoid, constraints
+        others = self.gpu_types, self.mix_types, self.holds, self.counts
+        return self.parallelism, self.model, self.alpha, self.microbatches, self.avoid, others
 
     def job(self, parallelism: Parallelism, *, gpus_per_node: int, level: str | None) -> Job:
         """Return what placement is asked about it.
@@ -68,6 +70,8 @@ class JobRecord:
             alpha=known.alpha,
             gpus_per_node=gpus_per_node,
             level=level,
+            gpu_types=self.gpu_types,
+            mix_types=self.mix_types,
             holds=self.holds,
             counts=self.counts,
             microbatches=known.microbatches,

@@ -201,15 +201,19 @@ class Cluster:
         """The broadest level, where a job must lie inside one of its domains; ``None`` = a job may span the cluster."""
         return None if self.joined or not self.levels or len(self.levels[0]) == 1 else self.levels[0]
 
-    @cached_property
-    def compartment_of(self) -> IntArray | None:
-        """Shape [nodes], the number of each node's compartment, where a job that mixes no types of GPU lies in one: the
-        nodes of one type, of one trunk where nothing joins the trunks.  ``None`` = all nodes are one compartment.
+    def compartments(self, *, mix_types: bool) -> IntArray | None:
+        """Return shape [nodes], the number of each node's compartment, where a job lies in one: the nodes of one type,
+        unless it may mix them, and of one trunk where nothing joins the trunks.  ``None`` = all are one compartment.
         """
         trunks, types = self.trunks, len(self.gpu_types)
-        if trunks is None:
-            return self.gpu_type_of if types > 1 else None
-        return trunks.domain_of * np.int32(types) + self.gpu_type_of
+        if mix_types or types < 2:
+            return None if trunks is None else trunks.domain_of
+        return self.gpu_type_of if trunks is None else self._trunks_by_type
+
+    @cached_property
+    def _trunks_by_type(self) -> IntArray:
+        """Shape [nodes], the number of each node's trunk and type of GPU together."""
+        return self.levels[0].domain_of * np.int32(len(self.gpu_types)) + self.gpu_type_of
 
     def default_level(self) -> Level:
         """Return the broadest level with more than one domain where a job can be, or the broadest of all."""

@@ -26,6 +26,7 @@ from extender.kubernetes_names import (
 from extender.texts import LONGEST, clip
 from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
+from scheduler.type_names import read_type_names
 from topology.errors import InvalidJob, did_you_mean
 from topology.readers.kubernetes_pods import Pod
 
@@ -166,15 +167,14 @@ def parse_gpu_types(text: str) -> tuple[str, ...] | None:
 
     :raises InvalidGang: no type is named, one stands twice, or one is too long for the label of a node.
     """
-    plain = text.strip()
-    if plain == "any":
-        return None
-    inside = plain[1:-1] if plain.startswith("[") and plain.endswith("]") else plain
-    names = tuple(name.strip().strip("\"'") for name in inside.split(","))
-    if not all(_LABEL_VALUE.fullmatch(name) for name in names) or len(names) > MOST_TYPES:
-        fix = "write their names as the label of the nodes has them, like H200,H100; or any"
+    try:
+        names = read_type_names(text)
+    except InvalidJob as error:
+        raise InvalidGang(error.message, reason="InvalidGpuTypes", where=GPU_TYPES, fix=error.fix) from None
+    if names is not None and (len(names) > MOST_TYPES or not all(_LABEL_VALUE.fullmatch(name) for name in names)):
+        fix = f"give at most {MOST_TYPES}, as the label of the nodes has them, like H200,H100"
         raise InvalidGang(f"{text[:80]!r} names no types of GPU", reason="InvalidGpuTypes", where=GPU_TYPES, fix=fix)
-    return tuple(dict.fromkeys(names))
+    return names
 
 
 def parse_degrees(text: str, *, order: str | None = None) -> Parallelism:
