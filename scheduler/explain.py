@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from scheduler.job import Job
 from scheduler.objective import Spread, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
+from scheduler.placement.admission import types_of
 from scheduler.placement.types import Pair, Refutation
 from topology.cluster import Cluster
 from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord
+from topology.quantities import decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,32 @@ def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
         else:
             heads[pair] = []
     return [WhyNot(pair, tuple(rest)) for pair, rest in heads.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeBinding(JsonRecord):
+    """What binds on nodes of one type of GPU, or of several where the job may mix them."""
+
+    gpu_types: tuple[str, ...]
+    """The types; empty text = nodes of which no type is said."""
+    sentence: str
+    """Why the job has no placement there, or the dearest pair of spreads that would cost less and what rules it out."""
+
+
+def what_binds(cluster: Cluster, outcome: Outcome) -> tuple[TypeBinding, ...]:
+    """Return what binds for each choice of types that was compared; empty where there was nothing to choose."""
+    return tuple(TypeBinding(types_of(cluster, job), _what_binds(cluster, job, one)) for job, one in outcome.by_type)
+
+
+def _what_binds(cluster: Cluster, job: Job, outcome: Outcome) -> str:
+    if outcome.evaluation is None:
+        return outcome.reason
+    heads = why_not(cheaper_pairs(cluster, job, outcome))
+    if not heads:
+        return "nothing can be cheaper: every group touches one domain"
+    first = max(heads, key=lambda one: one.pair.objective)
+    more = f" ({len(heads) - 1:,} more)" if len(heads) > 1 else ""
+    return f"({first.pair.dp}, {first.pair.pp}) at {decimal(first.pair.objective)}: {first.sentence}{more}"
 
 
 def _antichain(pairs: Collection[Pair]) -> set[Pair]:

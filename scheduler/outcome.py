@@ -86,6 +86,9 @@ class Outcome:
     notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each
     types: tuple[TypeOption, ...] = ()  # the types of GPU that it could be on; empty = nothing says any
     gpus_per_node: int | None = None  # of its nodes, where the job leaves that to their type
+    by_type: tuple[
+        tuple[Job, Outcome], ...
+    ] = ()  # what was compared: the job for each choice of types, and its outcome
     # seconds of the time limit that stopped the algorithm; None = it ended by itself, or proved its answer all the same
     stopped_at: float | None = None
 
@@ -168,7 +171,7 @@ def _best_of_types(
         outcomes.append(_answer(algorithm, cluster, one, replace(limits, seconds=seconds)))
         left -= 1
     comparison = compare_types(cluster, [_of_type(cluster, *pair) for pair in zip(jobs, outcomes, strict=True)])
-    best = outcomes[comparison.best]
+    best = replace(outcomes[comparison.best], by_type=tuple(zip(jobs, outcomes, strict=True)))
     if job.node_sizes:
         best = replace(best, gpus_per_node=jobs[comparison.best].gpus_per_node)
     proposal = replace(

@@ -123,7 +123,7 @@ def _nests(cluster: Cluster, job: Job, name: str, depth: int) -> bool:
 def _refines(closer: IntArray, broader: IntArray, nodes: BoolArray) -> bool:
     """Return whether each domain of one partition of some nodes lies inside one domain of another."""
     pairs = np.unique(np.stack([closer[nodes], broader[nodes]]), axis=1)
-    return len(np.unique(pairs[0])) == pairs.shape[1]
+    return bool(len(np.unique(pairs[0])) == pairs.shape[1])
 
 
 def _counted_out(cluster: Cluster, job: Job, name: str) -> str:

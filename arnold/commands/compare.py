@@ -99,9 +99,10 @@ def print_results(out: Console, document: CompareDocument) -> None:
     from scheduler.outcome import status_words
     from topology.quantities import decimal
 
-    headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "status")
+    gpus = ("GPUs",) if len(document.cluster.gpu_types) > 1 else ()
+    worth_of = ("objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds")
     spare = ("domains", "flagged", "seconds", "x best")
-    rows = table(*headers, title="Algorithms, best first", left=["status"], spare=spare)
+    rows = table("algorithm", *worth_of, *gpus, "status", title="Algorithms, best first", left=["status"], spare=spare)
     without: list[str] = []
     for result in document.results:
         status = status_words(result.status, result.stopped_at)
@@ -110,7 +111,9 @@ def print_results(out: Console, document: CompareDocument) -> None:
             continue
         worth = decimal(result.objective), f"{result.ratio:.2f}", str(result.spread.dp), str(result.spread.pp)
         counts = str(result.domains), str(result.used_flagged), f"{result.solve_seconds:.3f}"
-        rows.add_row(result.algorithm, *worth, *counts, status, style="bold" if result.ratio == 1.0 else "")
+        types = [" + ".join(result.gpu_types)] if len(document.cluster.gpu_types) > 1 else []
+        style = "bold" if result.ratio == 1.0 else ""
+        rows.add_row(result.algorithm, *worth, *counts, *types, status, style=style)
     if rows.row_count:
         out.print("", rows)
     print_sentences(out, "Without a placement", without)

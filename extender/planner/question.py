@@ -192,9 +192,9 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
         if name not in levels:
             fix = f"{did_you_mean(name, levels)}levels of this cluster: {', '.join(levels)}"
             raise InvalidGang(f"the cluster has no level {name!r}", reason="UnknownLevel", fix=fix)
-    known = [name for name in fleet.gpu_types if name]
-    if job.gpu_types is not None and not {*known} & {*job.gpu_types}:
-        fix = f"{did_you_mean(job.gpu_types[0], known)}types of this cluster: {', '.join(known) or 'none'}"
+    types = [name for name in fleet.gpu_types if name]
+    if job.gpu_types is not None and not {*types} & {*job.gpu_types}:
+        fix = f"{did_you_mean(job.gpu_types[0], types)}types of this cluster: {', '.join(types) or 'none'}"
         wanted = " or ".join(map(repr, job.gpu_types))
         raise InvalidGang(f"the cluster has no GPUs of the type {wanted}", reason="UnknownGpuType", fix=fix)
     return job

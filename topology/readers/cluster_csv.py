@@ -78,9 +78,9 @@ class ClusterCsv:
         table = read_table(source)
         if fault := _header_fault(table.header):
             raise InvalidInput(fault[0], where=source.at(table.header_line), fix=fault[1])
-        levels, second = _levels(table.header), _second(table.header)
-        names = [[table.header[at] for at in columns] for columns in (levels, second)]
-        cluster = build_cluster(names[0], _nodes(table, levels, second), second=names[1], where=table.place)
+        tree, beside = _levels(table.header), _second(table.header)
+        names, second = ([table.header[at] for at in columns] for columns in (tree, beside))
+        cluster = build_cluster(names, _nodes(table, tree, beside), second=second, where=table.place)
         return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}))
 
 
