@@ -11,7 +11,7 @@ import yaml
 from extender import kubernetes_names as names
 from tests.e2e.harness.client import Object
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, pick, pod_template, read, render
-from topology.readers.kubernetes_objects import GPU
+from topology.readers.kubernetes_objects import GPUS
 
 WORKLOADS = ("arnold-extender", "arnold-scheduler")
 
@@ -62,7 +62,7 @@ def test_scheduler_asks_the_extender_about_all_nodes(rendered: list[Object]) -> 
     assert extender["urlPrefix"] == f"https://{service['name']}.{service['namespace']}.svc"
     wanted = {"filterVerb": "filter", "preemptVerb": "preempt", "nodeCacheCapable": True, "ignorable": False}
     assert extender.items() >= wanted.items()
-    assert extender["managedResources"] == [{"name": GPU, "ignoredByScheduler": False}]
+    assert extender["managedResources"] == [{"name": gpu, "ignoredByScheduler": False} for gpu in GPUS]
     assert extender["enableHTTPS"] is True
     assert {"caFile", "certFile", "keyFile"} == set(extender["tlsConfig"])
     # Neither places nor binds: an extender that scores or binds would have to remember.
@@ -78,7 +78,8 @@ def test_our_own_pods_do_not_need_us(overlay: list[Object]) -> None:
         assert "schedulerName" not in template["spec"]
         assert "schedulingGates" not in template["spec"]
         assert names.GANG not in template["metadata"]["labels"]
-        assert all(GPU not in container["resources"]["limits"] for container in template["spec"]["containers"])
+        limits = (container["resources"]["limits"] for container in template["spec"]["containers"])
+        assert all(one.keys().isdisjoint(GPUS) for one in limits)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -191,7 +192,7 @@ def test_examples_of_gangs_agree_with_themselves(file: str) -> None:
         parallelism = parse_parallelism(annotations[names.PARALLELISM])
         (container,) = template["spec"]["containers"]
         assert int(annotations[names.GANG_SIZE]) == pods
-        assert parallelism.gpus == pods * container["resources"]["limits"][GPU]
+        assert parallelism.gpus == pods * container["resources"]["limits"][GPUS[0]]
         (script,) = container["args"]
         assert "--rdzv-backend=static" in script
         assert "--nnodes=96" in script or "--nnodes=$PET_NNODES" in script
