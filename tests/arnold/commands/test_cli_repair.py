@@ -93,7 +93,7 @@ def test_unknown_lost_node(repair: Arnold) -> None:
         (lambda saved: saved["assignment"].clear(), "holds no placement"),
         (lambda saved: saved.pop("job"), "'job' is missing"),
         (lambda saved: saved["job"].update(alpha=2), "alpha"),
-        (lambda saved: saved["job"]["parallelism"].update(tp=3), "divide a node"),
+        (lambda saved: saved["job"]["parallelism"].update(tp=3, etp=3), "divide a node"),
         (lambda saved: saved["job"].update(level="minipot"), "did you mean 'minipod'"),
         (lambda saved: saved["assignment"][1].update(node=saved["assignment"][0]["node"]), "twice"),
     ],
