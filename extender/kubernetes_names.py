@@ -22,6 +22,7 @@ ALPHA = f"{GROUP}/alpha"  # DP affinity between 0 and 1
 MODEL = f"{GROUP}/model"  # what is trained, for alpha: a name, or its shape as YAML
 MICROBATCHES = f"{GROUP}/microbatches"  # of a step, for the price of slow nodes
 CONSTRAINTS = f"{GROUP}/constraints"  # YAML list as in the job file
+GPU_TYPES = f"{GROUP}/gpu-types"  # types of GPU that its nodes may have, H200,H100; any = may mix them
 LEVEL = f"{GROUP}/level"  # node label of the domains that spread counts
 TP_LEVEL = f"{GROUP}/tp-level"  # node label of the domains that hold a TP group of several nodes
 AVOID = f"{GROUP}/avoid"  # strict, price or ignore: what to do about slow nodes

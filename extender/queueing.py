@@ -58,6 +58,8 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
         predicted_high=gang.seconds if told is None else told.high,
         preemptible=gang.preemptible,
         reservation="" if own is None else str(own.key),
+        gpu_types=None if gang.job is None else gang.job.gpu_types,
+        mix_types=gang.job is not None and gang.job.mix_types,
     )
 
 
@@ -222,11 +224,10 @@ class FleetState:
                 found.append((arrives, one.key, reservation))
         return tuple(reservation for _, _, reservation in sorted(found, key=lambda row: row[:2]))
 
-    @property
-    def compartment_of(self) -> IntArray | None:
+    def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Shape [nodes], the type of GPU of each, where there are several; nodes of Kubernetes are all joined."""
         tree = self._table.tree
-        return None if tree is None else tree.compartment_of
+        return None if tree is None else tree.compartments(mix_types=mix_types)
 
     def usable(self, job: Waiting) -> BoolArray:
         """Shape [nodes], those that a job could use, or where that is not known all on which new pods may come."""

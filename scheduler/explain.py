@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import Spread, objective_of
 from scheduler.outcome import TOLERANCE, Outcome
-from scheduler.placement.admission import admissible, blocks_at, capacity_by_level
+from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, types_of
 from scheduler.placement.types import Pair, Refutation
+from scheduler.second_holds import within_the_tree
 from topology.capacity import count_nodes
 from topology.cluster import Cluster
 from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord
-from topology.quantities import plural
+from topology.quantities import decimal, plural
 
 LONGEST = 3  # Kinds of domains that a sentence names
 
@@ -45,6 +46,7 @@ def left_over(cluster: Cluster, job: Job) -> tuple[str, ...]:
     each, from the closest level on.
     """
     sentences = []
+    job = within_the_tree(cluster, job)
     usable = admissible(cluster, job)
     room = capacity_by_level(cluster, job, usable)
     held = {cluster.level_index(hold.level) for hold in job.holds_on(cluster)}
@@ -123,6 +125,32 @@ def why_not(pairs: Sequence[CheaperPair]) -> list[WhyNot]:
         else:
             heads[pair] = []
     return [WhyNot(pair, tuple(rest)) for pair, rest in heads.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeBinding(JsonRecord):
+    """What binds on nodes of one type of GPU, or of several where the job may mix them."""
+
+    gpu_types: tuple[str, ...]
+    """The types; empty text = nodes of which no type is said."""
+    sentence: str
+    """Why the job has no placement there, or the dearest pair of spreads that would cost less and what rules it out."""
+
+
+def what_binds(cluster: Cluster, outcome: Outcome) -> tuple[TypeBinding, ...]:
+    """Return what binds for each choice of types that was compared; empty where there was nothing to choose."""
+    return tuple(TypeBinding(types_of(cluster, job), _what_binds(cluster, job, one)) for job, one in outcome.by_type)
+
+
+def _what_binds(cluster: Cluster, job: Job, outcome: Outcome) -> str:
+    if outcome.evaluation is None:
+        return outcome.reason
+    heads = why_not(cheaper_pairs(cluster, job, outcome))
+    if not heads:
+        return "nothing can be cheaper: every group touches one domain"
+    first = max(heads, key=lambda one: one.pair.objective)
+    more = f" ({len(heads) - 1:,} more)" if len(heads) > 1 else ""
+    return f"({first.pair.dp}, {first.pair.pp}) at {decimal(first.pair.objective)}: {first.sentence}{more}"
 
 
 def _antichain(pairs: Collection[Pair]) -> set[Pair]:

@@ -1,4 +1,4 @@
-"""Job files and characterisation files (docs/job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
+"""Job files (docs/job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
 
 A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
 """
@@ -9,18 +9,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from scheduler.affinity import Model, Record, Size
+from scheduler.affinity import Record, Size
 from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, Factor, NamedOrDescribed, StrictModel, constraints_of
 from scheduler.node_grid import filling
+from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
-from topology.cluster import Cluster
+from scheduler.second_holds import within_the_tree
+from topology.cluster import DEFAULT_GPUS, Cluster
 from topology.documents import load_document
-from topology.errors import InvalidInput, InvalidJob, TooLarge, UnknownName, did_you_mean
+from topology.errors import InvalidJob, TooLarge, UnknownName, did_you_mean
 from topology.field_types import AtLeastOne, Share
 from topology.files import Source
 
@@ -55,7 +57,7 @@ class JobDocument(StrictModel):
 
     parallelism: ParallelismFile
     name: Annotated[str, Field(min_length=1, max_length=253)] = "job"
-    gpus_per_node: Size = 8
+    gpus_per_node: Annotated[Size | None, Field(description="null = what the nodes of the cluster have.")] = None
     order: str | None = None
     alpha: Share | None = None
     model: NamedOrDescribed | None = None
@@ -72,30 +74,6 @@ class JobDocument(StrictModel):
     spread_cost: Factor | None = None
 
 
-class RecordFile(StrictModel):
-    """One measurement of a characterisation file."""
-
-    name: str
-    gpu: str
-    model: Model
-    parallelism: ParallelismFile
-    dp_gain: Factor
-    pp_gain: Factor
-    published: str = ""
-
-    @model_validator(mode="after")
-    def _some_gain(self) -> RecordFile:
-        if self.dp_gain == self.pp_gain == 0.0:
-            raise ValueError("one of dp_gain and pp_gain must be above 0; such a job tells nothing about alpha")
-        return self
-
-
-class RecordsDocument(StrictModel):
-    """A characterisation file."""
-
-    records: tuple[RecordFile, ...] = Field(min_length=1, strict=False)
-
-
 Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp") is "job.yaml:3"
 
 
@@ -106,7 +84,10 @@ class JobFile:
     """
 
     job: Job
-    levels: tuple[tuple[str, str], ...]
+    in_tree: tuple[
+        tuple[str, str], ...
+    ]  # levels that must be of the tree: where spread counts, `tp_level`, weighed ones
+    levels: tuple[tuple[str, str], ...]  # of constraints
     gpu_types: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]  # one sentence each, for the user
     where: Where  # of a key such as parallelism.tp
@@ -124,39 +105,63 @@ class JobFile:
                 none = "none; give --gpu-type NAME if all nodes are of one, or leave gpu_types and speed out"
                 fix = f"{did_you_mean(name, types)}types of this cluster: {', '.join(types) or none}"
                 raise UnknownName(f"the cluster has no GPUs of the type {name!r}", where=where, fix=fix)
-        known = [level.name for level in cluster.levels]
-        for name, where in self.levels:
-            if name not in known:
+        tree, beside = ([level.name for level in some] for some in (cluster.levels, cluster.second_levels))
+        for name, where in (*self.in_tree, *self.levels):
+            if name in beside and (name, where) in self.in_tree:
+                wrong = f"spread counts at a level of the tree, and {name!r} is a second hierarchy"
+                fix = f"name one of {', '.join(tree) or 'none'}; {name} may stand in constraints"
+                raise UnknownName(wrong, where=where, fix=fix)
+            if name not in (known := [*tree, *beside]):
                 raise UnknownName(
                     f"the cluster has no level {name!r}",
                     where=where,
                     fix=f"{did_you_mean(name, known)}levels of this cluster: {', '.join(known) or 'none'}",
                 )
         try:
-            check_held_together(cluster, self.job)
+            check_held_together(cluster, within_the_tree(cluster, self.job))
         except InvalidJob as error:
             raise InvalidJob(error.message, where=self.where(*error.where.split(".")), fix=error.fix) from None
 
 
-def load_job(source: Source, *, overrides: Overrides | None = None, records: Sequence[Record] = ()) -> JobFile:
+def load_job(
+    source: Source,
+    *,
+    overrides: Overrides | None = None,
+    records: Sequence[Record] = (),
+    cluster: Cluster | None = None,
+    gpus_per_node: int = DEFAULT_GPUS,
+) -> JobFile:
     """Read a job; options of the command line win over the file, records add to the built-in characterisation.
 
+    :param cluster: where the job is to go: its nodes say how many GPUs they have where the job does not.
+    :param gpus_per_node: of a job that does not say it, where no cluster is known.
     :raises InvalidInput: not YAML or JSON.
     :raises InvalidJob: unknown keys, impossible values, groups that do not cut into nodes; says the line.
     :raises TooLarge: more than :data:`MAX_CELLS` nodes.
     """
     document = load_document(source)
     content = document.parse(JobDocument, error=InvalidJob)
-    return job_of(content, document.where, overrides=overrides, records=records)
+    return job_of(
+        content, document.where, overrides=overrides, records=records, cluster=cluster, gpus_per_node=gpus_per_node
+    )
 
 
 def job_of(
-    content: JobDocument, where: Where, *, overrides: Overrides | None = None, records: Sequence[Record] = ()
+    content: JobDocument,
+    where: Where,
+    *,
+    overrides: Overrides | None = None,
+    records: Sequence[Record] = (),
+    cluster: Cluster | None = None,
+    gpus_per_node: int = DEFAULT_GPUS,
 ) -> JobFile:
     """Return the job that a document describes; see :func:`load_job`."""
     overrides = overrides or Overrides()
+    gpu_types = tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None
     try:
-        parallelism = _parallelism(content, where)
+        parallelism = _parallelism(content)
+        sizes = _sizes(content.gpus_per_node, cluster, parallelism, gpu_types, gpus_per_node)
+        _check_size(parallelism, sizes.usual, where)
         known = job_affinity(
             parallelism,
             alpha=content.alpha if overrides.alpha is None else overrides.alpha,
@@ -169,11 +174,12 @@ def job_of(
             name=content.name,
             parallelism=parallelism,
             alpha=known.alpha,
-            gpus_per_node=content.gpus_per_node,
+            gpus_per_node=sizes.usual,
+            node_sizes=sizes.by_type,
             level=overrides.level or content.level,
             tp_level=content.tp_level,
             avoid=overrides.avoid or content.avoid,
-            gpu_types=tuple(dict.fromkeys(content.gpu_types)) if isinstance(content.gpu_types, tuple) else None,
+            gpu_types=sizes.fitting or gpu_types,
             mix_types=content.gpu_types == "any",
             speed=tuple(Speed(name, factor) for name, factor in (content.speed or {}).items()),
             holds=holds,
@@ -185,26 +191,39 @@ def job_of(
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    said = (known.reason, *filling(parallelism.dense, content.gpus_per_node))
+    said = (known.reason, *filling(parallelism.dense, sizes.usual), sizes.note.rstrip("."))
     notes = tuple(f"{one}." for one in said if one)
-    levels, types = _named_levels(content, where, overrides), _named_types(content, where)
-    return JobFile(job, tuple(levels), tuple(types), notes, where)
+    in_tree, levels = _levels_of_tree(content, where, overrides), _named_levels(content, where)
+    return JobFile(job, tuple(in_tree), tuple(levels), tuple(_named_types(content, where)), notes, where)
 
 
-def _named_levels(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:
-    """Yield names of levels, and where each stands."""
+def _sizes(
+    said: int | None, cluster: Cluster | None, parallelism: Parallelism, types: tuple[str, ...] | None, default: int
+) -> NodeSizes:
+    """Return the GPUs of a node: as the job says, else as the cluster does, else the default."""
+    if said is not None or cluster is None:
+        return NodeSizes(said or default, (), (), "")
+    return node_sizes(cluster, parallelism, types, assumed=cluster.gpus_assumed)
+
+
+def _levels_of_tree(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:
+    """Yield names that must be levels of the tree, and where each stands."""
     if overrides.level is not None:
         yield overrides.level, "--level"
     elif content.level is not None:
         yield content.level, where("level")
     if content.tp_level is not None:
         yield content.tp_level, where("tp_level")
+    for name in content.levels or ():
+        yield name, where("levels", name)
+
+
+def _named_levels(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
+    """Yield names of levels in constraints, and where each stands."""
     for i, constraint in enumerate(content.constraints):
         for key in ("within", "level"):
             if (name := getattr(constraint, key)) is not None:
                 yield name, where("constraints", i, key)
-    for name in content.levels or ():
-        yield name, where("levels", name)
 
 
 def _named_types(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
@@ -241,37 +260,22 @@ def job_document(instance: Instance) -> JobDocument:
     )
 
 
-def load_records(source: Source) -> tuple[Record, ...]:
-    """Read a characterisation file: measurements that extend the built-in table.
-
-    :raises InvalidInput: not YAML or JSON, unknown keys, impossible values; says the line.
-    """
-    document = load_document(source)
-    records: list[Record] = []
-    for i, row in enumerate(document.parse(RecordsDocument).records):
-        try:
-            parallelism = Parallelism(**row.parallelism.model_dump(exclude_none=True))
-        except InvalidJob as error:
-            where = document.where("records", i, *error.where.split("."))
-            raise InvalidInput(error.message, where=where, fix=error.fix) from None
-        measured = row.name, row.gpu, row.model, parallelism
-        records.append(Record(*measured, dp_gain=row.dp_gain, pp_gain=row.pp_gain, published=row.published))
-    return tuple(records)
-
-
-def _parallelism(content: JobDocument, where: Where) -> Parallelism:
+def _parallelism(content: JobDocument) -> Parallelism:
     degrees = content.parallelism.model_dump(exclude={"order"})
     if content.order is not None and content.parallelism.order is not None:
         raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
-    parallelism = Parallelism(**degrees, order=content.order or content.parallelism.order or MEGATRON_ORDER)
-    nodes = parallelism.gpus // content.gpus_per_node
+    return Parallelism(**degrees, order=content.order or content.parallelism.order or MEGATRON_ORDER)
+
+
+def _check_size(parallelism: Parallelism, gpus_per_node: int, where: Where) -> None:
+    """Refuse a job of more nodes than Arnold places, before they are laid out."""
+    nodes = parallelism.gpus // gpus_per_node
     if nodes > MAX_CELLS:
         raise TooLarge(
             f"the job has {nodes:,} nodes; Arnold places up to {MAX_CELLS:,}",
             where=where("parallelism"),
             fix="lower dp or pp, or check the degrees for a slip",
         )
-    return parallelism
 
 
 def _place(key: str, content: JobDocument, where: Where, overrides: Overrides) -> str:

@@ -44,7 +44,7 @@ class Evaluation:
     dp: int  # S, largest number of domains a DP group (column) touches at the job's level; pp: R, the same for rows
     pp: int
     objective: float  # alpha * S + beta * R plus soft terms
-    by_level: Mapping[str, Mapping[Family, int]]  # level -> family -> largest spread of a group of that family
+    by_level: Mapping[str, Mapping[Family, int]]  # level or second hierarchy -> family -> largest spread of a group
     domains: Mapping[str, int]  # cells in each domain of the job's level, domains without cells left out
     flagged: tuple[int, ...]  # indices of the flagged nodes in use
     gpu_types: tuple[str, ...]  # types of GPU in use, in the cluster's order; empty text = not said
@@ -106,7 +106,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     grid = job.grid
     _check_nodes(cluster, job, grid, nodes)
     by_level: dict[str, Mapping[Family, int]] = {}
-    for level in cluster.levels:
+    for level in (*cluster.levels, *cluster.second_levels):
         domains = level.domain_of[nodes]
         by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
     gpu_types = tuple(cluster.gpu_types[kind] for kind in _kinds(cluster, nodes.ravel()))

@@ -4,7 +4,8 @@ Every command, study and service calls algorithms through :func:`run`, so that n
 placement that breaks a rule is ever shown.
 
 An algorithm is asked for each type of GPU that the job may be on (:mod:`scheduler.gpu_types`), there for each trunk
-(:mod:`scheduler.trunks`), and the best answer counts: so every algorithm heeds both without knowing of them.
+(:mod:`scheduler.trunks`), and the best answer counts; hard constraints beside the tree are laid into it
+(:mod:`scheduler.second_holds`): so every algorithm heeds all of these without knowing of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from scheduler.job import Job
 from scheduler.objective import Evaluation, Spread, evaluate, objective_of
 from scheduler.placement.admission import TypeChoice, admissible, flags_of_usable, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
+from scheduler.second_holds import SecondHolds, held_beside
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
 from topology.cluster import BoolArray, Cluster, Level
 from topology.errors import InvalidPlacement
@@ -58,6 +60,12 @@ class Instance:
         """Shape [nodes]: whether a cell of the job may be there."""
         return admissible(self.cluster, self.job)
 
+    def settled(self, outcome: Outcome) -> Instance:
+        """Return it with the size of node of the type of GPU that was chosen, where the job leaves that to the type."""
+        if outcome.gpus_per_node is None:
+            return self
+        return replace(self, job=self.job.replace(gpus_per_node=outcome.gpus_per_node, node_sizes=()))
+
     @cached_property
     def flags(self) -> tuple[NodeFlag, ...]:
         """What is held against nodes that the job could use otherwise, by node."""
@@ -77,6 +85,10 @@ class Outcome:
     reason: str = ""  # why there is no placement; empty when there is one
     notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each
     types: tuple[TypeOption, ...] = ()  # the types of GPU that it could be on; empty = nothing says any
+    gpus_per_node: int | None = None  # of its nodes, where the job leaves that to their type
+    by_type: tuple[
+        tuple[Job, Outcome], ...
+    ] = ()  # what was compared: the job for each choice of types, and its outcome
     # seconds of the time limit that stopped the algorithm; None = it ended by itself, or proved its answer all the same
     stopped_at: float | None = None
 
@@ -144,6 +156,8 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     """Yield the outcome for each choice of types; those that nothing rules out share the time."""
     ask = propose if cluster.trunks is None else propose_in_a_trunk
+    if held_beside(cluster, choices[0].job) is not None:
+        algorithm = SecondHolds(algorithm)
     end, left = perf_counter() + limits.seconds, sum(not choice.shortage for choice in choices)
     for choice in choices:
         proposal = Proposal(None, infeasible=choice.shortage)
@@ -161,7 +175,9 @@ def _best_of_types(
 
     :param short: why the job cannot fit on any of them, whatever its shape; empty = on one it might.
     """
-    best = outcomes[comparison.best]
+    chosen = choices[comparison.best]
+    compared = tuple((choice.job, one) for choice, one in zip(choices, outcomes, strict=True))
+    best = replace(outcomes[comparison.best], by_type=compared, gpus_per_node=chosen.job.gpus_per_node)
     proposal = replace(
         best.proposal,
         lower_bound=comparison.bound if best.evaluation else None,

@@ -18,6 +18,7 @@ from scheduler.objective import Evaluation, Spread
 from scheduler.outcome import Outcome, fits, run
 from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.second_holds import within_the_tree
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
@@ -222,6 +223,7 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     if not job.mix_types and len(jobs := choices(cluster, job)) > 1:
         of_types = [nodes_to_free(cluster, one) for one in jobs]
         return min((nodes for nodes in of_types if len(nodes)), key=len, default=nowhere)
+    job = within_the_tree(cluster, job)
     if (trunks := cluster.trunks) is None:
         return _nodes_to_free(cluster, job)
     job = job.replace(level=cluster.level(job.level).name)

@@ -26,8 +26,8 @@ LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others ha
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """What an algorithm says of one trunk, with nodes of the whole cluster."""
+class WeighedProposal:
+    """What an algorithm says of a part of the question, with nodes of the whole cluster."""
 
     proposal: Proposal
     evaluation: Evaluation | None  # `None` = no placement, or none that is valid
@@ -69,26 +69,26 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
         seconds = max(LEAST_SECONDS, (end - perf_counter()) / (len(fitting) - number))
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
         proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
-        answers.append(_weighed(cluster, job, nodes, proposal))
+        answers.append(weighed(cluster, job, nodes, proposal))
     return _together(answers)
 
 
-def _weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> _Answer:
+def weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> WeighedProposal:
     """Return a proposal for some nodes (a trunk's, by their indices in the cluster) as one for the cluster."""
     if proposal.nodes is None:
-        return _Answer(proposal, None, inf)
+        return WeighedProposal(proposal, None, inf)
     chosen = nodes[proposal.nodes]
     proposal = replace(proposal, nodes=chosen)
     try:
         evaluation = evaluate(cluster, job, chosen)
     except InvalidPlacement:
-        return _Answer(proposal, None, inf)
+        return WeighedProposal(proposal, None, inf)
     slowest = slowest_in_use(cluster, evaluation)
     time = step_time(job, objective=evaluation.objective, slowest=slowest)
-    return _Answer(proposal, evaluation, time, closer_costs(cluster, job, evaluation))
+    return WeighedProposal(proposal, evaluation, time, closer_costs(cluster, job, evaluation))
 
 
-def _together(answers: Sequence[_Answer]) -> Proposal:
+def _together(answers: Sequence[WeighedProposal]) -> Proposal:
     best = min(answers, key=lambda answer: answer.rank)
     proposals = [answer.proposal for answer in answers]
     placed = [proposal for proposal in proposals if not proposal.infeasible]
@@ -106,7 +106,7 @@ def _together(answers: Sequence[_Answer]) -> Proposal:
     )
 
 
-def _closer_bounds(best: _Answer, answers: Sequence[_Answer]) -> Mapping[str, float]:
+def _closer_bounds(best: WeighedProposal, answers: Sequence[WeighedProposal]) -> Mapping[str, float]:
     """Return what the best answer says of closer levels, where a placement in no other trunk is as good."""
     if best.evaluation is None:
         return {}

@@ -42,6 +42,8 @@ class JobRecord:
     alpha: float | None = None  # DP affinity; None = as its model gives it, or the default
     microbatches: int | None = None  # of a step; None = as its model gives them, or unknown
     avoid: Avoid | None = None  # what to do about slow nodes; None = the default of jobs
+    gpu_types: tuple[str, ...] | None = None  # types of GPU that its nodes may have; None = any
+    mix_types: bool = False  # whether its nodes may have several of these
     holds: tuple[Hold, ...] = ()  # constraints that must be kept
     counts: tuple[Count, ...] = ()  # soft ones
 
@@ -53,8 +55,8 @@ class JobRecord:
     @property
     def asks(self) -> tuple[object, ...]:
         """All that its job file would say to placement, besides its size: equal for jobs that ask alike."""
-        constraints = self.holds, self.counts, self.tp_level
-        return self.parallelism, self.model, self.alpha, self.microbatches, self.avoid, constraints
+        others = self.gpu_types, self.mix_types, self.holds, self.counts, self.tp_level
+        return self.parallelism, self.model, self.alpha, self.microbatches, self.avoid, others
 
     def job(self, parallelism: Parallelism, *, gpus_per_node: int, level: str | None) -> Job:
         """Return what placement is asked about it.
@@ -70,6 +72,8 @@ class JobRecord:
             gpus_per_node=gpus_per_node,
             level=level,
             tp_level=self.tp_level,
+            gpu_types=self.gpu_types,
+            mix_types=self.mix_types,
             holds=self.holds,
             counts=self.counts,
             microbatches=known.microbatches,

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
 
-from topology.cluster import MAX_GPUS, MAX_LEVELS, MAX_NODES, ROOT, Cluster, Level, Node, numbered_types
+from topology.cluster import (
+    MAX_GPUS,
+    MAX_LEVELS,
+    MAX_NODES,
+    MAX_SECOND_LEVELS,
+    ROOT,
+    SECOND,
+    Cluster,
+    Level,
+    Node,
+    numbered_types,
+)
 from topology.errors import InvalidTopology, TooLarge
 from topology.flags import FAULTY, HEALTHY, NodeFlag
 
@@ -19,24 +30,27 @@ def build_cluster(
     level_names: Sequence[str],
     nodes: Iterable[Node],
     *,
+    second: Sequence[str] = (),
     flags: Iterable[NodeFlag] = (),
     where: Callable[[int], str] | None = None,
 ) -> Cluster:
     """Make a cluster from rows, checking all that can be wrong with a tree: raise InvalidTopology or TooLarge.
 
     :param level_names: from the broadest to the closest, unique.
-    :param nodes: rows with one path entry a level.  A row with a slowdown above 1 becomes a flag.
+    :param nodes: rows with one path entry a level, and one of the second path for each second hierarchy.  A row with a
+        slowdown above 1 becomes a flag.
+    :param second: names of second hierarchies, each with its ``@``.
     :param where: from the number of a row to the place it was read from ("cluster.csv:12"); asked for errors only.
     """
     rows = list(islice(nodes, MAX_NODES + 1))
     if len(rows) > MAX_NODES:
         raise TooLarge(f"the cluster has more than {MAX_NODES:,} nodes", fix="describe a part of it")
-    _check_level_names(level_names)
+    _check_level_names(level_names, second)
     if not rows:
         raise InvalidTopology("the cluster has no nodes", fix="list at least one node")
     seen: dict[str, int] = {}
     for i, row in enumerate(rows):
-        fault = _row_fault(row, len(level_names))
+        fault = _row_fault(row, len(level_names), len(second))
         if fault is None and (first := seen.setdefault(row.name, i)) != i:
             earlier = f" (first at {where(first)})" if where else ""
             fault = f"node {row.name!r} appears twice{earlier}", "keep one row for each node"
@@ -55,6 +69,10 @@ def build_cluster(
         gpu_types=gpu_types,
         gpu_type_of=gpu_type_of,
         levels=_build_levels(level_names, rows, where),
+        second_levels=tuple(
+            _second_level(name, ((row.name, row.second_path[k]) for row in rows), where)
+            for k, name in enumerate(second)
+        ),
         flags={},
     )
     return cluster.with_flags([*own_flags, *flags])
@@ -65,7 +83,7 @@ def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> Inval
     return InvalidTopology(fault[0], where=where(i) if where else "", fix=fault[1])
 
 
-def _check_level_names(names: Sequence[str]) -> None:
+def _check_level_names(names: Sequence[str], second: Sequence[str]) -> None:
     if len(names) > MAX_LEVELS:
         raise InvalidTopology(f"the tree has {len(names)} levels", fix=f"describe it with at most {MAX_LEVELS} levels")
     for i, name in enumerate(names):
@@ -75,6 +93,30 @@ def _check_level_names(names: Sequence[str]) -> None:
             raise InvalidTopology("a level has no name", fix="name every level column")
         if name in names[:i]:
             raise InvalidTopology(f"two levels are called {name!r}", fix="give every level its own name")
+    if (wrong := second_fault(second, names)) is not None:
+        raise _invalid(wrong, None, 0)
+
+
+def second_fault(names: Sequence[str], levels: Sequence[str]) -> _Fault | None:
+    """Return what is wrong with names of second hierarchies beside those of levels, and what to do about it: none after
+    the ``@``, twice the same, that of a level, or too many.
+    """
+    if len(names) > MAX_SECOND_LEVELS:
+        return f"the cluster has {len(names)} second hierarchies", f"describe at most {MAX_SECOND_LEVELS}"
+    if stray := next((level for level in levels if level.startswith(SECOND)), None):
+        return f"the level {stray!r} begins with {SECOND}, as second hierarchies do", "give the level another name"
+    for i, name in enumerate(names):
+        bare = name.removeprefix(SECOND)
+        if not name.isprintable():
+            return _unprintable("second hierarchy", name)
+        if not bare.strip() or bare == name:
+            return f"a second hierarchy is called {name!r}", f"give it a name after the {SECOND}, like {SECOND}power"
+        if name in names[:i]:
+            return f"two second hierarchies are called {name!r}", "give every second hierarchy its own name"
+        if bare in levels:
+            alike = f"the second hierarchy {name!r} is called like the level {bare!r}"
+            return alike, "rename one of the two; what is a level of the tree needs no second hierarchy"
+    return None
 
 
 def _unprintable(what: str, name: str) -> _Fault:
@@ -85,13 +127,16 @@ def _short(number: int) -> str:
     return str(number) if abs(number) < 10**12 else "an absurd number of"
 
 
-def _row_fault(row: Node, depth: int) -> _Fault | None:
+def _row_fault(row: Node, depth: int, second: int) -> _Fault | None:
     if not row.name:
         return "a node has no name", "name every node"
     if not row.name.isprintable():
         return _unprintable("node", row.name)
     if len(row.path) != depth:
         return f"node {row.name!r} has {len(row.path)} levels instead of {depth}", "fill every level"
+    if len(row.second_path) != second:
+        several = f"node {row.name!r} has {len(row.second_path)} domains beside the tree instead of {second}"
+        return several, "give one for each second hierarchy, or an empty text"
     if row.gpus < 1:
         return f"node {row.name!r} has {row.gpus} GPUs", "give every node at least one GPU"
     if row.gpus > MAX_GPUS:
@@ -132,6 +177,31 @@ def _build_levels(
         levels.append(Level(level_name, tuple(names), np.array(domain_of, dtype=np.int32), parent_of, implicit))
         broader, broader_names = domain_of, names
     return tuple(levels)
+
+
+def with_second_levels(cluster: Cluster, domains: Mapping[str, Sequence[str]]) -> Cluster:
+    """Return the cluster with more second hierarchies: name, with its ``@`` -> the domain of each node, empty = none.
+
+    :raises InvalidTopology: a name is none, is taken, or is that of a level.
+    """
+    names = [*(level.name for level in cluster.second_levels), *domains]
+    if (wrong := second_fault(names, [level.name for level in cluster.levels])) is not None:
+        raise _invalid(wrong, None, 0)
+    more = (_second_level(name, zip(cluster.names, of, strict=True), None) for name, of in domains.items())
+    return cluster.replace(second_levels=(*cluster.second_levels, *more))
+
+
+def _second_level(name: str, nodes: Iterable[tuple[str, str]], where: Callable[[int], str] | None) -> Level:
+    """Return a second hierarchy from nodes and their domains by name: a node in none is one, called as the node."""
+    numbers: dict[tuple[str, bool], int] = {}
+    domain_of = []
+    for i, (node, domain) in enumerate(nodes):
+        if not domain.isprintable():
+            raise _invalid(_unprintable(name, domain), where, i)
+        domain_of.append(numbers.setdefault((domain or node, not domain), len(numbers)))
+    implicit = np.array([alone for _, alone in numbers], dtype=np.bool_)
+    parent_of = np.zeros(len(numbers), dtype=np.int32)
+    return Level(name, tuple(domain for domain, _ in numbers), np.array(domain_of, dtype=np.int32), parent_of, implicit)
 
 
 def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:

@@ -13,11 +13,11 @@ def count_nodes(level: Level, nodes: BoolArray) -> IntArray:
     return np.bincount(level.domain_of[nodes], minlength=len(level)).astype(np.int32)
 
 
-def most_together(cluster: Cluster, nodes: BoolArray) -> int:
-    """Return how many of some nodes, shape [nodes], one job that mixes no types of GPU can have: those of one
+def most_together(cluster: Cluster, nodes: BoolArray, *, mix_types: bool = False) -> int:
+    """Return how many of some nodes, shape [nodes], one job can have that may mix types of GPU, or not: those of one
     compartment.
     """
-    if (compartment_of := cluster.compartment_of) is None:
+    if (compartment_of := cluster.compartments(mix_types=mix_types)) is None:
         return int(np.count_nonzero(nodes))
     return int(np.bincount(compartment_of[nodes], minlength=1).max())
 
@@ -39,12 +39,14 @@ def shortage_apart(cluster: Cluster, nodes: BoolArray, wanted: int) -> str:
     )
 
 
-def together(cluster: Cluster, nodes: npt.NDArray[np.intp], wanted: int) -> npt.NDArray[np.intp]:
+def together(
+    cluster: Cluster, nodes: npt.NDArray[np.intp], wanted: int, *, mix_types: bool = False
+) -> npt.NDArray[np.intp]:
     """Return the nodes, of those given in ascending order, among which a job of so many is to choose its own.
 
     :returns: all of them, or those of the tightest compartment; empty where there are too few.
     """
-    if (compartment_of := cluster.compartment_of) is not None:
+    if (compartment_of := cluster.compartments(mix_types=mix_types)) is not None:
         counts = np.bincount(compartment_of[nodes])
         enough = np.flatnonzero(counts >= wanted)
         nodes = nodes[compartment_of[nodes] == enough[counts[enough].argmin()]] if len(enough) else nodes[:0]

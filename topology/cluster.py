@@ -6,6 +6,9 @@ that refines the level above it.
 
 Uneven depth: a node without a domain at some level belongs there to its closest broader domain (the switch it
 hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
+
+Beside the tree there may be *second hierarchies*, such as power or failure domains: each is one more partition of the
+nodes, independent of the tree.  A node that is in none of its domains is there a domain of its own, an implicit one.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ MAX_NODES = 1_000_000
 """Nodes of the largest cluster: ten times the largest built, about 2 GB of memory while a file is read."""
 
 MAX_LEVELS = 32  # Levels of the deepest tree
+MAX_SECOND_LEVELS = 8  # Second hierarchies of a cluster: more than power, cooling, failure and maintenance
+SECOND = "@"  # With what the name of a second hierarchy begins, and no level's
 DEFAULT_GPUS = 8  # GPUs of a node where a file says nothing of them
 MAX_GPUS = 4096  # GPUs of the largest node: more than any rack has, less than any integer here can hold
 
@@ -46,6 +51,7 @@ class Node:
     free_gpus: int
     slowdown: float = HEALTHY
     gpu_type: str = ""  # of its GPUs, such as H100; empty = not said
+    second_path: tuple[str, ...] = ()  # its domain in each second hierarchy; empty text = it is in none
 
     @property
     def free(self) -> bool:
@@ -55,19 +61,20 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """One layer of the tree, a partition of the nodes."""
+    """One layer of the tree, or a second hierarchy: a partition of the nodes."""
 
-    name: str  # what the level is called: minipod, rack, ...
+    name: str  # what the level is called: minipod, rack, ...; of a second hierarchy with its @: @power
     domains: tuple[str, ...]  # names of its domains, in order of first appearance
     domain_of: IntArray  # shape [nodes], index into domains
     parent_of: IntArray  # shape [domains], index of the domain one level broader; all zero for the broadest level
-    implicit: BoolArray  # shape [domains], stands for nodes that hang directly on a broader switch
+    # shape [domains], stands for nodes that hang directly on a broader switch, or for a node in no second hierarchy
+    implicit: BoolArray
 
     def __len__(self) -> int:
         return len(self.domains)
 
     def own_names(self) -> list[str]:
-        """Return the domain of each node; empty where the node hangs on a broader switch."""
+        """Return the domain of each node; empty where it has none of its own, as it hangs on a broader switch."""
         names = ["" if implicit else name for name, implicit in zip(self.domains, self.implicit, strict=True)]
         return [names[domain] for domain in self.domain_of.tolist()]
 
@@ -85,9 +92,11 @@ class Cluster:
     flags: Mapping[int, NodeFlag]  # findings about nodes, at most one a node, active ones only
     gpus_assumed: bool = False  # whether nothing says how many GPUs some nodes have, so that a usual number was taken
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
+    second_levels: tuple[Level, ...] = ()  # hierarchies beside the tree, each on its own
 
     def __post_init__(self) -> None:
-        for array in (self.gpus, self.free_gpus, self.gpu_type_of, *(level.domain_of for level in self.levels)):
+        of_levels = (level.domain_of for level in (*self.levels, *self.second_levels))
+        for array in (self.gpus, self.free_gpus, self.gpu_type_of, *of_levels):
             array.setflags(write=False)
 
     def __len__(self) -> int:
@@ -143,7 +152,9 @@ class Cluster:
         i = which if isinstance(which, int) else self.index(which)
         path = tuple(level.domains[level.domain_of[i]] for level in self.levels)
         gpus, free, gpu_type = int(self.gpus[i]), int(self.free_gpus[i]), self.gpu_types[self.gpu_type_of[i]]
-        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type)
+        named = ((level.domain_of[i], level) for level in self.second_levels)
+        second = tuple("" if level.implicit[domain] else level.domains[domain] for domain, level in named)
+        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second)
 
     def index(self, name: str) -> int:
         """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
@@ -161,33 +172,44 @@ class Cluster:
         return dict(sorted(named, key=lambda of_type: (-of_type[1], of_type[0])))
 
     def level(self, name: str | None) -> Level:
-        """Return the level of that name, the default one for ``None``; raise :class:`UnknownName` where none has it."""
+        """Return the level or second hierarchy of that name, the default level for ``None``; raise :class:`UnknownName`
+        where none has it.
+        """
         if name is None:
             return self.default_level()
-        known = [level.name for level in self.levels]
+        every = (*self.levels, *self.second_levels)
+        known = [level.name for level in every]
         if name in known:
-            return self.levels[known.index(name)]
+            return every[known.index(name)]
         fix = f"{did_you_mean(name, known)}use one of its levels: {', '.join(known) or 'none'}"
         raise UnknownName(f"the cluster has no level {name!r}", fix=fix)
 
     def level_index(self, name: str | None) -> int:
-        """Return the depth of a level by its name as :meth:`level` takes and refuses it, 0 the broadest."""
-        return self.levels.index(self.level(name))
+        """Return the depth of a level of the tree, 0 the broadest; raise :class:`UnknownName` for any other name."""
+        level = self.level(name)
+        if level.name.startswith(SECOND) and level in self.second_levels:
+            wrong = f"{level.name} is a second hierarchy, and no level of the tree"
+            raise UnknownName(wrong, fix=f"use a level of the tree: {', '.join(one.name for one in self.levels)}")
+        return self.levels.index(level)
 
     @property
     def trunks(self) -> Level | None:
         """The broadest level, where a job must lie inside one of its domains; ``None`` = a job may span the cluster."""
         return None if self.joined or not self.levels or len(self.levels[0]) == 1 else self.levels[0]
 
-    @cached_property
-    def compartment_of(self) -> IntArray | None:
-        """Shape [nodes], the number of each node's compartment, where a job that mixes no types of GPU lies in one: the
-        nodes of one type, of one trunk where nothing joins the trunks.  ``None`` = all nodes are one compartment.
+    def compartments(self, *, mix_types: bool) -> IntArray | None:
+        """Return shape [nodes], the number of each node's compartment, where a job lies in one: the nodes of one type,
+        unless it may mix them, and of one trunk where nothing joins the trunks.  ``None`` = all are one compartment.
         """
         trunks, types = self.trunks, len(self.gpu_types)
-        if trunks is None:
-            return self.gpu_type_of if types > 1 else None
-        return trunks.domain_of * np.int32(types) + self.gpu_type_of
+        if mix_types or types < 2:
+            return None if trunks is None else trunks.domain_of
+        return self.gpu_type_of if trunks is None else self._trunks_by_type
+
+    @cached_property
+    def _trunks_by_type(self) -> IntArray:
+        """Shape [nodes], the number of each node's trunk and type of GPU together."""
+        return self.levels[0].domain_of * np.int32(len(self.gpu_types)) + self.gpu_type_of
 
     def default_level(self) -> Level:
         """Return the broadest level with more than one domain where a job can be, or the broadest of all."""
@@ -235,14 +257,10 @@ class Cluster:
         kept[nodes] = True
         new_index = np.cumsum(kept) - 1
         levels: list[Level] = []
-        parents = np.zeros(1, dtype=np.int32)
+        parents = top = np.zeros(1, dtype=np.int32)
         for level in self.levels:
-            used, domain_of = np.unique(level.domain_of[nodes], return_inverse=True)
-            renumbered = np.zeros(len(level), dtype=np.int32)
-            renumbered[used] = np.arange(len(used), dtype=np.int32)
-            domains, above = tuple(level.domains[k] for k in used), parents[level.parent_of[used]]
-            levels.append(Level(level.name, domains, domain_of.astype(np.int32), above, level.implicit[used]))
-            parents = renumbered
+            part, parents = _part_of(level, nodes, parents)
+            levels.append(part)
         of_types, gpu_type_of = np.unique(self.gpu_type_of[nodes], return_inverse=True)
         return self.replace(
             names=tuple(compress(self.names, kept)),
@@ -251,8 +269,20 @@ class Cluster:
             gpu_types=tuple(self.gpu_types[k] for k in of_types),
             gpu_type_of=gpu_type_of.astype(np.int32),
             levels=tuple(levels),
+            second_levels=tuple(_part_of(level, nodes, top)[0] for level in self.second_levels),
             flags={int(new_index[node]): flag for node, flag in self.flags.items() if kept[node]},
         )
+
+
+def _part_of(level: Level, nodes: IntArray, parents: IntArray) -> tuple[Level, IntArray]:
+    """Return a level of some nodes alone, and the number there of each domain it had; parents has that of the broader
+    level's.
+    """
+    used, domain_of = np.unique(level.domain_of[nodes], return_inverse=True)
+    renumbered = np.zeros(len(level), dtype=np.int32)
+    renumbered[used] = np.arange(len(used), dtype=np.int32)
+    domains, above = tuple(level.domains[k] for k in used), parents[level.parent_of[used]]
+    return Level(level.name, domains, domain_of.astype(np.int32), above, level.implicit[used]), renumbered
 
 
 def numbered_types(types: Iterable[str]) -> tuple[tuple[str, ...], IntArray]:

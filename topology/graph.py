@@ -117,7 +117,7 @@ def uplinks(
         if not value > 0.0:
             raise InvalidInput(f"{name} is {value}", where=name, fix="bandwidths and ratios are above 0")
     for name in ratios:
-        cluster.level(name)
+        cluster.level_index(name)
     capacity: dict[str, FloatArray] = {}
     below = cluster.gpus.astype(np.float64) * gpu_bandwidth
     hangs_on = cluster.levels[-1].domain_of if cluster.levels else np.zeros(0, dtype=np.int32)

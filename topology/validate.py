@@ -28,18 +28,20 @@ class ClusterSummary(JsonRecord):
     """Nodes with a flag, faulty ones among them."""
     levels: Mapping[str, int]
     """Number of domains of each level, from the broadest to the closest."""
+    second_levels: Mapping[str, int]
+    """Number of domains of each second hierarchy, such as @power; a node in none of them is not counted."""
     gpu_types: Mapping[str, int]
     """Nodes of each type of GPU, most first; nodes of which no type is said are in none."""
 
 
 @dataclass(frozen=True, slots=True)
 class LevelSummary(JsonRecord):
-    """A level in numbers."""
+    """A level, or a second hierarchy, in numbers."""
 
     name: str
     """Name of the level."""
     domains: int
-    """How many domains it has, implicit ones among them."""
+    """How many domains it has, of a level implicit ones among them."""
     smallest: int
     """Nodes of its smallest domain."""
     median: float
@@ -47,7 +49,7 @@ class LevelSummary(JsonRecord):
     largest: int
     """Nodes of its largest domain."""
     implicit_nodes: int
-    """Nodes without a domain of this level; they hang on a broader switch."""
+    """Nodes without a domain of this level; they hang on a broader switch, or are in none of a second hierarchy."""
 
 
 def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
@@ -58,6 +60,7 @@ def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
         free=int(cluster.idle.sum()),
         flagged=int((cluster.slowdown > HEALTHY).sum()),
         levels={level.name: len(level) for level in cluster.levels},
+        second_levels={level.name: int((~level.implicit).sum()) for level in cluster.second_levels},
         gpu_types=cluster.nodes_of_type,
     )
 
@@ -65,6 +68,19 @@ def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
 def summarise(cluster: Cluster) -> list[LevelSummary]:
     """Return all levels, from the broadest to the closest."""
     return [_summary(level, len(cluster)) for level in cluster.levels]
+
+
+def summarise_second(cluster: Cluster) -> list[LevelSummary]:
+    """Return all second hierarchies, the domains that have a name alone; 0 nodes where there is none."""
+    found = []
+    for level in cluster.second_levels:
+        sizes = count_nodes(level, np.ones(len(cluster), dtype=np.bool_))
+        named = sizes[~level.implicit] if not level.implicit.all() else np.zeros(1, dtype=np.int32)
+        alone, domains = int(level.implicit.sum()), int((~level.implicit).sum())
+        found.append(
+            LevelSummary(level.name, domains, int(named.min()), float(np.median(named)), int(named.max()), alone)
+        )
+    return found
 
 
 def _summary(level: Level, nodes: int) -> LevelSummary:
@@ -91,6 +107,10 @@ def warnings(cluster: Cluster) -> list[str]:
         if summary.implicit_nodes:
             share = f"{summary.implicit_nodes} of {len(cluster)} nodes"
             found.append(f"no {level.name} of their own, so on a broader switch: {share}")
+    for second in summarise_second(cluster):
+        if second.implicit_nodes:
+            share = f"{second.implicit_nodes} of {len(cluster)} nodes"
+            found.append(f"in no domain of {second.name}, so each a domain of its own there: {share}")
     sizes = Counter(cluster.gpus.tolist())
     if len(sizes) > 1:
         counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.most_common())

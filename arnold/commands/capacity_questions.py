@@ -105,7 +105,8 @@ def _cluster(*, cluster: str | None, **options: Any) -> dict[str, Any]:
 
     :raises ArnoldError: a file is unusable, or something is to lie over no file.
     """
-    state = {name: options[name] for name in ("format", "levels", "gpus_per_node", "gpu_type", "busy", "flags")}
+    names = ("format", "levels", "domains", "gpus_per_node", "gpu_type", "busy", "flags")
+    state = {name: options[name] for name in names}
     if cluster is None:
         # refused, rather than lost
         if given := [f"--{name.replace('_', '-')}" for name, value in state.items() if value not in (None, ())]:

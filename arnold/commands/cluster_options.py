@@ -33,6 +33,10 @@ class ClusterFiles:
     )
     levels: str | None = field(default=None, metadata={"metavar": "A,B,.."})
     """Labels to take as levels, broad to close (Kubernetes)."""
+    domains: str | None = field(
+        default=None,
+        metadata={"metavar": "NAME=LABEL,..", "help": "Second hierarchies by label: power=LABEL,.. (Kubernetes)"},
+    )
     gpus_per_node: AtLeastOne | None = field(
         default=None,
         metadata={"metavar": "N", "help": "GPUs of each node, where the cluster file does not say  [default: 8]"},
@@ -58,6 +62,7 @@ class ClusterFiles:
             self.cluster,
             format=self.format,
             levels=levels,
+            domains=None if self.domains is None else _domains(self.domains),
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
             busy=self.busy,
@@ -65,8 +70,23 @@ class ClusterFiles:
         )
 
 
+def _domains(text: str) -> dict[str, str]:
+    """Return the label of each second hierarchy from ``power=LABEL,failure=LABEL``, names with their @."""
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, label = (one.strip() for one in part.partition("="))
+        fix = "write power=LABEL, several with commas between them"
+        if not (name and equals and label):
+            raise InvalidInput(f"{part.strip()[:80]!r} is no name with a label", where="--domains", fix=fix)
+        key = f"@{name.removeprefix('@')}"
+        if key in found:
+            raise InvalidInput(f"{key} is given twice", where="--domains", fix="keep one of the two")
+        found[key] = label
+    return found
+
+
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-_OVERLAY = ("levels", "gpus_per_node", "gpu_type", "busy", "flags")
+_OVERLAY = ("levels", "domains", "gpus_per_node", "gpu_type", "busy", "flags")
 
 state_options = options_of(ClusterFiles, only=("format", *_OVERLAY))
 """Give a command how to read a cluster file, and what lies over it."""
@@ -108,8 +128,9 @@ class PlacementInputs:
 
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
-        from scheduler.jobfile import load_job, load_records
+        from scheduler.jobfile import load_job
         from scheduler.outcome import Instance
+        from scheduler.records_file import load_records
         from topology.files import read_source
 
         files, own = self.files, self.job
@@ -123,8 +144,8 @@ class PlacementInputs:
             }
         )
         records = () if own.records is None else load_records(read_source(own.records))
-        job = load_job(read_source(own.job), overrides=self.overrides, records=records)
-        loaded = files.read()
+        text, loaded = read_source(own.job), files.read()
+        job = load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster)
         job.check_names(loaded.cluster)
         return Instance(loaded.cluster, job.job, files.cluster, (*loaded.notes, *job.notes))
 

@@ -10,6 +10,7 @@ from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
 from arnold.commands.output import answer, print_sentences, progress, table
 from arnold.commands.place import exit_code
+from topology.errors import InvalidJob
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,6 +61,13 @@ def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -
     names = ALGORITHMS.names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
     chosen = [ALGORITHMS.load(name) for name in names]
     instance = inputs.read()
+    if instance.job.node_sizes:
+        sizes = ", ".join(f"{one.gpu_type or 'of no type'}: {one.gpus}" for one in instance.job.node_sizes)
+        raise InvalidJob(
+            f"algorithms are compared on nodes of one size, and types that the job admits differ in GPUs ({sizes})",
+            where="gpus_per_node",
+            fix="add gpus_per_node to the job",
+        )
     outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
     answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
@@ -91,9 +99,10 @@ def print_results(out: Console, document: CompareDocument) -> None:
     from scheduler.outcome import status_words
     from topology.quantities import decimal
 
-    headers = ("algorithm", "objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds", "status")
+    gpus = ("GPUs",) if len(document.cluster.gpu_types) > 1 else ()
+    worth_of = ("objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds")
     spare = ("domains", "flagged", "seconds", "x best")
-    rows = table(*headers, title="Algorithms, best first", left=["status"], spare=spare)
+    rows = table("algorithm", *worth_of, *gpus, "status", title="Algorithms, best first", left=["status"], spare=spare)
     without: list[str] = []
     for result in document.results:
         status = status_words(result.status, result.stopped_at)
@@ -102,7 +111,9 @@ def print_results(out: Console, document: CompareDocument) -> None:
             continue
         worth = decimal(result.objective), f"{result.ratio:.2f}", str(result.spread.dp), str(result.spread.pp)
         counts = str(result.domains), str(result.used_flagged), f"{result.solve_seconds:.3f}"
-        rows.add_row(result.algorithm, *worth, *counts, status, style="bold" if result.ratio == 1.0 else "")
+        types = [" + ".join(result.gpu_types)] if len(document.cluster.gpu_types) > 1 else []
+        style = "bold" if result.ratio == 1.0 else ""
+        rows.add_row(result.algorithm, *worth, *counts, *types, status, style=style)
     if rows.row_count:
         out.print("", rows)
     print_sentences(out, "Without a placement", without)

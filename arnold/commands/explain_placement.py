@@ -65,6 +65,7 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
         options = weigh(cluster, job, outcome, solver=solver, limits=limits)
         if outcome.status == "infeasible":
             diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=of_a_change(limits))
+    instance = instance.settled(outcome)
     document = explain_document(instance, outcome, options=options, diagnosis=diagnosis)
     answer(document, lambda out, shown: _print(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome)
@@ -72,6 +73,7 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
     from arnold.commands.place_text import COLOURS, flag_sentences, print_head, print_pareto
+    from scheduler.gpu_types import in_words
 
     print_head(out, instance)
     out.print()
@@ -86,6 +88,8 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
     if len(document.prices) > len(document.options):
         print_sentences(out, "Slow nodes, by how slow", [price.sentence for price in document.prices])
     print_sentences(out, "Types of GPU", [one.sentence for one in document.types if len(document.types) > 1])
+    binding = [f"{in_words(one.gpu_types)}: {one.sentence}" for one in document.binding]
+    print_sentences(out, "What binds on each type", binding)
     print_sentences(out, "Notes", document.notes)
 
 

@@ -74,14 +74,15 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: Placemen
         if outcome.status == "infeasible":
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
             would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
+        instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     if outcome.evaluation is not None:
         pages = {}
         if html is not None:
             from arnold.pages.placement import placement_page
 
-            pages[html] = placement_page(cluster, job, [outcome])
-        files.save(document, job, others=pages)
+            pages[html] = placement_page(cluster, instance.job, [outcome])
+        files.save(document, instance.job, others=pages)
     answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome)
 

@@ -42,9 +42,9 @@ def read_machines(job_file: str | None, placement: str | None) -> Machines:
         if saved is None:
             raise InvalidInput("no job is given", where="--job", fix="give --job FILE, or --placement FILE")
         return Machines(saved.job, saved.names)
-    job = load_job(read_source(job_file)).job
     if saved is None:
-        return Machines(job)
+        return Machines(load_job(read_source(job_file)).job)
+    job = load_job(read_source(job_file), gpus_per_node=saved.job.gpus_per_node).job
     if (job.parallelism, job.gpus_per_node) != (saved.job.parallelism, saved.job.gpus_per_node):
         raise InvalidInput(
             f"the placement is of {saved.job.name!r}, whose degrees of parallelism differ from those of {job.name!r}",

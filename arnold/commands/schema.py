@@ -14,7 +14,7 @@ from topology.errors import UnknownName, did_you_mean
 OTHERS: Mapping[str, str] = {
     "error": "arnold.documents.error:ErrorDocument",
     "job": "scheduler.jobfile:JobDocument",
-    "records": "scheduler.jobfile:RecordsDocument",
+    "records": "scheduler.records_file:RecordsDocument",
     "workload": "simulator.traces.workload_file:WorkloadDocument",
 }
 """Documents that belong to no command: errors, and the files that users write."""

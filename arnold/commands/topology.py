@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.topology_answer import ValidateDocument
+    from topology.validate import LevelSummary
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,6 +98,7 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
     from arnold.documents.topology_answer import show_document
     from topology.drawing import draw_cluster
     from topology.text_tree import text_tree
+    from topology.validate import summarise_second
 
     topology = ClusterFiles(file, **state).read()
     if output is not None:
@@ -107,8 +109,9 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
         return
     # not by click's own choice, which is UTF-8 where the encoding is ASCII
     click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)
-    if types := _types(topology.cluster.nodes_of_type):
-        click.echo(types.encode(errors="replace"))
+    for line in (*_second(summarise_second(topology.cluster)), _types(topology.cluster.nodes_of_type)):
+        if line:
+            click.echo(line.encode(errors="replace"))
     _print_notes(topology.notes)
 
 
@@ -137,8 +140,18 @@ def _print_validation(out: Console, document: ValidateDocument) -> None:
             sizes = (f"{level.smallest:,}", f"{level.median:,g}", f"{level.largest:,}")
             rows.add_row(level.name, f"{level.domains:,}", *sizes)
         out.print(rows)
+    for line in _second(document.second_levels):
+        out.print(line, soft_wrap=True, markup=False)
     _print_notes(document.notes)
     _print_notes(document.warnings, word="Warning")
+
+
+def _second(levels: Sequence[LevelSummary]) -> Iterator[str]:
+    """Yield a line for each second hierarchy."""
+    for level in levels:
+        sizes = f"{level.smallest:,} to {level.largest:,} nodes" if level.domains else "no nodes"
+        alone = f"; {plural(level.implicit_nodes, 'node')} in none" if level.implicit_nodes else ""
+        yield f"{level.name}, beside the tree: {plural(level.domains, 'domain')} of {sizes}{alone}"
 
 
 def _types(nodes: Mapping[str, int]) -> str:

@@ -41,6 +41,8 @@ class ComparedAlgorithm(JsonRecord):
     """Number of domains in use."""
     used_flagged: int | None
     """Number of flagged nodes in use."""
+    gpu_types: tuple[str, ...]
+    """Types of GPU of its nodes; empty where nothing says the types, or there is no placement."""
     solve_seconds: NotNegative
     """Wall time of the algorithm alone."""
     notes: tuple[str, ...]
@@ -135,6 +137,7 @@ def _result(outcome: Outcome, best: float | None) -> ComparedAlgorithm:
         ratio=None if objective is None or best is None else objective / best,
         domains=len(worth.domains) if worth else None,
         used_flagged=len(worth.flagged) if worth else None,
+        gpu_types=next((one.gpu_types for one in outcome.types if one.chosen), ()),
         solve_seconds=outcome.proposal.solve_seconds,
         notes=outcome.notes,
     )

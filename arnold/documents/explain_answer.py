@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.explain import CheaperPair, cheaper_pairs, left_over
+from scheduler.explain import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
 from scheduler.explain_slow_nodes import AvoidanceOption
 from scheduler.gpu_types import TypeOption
 from scheduler.jobfile import JobDocument, job_document
@@ -49,6 +49,8 @@ class ExplainDocument(JsonRecord):
     types: tuple[TypeOption, ...]
     """What each type of GPU that the job may be on would give, each solved; the pairs and the trade are those of the
     chosen one.  Empty where nothing says the types of nodes."""
+    binding: tuple[TypeBinding, ...]
+    """What binds on each of these types; empty where there is nothing to choose."""
     options: tuple[AvoidanceOption, ...]
     """To avoid slow nodes against to use them, each solved; empty where no node that the job could use is slow."""
     flags: tuple[NodeFlag, ...]
@@ -83,6 +85,7 @@ def explain_document(
         pareto=outcome.proposal.corners,
         prices=outcome.proposal.prices,
         types=outcome.types,
+        binding=what_binds(instance.cluster, outcome),
         options=tuple(options),
         flags=instance.flags,
         diagnosis=diagnosis,

@@ -12,7 +12,7 @@ from topology.capacity import count_nodes
 from topology.cluster import ROOT, Cluster
 from topology.json_record import JsonRecord
 from topology.readers import LoadedTopology
-from topology.validate import ClusterSummary, LevelSummary, summarise, summarise_cluster, warnings
+from topology.validate import ClusterSummary, LevelSummary, summarise, summarise_cluster, summarise_second, warnings
 from topology.writers.types import Rendering
 
 
@@ -51,7 +51,7 @@ class DomainSummary(JsonRecord):
     name: str
     """Its name, unique in its level."""
     parent: str | None
-    """The domain one level broader; null for the broadest level."""
+    """The domain one level broader; null for the broadest level, and for second hierarchies."""
     nodes: int
     """Nodes in it."""
     free: int
@@ -65,7 +65,8 @@ class ShowTopologyDocument(ReadCluster):
     output: str | None
     """The drawing that was written; null = none."""
     domains: tuple[DomainSummary, ...]
-    """All domains, level by level from the broadest; those that stand for nodes on a broader switch left out."""
+    """All domains, level by level from the broadest, then those of second hierarchies; those that stand for nodes on a
+    broader switch, or in none, left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,8 @@ class ValidateDocument(ReadCluster):
 
     levels: tuple[LevelSummary, ...]
     """Levels, from the broadest to the closest."""
+    second_levels: tuple[LevelSummary, ...]
+    """Second hierarchies, beside the tree: power, failure domains."""
     warnings: tuple[str, ...]
     """What is allowed and may not be meant."""
 
@@ -95,7 +98,10 @@ def validate_document(topology: LoadedTopology, source: str) -> ValidateDocument
     """Return the document of a valid file."""
     cluster = topology.cluster
     return ValidateDocument(
-        **_read(topology, source), levels=tuple(summarise(cluster)), warnings=tuple(warnings(cluster))
+        **_read(topology, source),
+        levels=tuple(summarise(cluster)),
+        second_levels=tuple(summarise_second(cluster)),
+        warnings=tuple(warnings(cluster)),
     )
 
 
@@ -108,7 +114,8 @@ def _read(topology: LoadedTopology, source: str) -> dict[str, Any]:
 def _domains(cluster: Cluster) -> Iterator[DomainSummary]:
     everything = np.ones(len(cluster), dtype=np.bool_)
     broader: tuple[str, ...] = ()
-    for level in cluster.levels:
+    for level in (*cluster.levels, *cluster.second_levels):
+        broader = () if level in cluster.second_levels else broader
         nodes, free = count_nodes(level, everything).tolist(), count_nodes(level, cluster.idle).tolist()
         for k, name in enumerate(level.domains):
             parent = broader[level.parent_of[k]] if broader else ROOT

@@ -120,6 +120,12 @@ class Fleet:
         return () if tree is None else tuple(level.name for level in tree.levels)
 
     @property
+    def gpu_types(self) -> tuple[str, ...]:
+        """Types of GPU of the nodes; empty text = not said of some."""
+        tree = self.table.tree
+        return () if tree is None else tree.gpu_types
+
+    @property
     def problems(self) -> tuple[Problem, ...]:
         """What an operator should mend."""
         own = (

@@ -15,6 +15,7 @@ from extender.kubernetes_names import (
     CONSTRAINTS,
     EXPECTED_DURATION,
     GANG_SIZE,
+    GPU_TYPES,
     LEVEL,
     MICROBATCHES,
     MODEL,
@@ -26,9 +27,11 @@ from extender.kubernetes_names import (
 from extender.texts import LONGEST, clip
 from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
+from scheduler.type_names import read_type_names
 from topology.errors import InvalidJob, did_you_mean
 from topology.readers.kubernetes_pods import Pod
 
+MOST_TYPES = 32  # types of GPU that a GangPlan can hold (maxItems of the CRD)
 MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 _DEGREE = re.compile(r"\s*([A-Za-z]{1,20})\s*=\s*([0-9]{1,9})\s*")
@@ -69,11 +72,13 @@ ANNOTATIONS = {
     "model": MODEL,
     "microbatches": MICROBATCHES,
     "constraints": CONSTRAINTS,
+    "gpu_types": GPU_TYPES,
     "level": LEVEL,
     "tp_level": TP_LEVEL,
     "avoid": AVOID,
 }
 
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
 
@@ -157,6 +162,21 @@ def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:
     for level in (*(hold.level for hold in found.holds), *(count.level for count in found.counts)):
         parse_level(level, key=CONSTRAINTS)
     return found
+
+
+def parse_gpu_types(text: str) -> tuple[str, ...] | None:
+    """Read types of GPU, ``[H200, H100]`` as in the job file or ``H200,H100``; ``None`` = any, mixed or not.
+
+    :raises InvalidGang: no type is named, one stands twice, or one is too long for the label of a node.
+    """
+    try:
+        names = read_type_names(text)
+    except InvalidJob as error:
+        raise InvalidGang(error.message, reason="InvalidGpuTypes", where=GPU_TYPES, fix=error.fix) from None
+    if names is not None and (len(names) > MOST_TYPES or not all(_LABEL_VALUE.fullmatch(name) for name in names)):
+        fix = f"give at most {MOST_TYPES}, as the label of the nodes has them, like H200,H100"
+        raise InvalidGang(f"{text[:80]!r} names no types of GPU", reason="InvalidGpuTypes", where=GPU_TYPES, fix=fix)
+    return names
 
 
 def parse_degrees(text: str, *, order: str | None = None) -> Parallelism:

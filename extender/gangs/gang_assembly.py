@@ -43,7 +43,7 @@ def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:
         created=min(member.pod.created for member in everyone),
         seconds=hints.seconds,
         preemptible=hints.preemptible,
-        doubts=hints.doubts,
+        doubts=(*understood.doubts, *hints.doubts),
         waits="" if problem is not None else ranks.waits,
         problem=problem,
     )

@@ -17,6 +17,7 @@ from extender.gangs.gang_annotations import (
     parse_avoid,
     parse_constraints,
     parse_degrees,
+    parse_gpu_types,
     parse_level,
     parse_microbatches,
     parse_model,
@@ -24,7 +25,7 @@ from extender.gangs.gang_annotations import (
     parse_size,
 )
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
-from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, PARALLELISM, TP_LEVEL
+from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, ORDER, PARALLELISM, TP_LEVEL
 from scheduler.job import MEGATRON_ORDER, Hold, Job, Parallelism
 from scheduler.job_affinity import job_affinity
 from topology.errors import InvalidJob
@@ -40,6 +41,7 @@ class Understood:
     job: Job | None = None
     tiers: tuple[TopologyRequest, ...] = ()
     notes: tuple[str, ...] = ()
+    doubts: tuple[InvalidGang, ...] = ()  # what says nothing as it is written
 
 
 def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Understood:
@@ -70,7 +72,12 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
         slices = {one.slice_size for one in asked.requests if one.slice_size is not None and one.slice_size < size}
         degrees = _without_degrees(size, gpus, slices)
         _shape(degrees, gpus)
-    return _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
+    understood = _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
+    if asked.order is None or asked.parallelism is not None:
+        return understood
+    fix = f"add {PARALLELISM}, or leave it out"
+    silent = "it says nothing of a gang without degrees of parallelism, whose ranks are alike"
+    return replace(understood, doubts=(InvalidGang(silent, reason="OrderAlone", where=ORDER, fix=fix),))
 
 
 def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
@@ -85,6 +92,7 @@ def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
         )
     except InvalidJob as error:
         raise InvalidGang(error.message, reason="InvalidModel", where=MODEL, fix=error.fix) from None
+    gpu_types = None if asked.gpu_types is None else parse_gpu_types(asked.gpu_types)
     holds, counts = ((), ()) if asked.constraints is None else parse_constraints(asked.constraints)
     job = Job(
         name=str(key),
@@ -93,6 +101,8 @@ def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
         gpus_per_node=gpus,
         level=parse_level(asked.level) if asked.level else None,
         tp_level=parse_level(asked.tp_level, key=TP_LEVEL) if asked.tp_level else None,
+        gpu_types=gpu_types,
+        mix_types=asked.gpu_types is not None and gpu_types is None,
         holds=holds,
         counts=counts,
         microbatches=known.microbatches,

@@ -58,6 +58,7 @@ class Asked:
     model: str | None = None
     microbatches: str | None = None
     constraints: str | None = None
+    gpu_types: str | None = None
     level: str | None = None
     tp_level: str | None = None
     avoid: str | None = None

@@ -180,7 +180,9 @@ def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]
 def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
     """Return the job with its levels named, and with requests that give a level by its number as holds.
 
-    :raises InvalidGang: the cluster has not the level that the gang names, or has none.
+    Of several types of GPU one may be missing: its nodes may be yet to come.
+
+    :raises InvalidGang: the cluster has not the level that the gang names, or has none; or no type that it names.
     """
     levels = fleet.levels
     if not levels:
@@ -195,6 +197,11 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
         if name not in levels:
             fix = f"{did_you_mean(name, levels)}levels of this cluster: {', '.join(levels)}"
             raise InvalidGang(f"the cluster has no level {name!r}", reason="UnknownLevel", fix=fix)
+    types = [name for name in fleet.gpu_types if name]
+    if job.gpu_types is not None and not {*types} & {*job.gpu_types}:
+        fix = f"{did_you_mean(job.gpu_types[0], types)}types of this cluster: {', '.join(types) or 'none'}"
+        wanted = " or ".join(map(repr, job.gpu_types))
+        raise InvalidGang(f"the cluster has no GPUs of the type {wanted}", reason="UnknownGpuType", fix=fix)
     return job
 
 

@@ -22,6 +22,7 @@ from extender.planner.question import Question, levels_counted, placed_in
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
+from scheduler.gpu_types import in_words
 from scheduler.job import Job
 from scheduler.outcome import Outcome, fits, run
 from scheduler.placement.admission import admissible, check_held_together, shortage
@@ -58,7 +59,9 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
         return _no_room(question, cluster, job, outcome, limits)
     evaluation = outcome.evaluation
     nodes = by_rank(cluster, job, outcome.proposal.nodes)
-    notes = (f"uses {len(evaluation.flagged)} flagged nodes",) if evaluation.flagged else ()
+    notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
+    if len(outcome.types) > 1 or job.gpu_types is not None:
+        notes += [f"on GPUs of the type {in_words(one.gpu_types)}" for one in outcome.types if one.chosen]
     plan = _base(question, job).with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
     plan = plan.replace(phase=PlanPhase.PLANNED, nodes=nodes, pods=uids_of(question.gang), would_fit_if_empty=None)
     plan = plan.replace(reason="Planned", message="; ".join(notes))

@@ -71,6 +71,8 @@ class PlanSpec(StoredPart, frozen=True):
     avoid: Avoid | None = None
     holds: tuple[Hold, ...] | None = None
     counts: tuple[Count, ...] = ()
+    gpu_types: tuple[str, ...] | None = None  # that its nodes may have; None = any
+    mix_types: bool = False  # whether they may have several of these
     microbatches: int | None = None
     priority: int = written(0)
 
@@ -94,6 +96,8 @@ class PlanSpec(StoredPart, frozen=True):
             avoid=job.avoid,
             holds=job.holds,
             counts=job.counts,
+            gpu_types=job.gpu_types,
+            mix_types=job.mix_types,
             microbatches=job.microbatches,
             priority=priority,
         )
@@ -103,7 +107,7 @@ class PlanSpec(StoredPart, frozen=True):
         if not self.parallelism:
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
-        names = ("alpha", "level", "tp_level", "avoid", "holds", "counts", "microbatches")
+        names = ("alpha", "level", "tp_level", "avoid", "holds", "counts", "gpu_types", "mix_types", "microbatches")
         asked = {field: getattr(self, field) for field in names}
         given: dict[str, Any] = {field: value for field, value in asked.items() if value is not None}
         return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_node, **given)

@@ -29,7 +29,7 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     :returns: shape [nodes].
     """
     limit = _slowest(job) if slowest is None else slowest
-    admitted: BoolArray = cluster.idle & (cluster.gpus == job.gpus_per_node) & (cluster.slowdown <= limit)
+    admitted: BoolArray = cluster.idle & sized(cluster, job) & (cluster.slowdown <= limit)
     return admitted if job.gpu_types is None else admitted & typed(cluster, job.gpu_types)
 
 
@@ -41,12 +41,20 @@ def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
     names = types_of(cluster, job)
     if len(names) < 2:
         return (job,)
-    alone = [job.replace(gpu_types=(name,), mix_types=False) for name in names]
+    sizes = {one.gpu_type: one.gpus for one in job.node_sizes}
+    size_of = {name: sizes.get(name, job.gpus_per_node) for name in names}
+    job = job.replace(node_sizes=())
+    alone = [job.replace(gpu_types=(name,), mix_types=False, gpus_per_node=size_of[name]) for name in names]
     if not job.mix_types:
         return tuple(alone)
-    paces = sorted({job.speed_on([name]) for name in names})
-    mixed = [tuple(name for name in names if job.speed_on([name]) >= pace) for pace in paces]
-    return (*alone, *(job.replace(gpu_types=several) for several in mixed if len(several) > 1))
+    mixed = []
+    # nodes of one gang are of one size, whatever their types
+    for size in sorted(set(size_of.values())):
+        alike = [name for name in names if size_of[name] == size]
+        for pace in sorted({job.speed_on([name]) for name in alike}):
+            several = tuple(name for name in alike if job.speed_on([name]) >= pace)
+            mixed.append(job.replace(gpu_types=several, gpus_per_node=size))
+    return (*alone, *(one for one in mixed if len(one.gpu_types or ()) > 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 def flags_of_usable(cluster: Cluster, job: Job) -> tuple[NodeFlag, ...]:
     """Return flags of the nodes that the job could use if nothing were held against them, by node."""
-    usable = (cluster.gpus == job.gpus_per_node) & (cluster.free_gpus == cluster.gpus) & typed(cluster, job.gpu_types)
+    usable = sized(cluster, job) & (cluster.free_gpus == cluster.gpus) & typed(cluster, job.gpu_types)
     flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
     return tuple(sorted(flagged, key=lambda flag: flag.node))
 
@@ -89,6 +97,9 @@ def shortage(cluster: Cluster, job: Job) -> str:
     :returns: one sentence for the user; empty when there are enough nodes, in one trunk where nothing joins the trunks.
     :raises InvalidJob: the job cannot be cut into nodes.
     """
+    if job.node_sizes:
+        reasons = [shortage(cluster, one) for one in choices(cluster, job)]
+        return "; ".join(reasons) if all(reasons) else ""
     admitted = admissible(cluster, job)
     if (free := int(admitted.sum())) < job.grid.cells:
         return _too_few(cluster, job, free)
@@ -169,6 +180,17 @@ def typed(cluster: Cluster, gpu_types: Collection[str] | None) -> BoolArray:
     """Return shape [nodes], whether the GPUs are of one of the types; ``None`` = of any."""
     of_type = [gpu_types is None or name in gpu_types for name in cluster.gpu_types]
     return np.array(of_type, dtype=np.bool_)[cluster.gpu_type_of]
+
+
+def sized(cluster: Cluster, job: Job) -> BoolArray:
+    """Return shape [nodes], whether a node has as many GPUs as the job wants of each, or of each of its type."""
+    if not job.node_sizes:
+        alike: BoolArray = cluster.gpus == job.gpus_per_node
+        return alike
+    sizes = {one.gpu_type: one.gpus for one in job.node_sizes}
+    wanted = np.array([sizes.get(name, 0) for name in cluster.gpu_types], dtype=np.int32)
+    of_type: BoolArray = cluster.gpus == wanted[cluster.gpu_type_of]
+    return of_type
 
 
 def _slowest(job: Job) -> float:

@@ -66,6 +66,14 @@ class Waiting(QueueMember, Protocol):
     def reservation(self) -> str:
         """Name of the reservation that was made for it; empty = none was."""
 
+    @property
+    def gpu_types(self) -> tuple[str, ...] | None:
+        """Types of GPU that its nodes may have; ``None`` = any."""
+
+    @property
+    def mix_types(self) -> bool:
+        """Whether its nodes may have several types of GPU."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
@@ -80,6 +88,8 @@ class QueuedJob:
     predicted_high: float | None = None
     preemptible: bool = False
     reservation: str = ""
+    gpu_types: tuple[str, ...] | None = None
+    mix_types: bool = False
 
     @classmethod
     def of(cls, job: Waiting, **changes: Any) -> Self:
@@ -148,10 +158,9 @@ class ClusterState(Protocol):
     def reservations(self) -> Sequence[CapacityReservation]:
         """Those announced whose job has not started, by time of arrival."""
 
-    @property
-    def compartment_of(self) -> IntArray | None:
-        """Shape [nodes], the compartment of each (type of GPU, trunk), where a job must lie in one of them; ``None`` =
-        it may span the cluster.
+    def compartments(self, *, mix_types: bool) -> IntArray | None:
+        """Shape [nodes], the compartment of each (type of GPU, unless a job may mix them; trunk), where a job must lie
+        in one of them; ``None`` = it may span the cluster.
         """
 
     def usable(self, job: Waiting) -> BoolArray:
@@ -245,7 +254,7 @@ def usable_together(job: Waiting, cluster: ClusterState) -> Sequence[BoolArray]:
 
     :returns: masks of shape [nodes]; no compartment without a node for it.
     """
-    usable, compartment_of = cluster.usable(job), cluster.compartment_of
+    usable, compartment_of = cluster.usable(job), cluster.compartments(mix_types=job.mix_types)
     if compartment_of is None:
         return (usable,)
     return [usable & (compartment_of == number) for number in np.unique(compartment_of[usable])]

@@ -177,6 +177,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
     def assumptions(self, found: FragmentationAnswer) -> Sequence[str]:
         """Return what the moment, the shapes and the search take for granted."""
         return (
+            *self._types(),
             f"The cluster is {found.cluster}, as it is at one moment: nothing ends and nothing is moved to make room.",
             f"Gangs take whole nodes that are idle and not faulty; spread counts {found.level}s.",
             "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas).",
@@ -184,6 +185,20 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             "larger job may fit.",
             f"Objective: Eq. 2 of the Arnold paper with alpha {found.alpha:g}; the empty cluster has the same nodes "
             "and flags and no jobs.",
+        )
+
+    def _types(self) -> Sequence[str]:
+        """Return what several types of GPU mean for the numbers; nothing where there are not several."""
+        from scheduler.placement.admission import admissible, typed
+
+        free = admissible(self.now, self.job_shapes[0].job(1, level=self.level))
+        counts = {name: int((free & typed(self.now, [name])).sum()) for name in self.now.gpu_types}
+        if len(counts) < 2:
+            return ()
+        listed = ", ".join(f"{name or 'no type that is said'} {count:,}" for name, count in counts.items())
+        return (
+            f"A job lies on one type of GPU, the best for it; free nodes are {listed}. Free nodes of domains, and what "
+            "is too small or left over, count all types together.",
         )
 
     def sheet(self, answer: FragmentationAnswer) -> Sheet:

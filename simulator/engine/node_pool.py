@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from functools import partial
 from math import ceil
 
 import numpy as np
@@ -16,19 +17,21 @@ from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import run
-from scheduler.placement.admission import check_held_together
+from scheduler.placement.admission import check_held_together, typed
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
+from scheduler.second_holds import within_the_tree
 from simulator.engine.pools import Disagreement, Found, NoSuchNodes
 from simulator.engine.sim_job import UNITS, Need, SimJob, picky
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
 from topology.capacity import most_together, shortage_apart, together
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import InvalidJob, UnknownName
+from topology.errors import InvalidJob, UnknownName, did_you_mean
 from topology.flags import HEALTHY, NodeFlag
 
+Types = tuple[str, ...] | None  # Types of GPU that a job admits; None = any
 _LESS = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
 
 
@@ -45,7 +48,6 @@ class NodePool:
         if level is not None:
             cluster.level(level)
         self.cluster = cluster
-        self._usual = cluster.node_size * UNITS
         self.total: IntArray = cluster.usable_gpus * UNITS
         self._at_start: IntArray = self.total.copy()
         self.capacity = int(self.total.sum())
@@ -55,9 +57,11 @@ class NodePool:
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
         self._jobs: dict[tuple[int, int, object], Job] = {}
-        self._usable: dict[tuple[int, bool], BoolArray] = {}
-        self._gangs: dict[tuple[int, int], bool] = {}
+        self._usable: dict[tuple[int, bool, Types], BoolArray] = {}
+        self._gangs: dict[tuple[int, int, Types], bool] = {}
         self._needs: dict[tuple[float, int | None, object], Need] = {}
+        self._typed: dict[Types, BoolArray] = {None: np.ones(len(cluster), dtype=np.bool_)}
+        self._usual: dict[Types, int] = {None: cluster.node_size}
 
     @property
     def free(self) -> IntArray:
@@ -77,28 +81,31 @@ class NodePool:
         return self._needs[key]
 
     def _worked_out(self, record: JobRecord) -> Need:
+        types = record.gpu_types
+        self._check_types(types)
+        there_are = partial(self._nodes_with, types=types)
         try:
-            nodes, each = shape(record, self._usual // UNITS, nodes_with=self._nodes_with)
+            nodes, each = shape(record, self._usual_of(types), nodes_with=there_are)
         except InvalidJob as error:
             raise NoSuchNodes(f"job {record.job_id}: {error.message}") from error
-        if (there := self._nodes_with(each)) < nodes:
+        if (there := there_are(each)) < nodes:
             where = "one node" if nodes == 1 else f"{nodes:,} nodes with {each:g} each"
             asked = f"job {record.job_id} needs {record.gpus:,g} GPUs ({where})"
             raise NoSuchNodes(f"{asked}, and the cluster has {there:,} such nodes")
         gpus = ceil(round(each * UNITS, 6))
         need = Need(nodes, gpus, nodes * gpus)
-        gang = self._gang(need, record) if self._is_gang(nodes, gpus) else None
+        gang = self._gang(need, record) if self._is_gang(nodes, gpus, types) else None
         if gang is None and nodes > 1 and (record.holds or record.counts):
             parts = f"it has a part of each of {nodes} nodes, and constraints, which are about whole nodes"
             raise Disagreement("constraints", parts, fix="give it whole nodes, or leave out its constraints")
-        usable = self._usable_for(nodes, gpus)
+        usable = self._usable_for(nodes, gpus, types)
         wanted = f"{nodes} nodes with {gpus / UNITS:g} free GPUs each"
         if (room := int(np.count_nonzero(usable))) < nodes:
             raise Disagreement("larger than the cluster", f"{wanted}; the cluster has {room}")
         if apart := shortage_apart(self.cluster, usable, nodes):
             fix = "describe a switch above them if jobs can span them"
             raise Disagreement("larger than one domain", f"{wanted} {apart}", fix=fix)
-        if (most := most_together(self.cluster, usable)) < nodes:
+        if (most := most_together(self.cluster, usable, mix_types=record.mix_types)) < nodes:
             of_type = f"{wanted}, all with the same type of GPU; of one type there are at most {most}"
             raise Disagreement("larger than one type of GPU", of_type)
         if gang is not None and picky(record, need.gpus) and self._run(gang, usable.nonzero()[0]) is None:
@@ -117,62 +124,84 @@ class NodePool:
         try:
             for level in gang.constrained_levels:
                 self.cluster.level(level)
-            check_held_together(self.cluster, gang)
+            check_held_together(self.cluster, within_the_tree(self.cluster, gang))
         except (UnknownName, InvalidJob) as error:
             raise Disagreement("constraints", error.message, fix=error.fix) from error
         return gang
 
-    def _nodes_with(self, gpus: float) -> int:
-        return int(np.count_nonzero(self.total >= gpus * UNITS))
+    def _check_types(self, types: Types) -> None:
+        """Refuse types of GPU that the cluster does not have."""
+        known = [*self.cluster.nodes_of_type]
+        if unknown := next((name for name in types or () if name not in known), None):
+            fix = f"{did_you_mean(unknown, known)}types of this cluster: {', '.join(known) or 'none'}"
+            raise Disagreement("types of GPU", f"the cluster has no GPUs of the type {unknown!r}", fix=fix)
 
-    @property
-    def compartment_of(self) -> IntArray | None:
+    def _of_types(self, types: Types) -> BoolArray:
+        if types not in self._typed:
+            self._typed[types] = typed(self.cluster, types or ())
+        return self._typed[types]
+
+    def _usual_of(self, types: Types) -> int:
+        """Return the GPUs of the usual node among those of some types."""
+        if types not in self._usual:
+            self._usual[types] = self.cluster.subset(np.flatnonzero(self._of_types(types)).astype(np.int32)).node_size
+        return self._usual[types]
+
+    def _nodes_with(self, gpus: float, *, types: Types) -> int:
+        return int(np.count_nonzero(self._of_types(types) & (self.total >= gpus * UNITS)))
+
+    def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Those of the cluster."""
-        return self.cluster.compartment_of
+        return self.cluster.compartments(mix_types=mix_types)
 
     def usable(self, job: Waiting) -> BoolArray:
-        """Return nodes with so many GPUs for jobs; for a gang of whole nodes, those of its size of which all are."""
-        return self._usable_for(job.nodes, job.gpus)
+        """Return nodes of its types of GPU with so many for jobs; for a gang of whole nodes, those of its size of which
+        all are.
+        """
+        return self._usable_for(job.nodes, job.gpus, job.gpu_types)
 
-    def _usable_for(self, nodes: int, gpus: int) -> BoolArray:
-        gang = self._is_gang(nodes, gpus)
-        key = (gpus, gang)
+    def _usable_for(self, nodes: int, gpus: int, types: Types) -> BoolArray:
+        gang = self._is_gang(nodes, gpus, types)
+        key = (gpus, gang, types)
         if key not in self._usable:
-            self._usable[key] = self._whole & (self.occupancy.size == gpus) if gang else self.total >= gpus
+            enough = self._whole & (self.occupancy.size == gpus) if gang else self.total >= gpus
+            self._usable[key] = enough & self._of_types(types)
         return self._usable[key]
 
-    def _is_gang(self, nodes: int, gpus: int) -> bool:
+    def _is_gang(self, nodes: int, gpus: int, types: Types) -> bool:
         """Return whether whole nodes are asked for: all of a node, usual or larger, of which the cluster has enough.
 
         Nodes that are out count: what a job is does not change when one fails.
         """
-        key = (nodes, gpus)
+        key = (nodes, gpus, types)
         if key not in self._gangs:
-            enough = int(np.count_nonzero((self._at_start == gpus) & (self.occupancy.size == gpus))) >= nodes
-            self._gangs[key] = nodes > 1 and gpus >= self._usual and enough
+            whole = self._of_types(types) & (self._at_start == gpus) & (self.occupancy.size == gpus)
+            usual = self._usual_of(types) * UNITS
+            self._gangs[key] = nodes > 1 and gpus >= usual and int(np.count_nonzero(whole)) >= nodes
         return self._gangs[key]
 
     def may_fit(self, job: SimJob) -> bool:
         """Return whether enough nodes have enough free."""
         if job.nodes == 1:
             return self.occupancy.most_free >= job.gpus
-        return most_together(self.cluster, self.usable(job) & (self.free >= job.gpus)) >= job.nodes
+        fits = self.usable(job) & (self.free >= job.gpus)
+        return most_together(self.cluster, fits, mix_types=job.mix_types) >= job.nodes
 
     def possible(self, job: SimJob) -> bool:
         """Return whether enough nodes would do if they were empty, without those that are out."""
-        return most_together(self.cluster, self.usable(job)) >= job.nodes
+        return most_together(self.cluster, self.usable(job), mix_types=job.mix_types) >= job.nodes
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Return nodes for the job, all of one compartment."""
         free = self.free if keep is None else self.free - keep
-        fits = free >= job.gpus
+        fits = (free >= job.gpus) & self._of_types(job.gpu_types)
         if job.nodes == 1:
             rows = fits.nonzero()[0]
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
         rows = (fits & self.usable(job)).nonzero()[0]
-        if self._is_gang(job.nodes, job.gpus):
+        if self._is_gang(job.nodes, job.gpus, job.gpu_types):
             return self._run(self.gang(job), rows) if len(rows) >= job.nodes else None
-        among = together(self.cluster, rows, job.nodes)
+        among = together(self.cluster, rows, job.nodes, mix_types=job.mix_types)
         return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
 
     def _run(self, gang: Job, rows: Rows) -> Found | None:
@@ -208,7 +237,7 @@ class NodePool:
         One that takes a part of each node is data parallel over its nodes where its parallelism does not fit them.
         """
         need = Need(job.nodes, job.gpus, job.units)
-        if self._is_gang(job.nodes, job.gpus):
+        if self._is_gang(job.nodes, job.gpus, job.gpu_types):
             return self._job(need, job.record)
         whole = Need(job.nodes, max(1, job.gpus // UNITS) * UNITS, job.units)
         return self._job(whole, replace(job.record, parallelism=None))
@@ -223,10 +252,10 @@ class NodePool:
 
     def zone(self, job: SimJob, taken: Collection[int]) -> tuple[int, ...]:
         """Return where production placement puts it on the cluster as if empty; whole nodes, also for parts of them."""
-        if not self._is_gang(job.nodes, job.gpus):
+        if not self._is_gang(job.nodes, job.gpus, job.gpu_types):
             fits = self.usable(job).copy()
             fits[list(taken)] = False
-            rows = together(self.cluster, fits.nonzero()[0], job.nodes)
+            rows = together(self.cluster, fits.nonzero()[0], job.nodes, mix_types=job.mix_types)
             if not len(rows):
                 return ()
             empty = Occupancy(self.occupancy.size, self.total, self.cluster.levels)

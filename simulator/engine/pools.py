@@ -59,8 +59,7 @@ class Pool(Protocol):
     def need(self, record: JobRecord) -> Need:
         """Return what a job asks for; raises Disagreement if it could not run even if the cluster were empty."""
 
-    @property
-    def compartment_of(self) -> IntArray | None:
+    def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Shape [nodes], the compartment of each, where a job must lie in one; ``None`` = it may span the cluster."""
 
     def usable(self, job: Waiting) -> BoolArray:
@@ -121,10 +120,8 @@ class GpuPool:
             )
         return Need(1, units, units)
 
-    @property
-    def compartment_of(self) -> None:
-        """``None``: without nodes there are no compartments."""
-        return
+    def compartments(self, *, mix_types: bool) -> None:
+        """Return ``None``: without nodes there are no compartments."""
 
     @cached_property
     def _all(self) -> BoolArray:

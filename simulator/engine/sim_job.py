@@ -78,6 +78,8 @@ class SimJob(JobProgress):
     submitted: float = field(init=False)
     priority: int = field(init=False)
     preemptible: bool = field(init=False)
+    gpu_types: tuple[str, ...] | None = field(init=False)
+    mix_types: bool = field(init=False)
 
     def __post_init__(self, need: Need) -> None:
         record, told = self.record, self.prediction
@@ -85,6 +87,7 @@ class SimJob(JobProgress):
         self.nodes, self.gpus, self.units = need.nodes, need.gpus, need.units
         self.submitted, self.left = float(record.submit), float(record.duration)
         self.priority, self.preemptible = record.priority, record.preemptible
+        self.gpu_types, self.mix_types = record.gpu_types, record.mix_types
 
     @property
     def progress(self) -> JobProgress:
@@ -113,5 +116,5 @@ def picky(record: JobRecord, each: int) -> bool:
 
 def kind_of(job: SimJob) -> Hashable:
     """Return what a policy's offers and a pool look at, besides the predicted times."""
-    asks = job.record.asks if picky(job.record, job.gpus) else None
+    asks = job.record.asks if picky(job.record, job.gpus) else (job.gpu_types, job.mix_types)
     return job.nodes, job.gpus, job.preemptible, job.reservation, asks

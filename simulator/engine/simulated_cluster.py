@@ -74,7 +74,7 @@ class SimulatedCluster:
         drain_seconds: float | None = None,
     ) -> None:
         self.jobs, self.pool, self.policy = jobs, pool, policy
-        self.usable, self.may_fit = pool.usable, pool.may_fit
+        self.usable, self.may_fit, self.compartments = pool.usable, pool.may_fit, pool.compartments
         self.recovery, self.pace = recovery or FromScratch(), pace
         self._drain_seconds = drain_seconds
         self.queue = EventQueue()
@@ -109,11 +109,6 @@ class SimulatedCluster:
         if self._ending is None:
             self._ending = sorted((job.ends, job.key, job) for job in self.active.values())
         return (job for _, _, job in self._ending)
-
-    @property
-    def compartment_of(self) -> IntArray | None:
-        """Shape [nodes], the compartment of each; ``None`` = a job may span the cluster."""
-        return self.pool.compartment_of
 
     # What happens to jobs
 

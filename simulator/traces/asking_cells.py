@@ -11,13 +11,14 @@ from typing import Any, TypeVar, get_args
 
 from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
+from scheduler.type_names import ANY, read_type_names
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import optional, text, whole
 from topology.errors import InvalidJob, did_you_mean
 from topology.json_record import json_data
 from topology.tables.bad_rows import BadRow
 
-COLUMNS = ("model", *DEGREES, "order", "tp_level", "alpha", "microbatches", "avoid", "constraints")
+COLUMNS = ("model", *DEGREES, "order", "tp_level", "alpha", "microbatches", "avoid", "gpu_types", "constraints")
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ def asked(cells: Mapping[str, Any]) -> dict[str, Any]:
         "alpha": _alpha(cells),
         "microbatches": _microbatches(cells),
         "avoid": _avoid(cells),
+        **_gpu_types(cells),
         **_constraints(cells),
     }
 
@@ -49,6 +51,8 @@ def asking_cells(record: JobRecord) -> dict[str, object]:
             cells["etp"] = record.parallelism.etp
         if record.parallelism.order != MEGATRON_ORDER:
             cells["order"] = record.parallelism.order
+    if record.gpu_types is not None or record.mix_types:
+        cells["gpu_types"] = ANY if record.gpu_types is None else json.dumps(record.gpu_types)
     hard = [{"family": one.family, "within": one.level} for one in record.holds]
     soft = [{"family": one.family, "level": one.level, "weight": one.weight} for one in record.counts]
     if hard or soft:
@@ -72,6 +76,14 @@ def _model(cells: Mapping[str, Any]) -> str | Model:
     from scheduler.job_parts import read_model
 
     return _part(read_model, written, "model")
+
+
+def _gpu_types(cells: Mapping[str, Any]) -> dict[str, Any]:
+    written = _as_text(cells, "gpu_types")
+    if not written:
+        return {}
+    names = _part(read_type_names, written, "gpu_types")
+    return {"gpu_types": names, "mix_types": names is None}
 
 
 def _constraints(cells: Mapping[str, Any]) -> dict[str, Any]:

@@ -243,7 +243,7 @@ def _cells(record: JobRecord) -> dict[str, str]:
     said = {one.name: value for one in fields(JobRecord) if (value := getattr(record, one.name)) != one.default}
     said["submit_time"] = said.pop("submit")
     said |= asking_cells(record)
-    for name in ("parallelism", "holds", "counts"):
+    for name in ("parallelism", "holds", "counts", "mix_types"):
         said.pop(name, None)
     return {name: _plain(value) for name, value in said.items()}
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
+from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
 from simulator.traces.job_trace import JobTrace, in_order
 from topology.errors import TraceFormatError
@@ -76,7 +78,19 @@ def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = F
     late = sum(b.submit < a.submit for a, b in pairwise(records))
     if late:
         bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
+    if (sentence := _unknown_models(records)) is not None:
+        bad_rows.note(sentence)
     return JobTrace(in_order(records), dict(bad_rows.dropped), source.name, reader.name, tuple(bad_rows.notes))
+
+
+def _unknown_models(records: Sequence[JobRecord]) -> str | None:
+    """Return which models jobs name that give no alpha, though they say none; ``None`` = there are none."""
+    named = Counter(str(one.model) for one in records if one.model and one.alpha is None and one.known_model is None)
+    if not named:
+        return None
+    names = ", ".join(f"{name[:60]!r}" for name, _ in named.most_common(3)) + (", ..." if len(named) > 3 else "")
+    jobs = f"{named.total():,} of {len(records):,} jobs"
+    return f"Models that are not known, so that alpha is the default, {DEFAULT_ALPHA}: {names} ({jobs})."
 
 
 def recognise(source: ByteStream) -> TraceReader:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.explain import what_binds
 from scheduler.gpu_types import TypeOption
 from scheduler.job import Hold, Job, Parallelism, Speed
 from scheduler.objective import evaluate
@@ -273,3 +274,14 @@ def test_the_choice_is_the_least_of_all_placements(  # noqa: PLR0917
     assert all(one.cost is None or one.cost >= best - 1e-9 for one in outcome.types)
     if outcome.types:
         assert chosen(outcome).cost == pytest.approx(best)
+
+
+def test_what_binds_is_said_for_each_type() -> None:
+    """Type A has two whole racks, so nothing is cheaper there; B lies in both racks, and C has one node for four."""
+    cluster = racks("AAAABB", "AAAABB", "C")
+    outcome = run(EXACT, cluster, job(2, 2, speed=speeds(B=3.0)), LIMITS)
+    said = {one.gpu_types: one.sentence for one in what_binds(cluster, outcome)}
+    assert said["A",] == "nothing can be cheaper: every group touches one domain"
+    assert said["B",].startswith("(1, 1) at 1.0: ")
+    assert "needs 4 free nodes of 8 GPUs of the type C" in said["C",]
+    assert not what_binds(racks("AA", "AA"), run(EXACT, racks("AA", "AA"), job(2, 2), LIMITS))

@@ -97,12 +97,11 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     """Return the cluster with one more, empty domain of so many nodes with the usual number of GPUs, of the usual type.
 
     Its level is that given, or the broadest with more than one domain.  Closer levels of it are divided as they usually
-    are, broader ones take it under their last domain.
+    are, broader ones take it under their last domain; it is in no domain of second hierarchies.
     """
     if nodes < 1:
         raise InvalidTopology(f"a domain of {nodes} nodes", where="nodes", fix="give it at least one node")
-    grown = cluster.level(level)
-    depth = cluster.levels.index(grown)
+    depth = cluster.level_index(level)
     gpus = int(np.bincount(cluster.gpus).argmax())
     usual = cluster.gpu_types[np.bincount(cluster.gpu_type_of).argmax()]
     # nodes of most domains of each level
@@ -113,16 +112,20 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
     paths = zip(*(one.own_names() for one in cluster.levels), strict=True)
     counts = zip(cluster.gpus.tolist(), cluster.free_gpus.tolist(), strict=True)
     types = [cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()]
-    facts = zip(cluster.names, paths, counts, types, strict=True)
-    rows = [Node(name, path, *of, gpu_type=gpu_type) for name, path, of, gpu_type in facts]
+    second = [one.own_names() for one in cluster.second_levels]
+    beside = zip(*second, strict=True) if second else [()] * len(cluster)
+    facts = zip(cluster.names, paths, counts, types, beside, strict=True)
+    rows = [Node(name, path, *of, gpu_type=gpu_type, second_path=others) for name, path, of, gpu_type, others in facts]
     for i in range(nodes):
         closer = tuple(
             _fresh(f"new-{one.name}{i // size + 1}", one.domains)
             for one, size in zip(cluster.levels[depth:], (nodes, *sizes[depth + 1 :]), strict=True)
         )
         name = _fresh(f"new{last + i + 1}", taken)
-        rows.append(Node(name, (*broad, *closer), gpus, gpus, gpu_type=usual))
-    grown_cluster = build_cluster([one.name for one in cluster.levels], rows, flags=cluster.flags.values())
+        rows.append(Node(name, (*broad, *closer), gpus, gpus, gpu_type=usual, second_path=("",) * len(second)))
+    named = [one.name for one in cluster.second_levels]
+    levels = [one.name for one in cluster.levels]
+    grown_cluster = build_cluster(levels, rows, second=named, flags=cluster.flags.values())
     return grown_cluster.replace(gpus_assumed=cluster.gpus_assumed, joined=cluster.joined)
 
 

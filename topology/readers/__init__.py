@@ -5,18 +5,20 @@ One module a format, each found through an entry point and imported only when a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from topology.build import with_second_levels
 from topology.cluster import Cluster
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, InvalidTopology
 from topology.files import Source, read_source
 from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
-from topology.readers.types import TOPOLOGY_READERS, TopologyReader
+from topology.readers.kubernetes_labels import check_labels
+from topology.readers.types import TOPOLOGY_READERS, Reading, TopologyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,7 @@ def load_topology(
     busy: Sequence[str | Path] = (),
     flags: Sequence[str | Path] = (),
     levels: Sequence[str] | None = None,
+    domains: Mapping[str, str] | None = None,
     gpus_per_node: int | None = None,
     gpu_type: str | None = None,
     now: datetime | None = None,
@@ -50,28 +53,17 @@ def load_topology(
         :data:`~topology.cluster.DEFAULT_GPUS`, with a note.
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.
     :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
+    :param domains: for the same formats, second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
     :param now: timezone-aware; ``None`` = the present.
     """
     instant = datetime.now(UTC) if now is None else now
     if sum(str(file) == "-" for file in (path, *busy, *flags)) > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     source = read_source(path)
-    try:
-        reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
-        if levels is not None and not reader.chooses_levels:
-            wrong = f"the format {reader.name} names its own levels"
-            raise InvalidInput(wrong, where="--levels", fix="leave --levels out")
-        reading = reader.read(source, levels=levels, now=instant)
-    except InvalidInput as error:
-        error.where = error.where or source.name
-        raise
+    reader, reading = _read(source, format, levels, domains or {}, instant)
     cluster, notes = reading.cluster, list(reading.notes)
     if gpus_per_node is not None and not cluster.gpus_assumed:
-        known, fix = (
-            f"{source.name} says itself how many GPUs its nodes have",
-            "leave --gpus-per-node out, or correct the file",
-        )
-        raise InvalidInput(known, where="--gpus-per-node", fix=fix)
+        raise _known_gpus(source)
     lists = [read_node_list(read_source(file, may_be_empty=True), cluster) for file in busy]
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
@@ -85,6 +77,51 @@ def load_topology(
         cluster, more = with_flags(cluster, file, now=instant)
         notes += more
     return LoadedTopology(cluster, reader.name, tuple(notes))
+
+
+def _known_gpus(source: Source) -> InvalidInput:
+    """Return the error that a file says itself what ``--gpus-per-node`` would say."""
+    known, fix = (
+        f"{source.name} says itself how many GPUs its nodes have",
+        "leave --gpus-per-node out, or correct the file",
+    )
+    return InvalidInput(known, where="--gpus-per-node", fix=fix)
+
+
+def _read(
+    source: Source, format: str | None, levels: Sequence[str] | None, domains: Mapping[str, str], now: datetime
+) -> tuple[TopologyReader, Reading]:
+    """Read what the file itself says, with the second hierarchies that are chosen among its labels."""
+    try:
+        reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
+        for option, given in {"--levels": levels, "--domains": domains or None}.items():
+            if given is not None and not reader.chooses_levels:
+                wrong = f"the format {reader.name} names its own {option.removeprefix('--')}"
+                raise InvalidInput(wrong, where=option, fix=f"leave {option} out")
+        return reader, _with_domains(reader.read(source, levels=levels, now=now), domains)
+    except InvalidInput as error:
+        error.where = error.where or source.name
+        raise
+
+
+def _with_domains(reading: Reading, domains: Mapping[str, str]) -> Reading:
+    """Return what was read, with second hierarchies of labels of the nodes."""
+    labels = reading.labels
+    for label in domains.values():
+        check_labels([label], labels, where="--domains")
+    try:
+        named = {name: [node.get(label, "") for node in labels] for name, label in domains.items()}
+        cluster = with_second_levels(reading.cluster, named)
+    except InvalidTopology as error:
+        error.where = "--domains"
+        raise
+    lacking = ((name, label, sum(not node.get(label) for node in labels)) for name, label in domains.items())
+    notes = (
+        f"without the label {label}, so each a domain of {name} by itself: {count} of {len(labels)} nodes"
+        for name, label, count in lacking
+        if count
+    )
+    return replace(reading, cluster=cluster, notes=(*reading.notes, *notes))
 
 
 def load_cluster(path: str | Path, **options: Any) -> Cluster:

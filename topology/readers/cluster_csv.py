@@ -2,7 +2,8 @@
 
 ``node``, then one column per level from broad to close (any names), then optional ``gpus`` (default 8), ``free_gpus``
 (default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use) and ``gpu_type`` (such as
-``H100``; empty = not said).
+``H100``; empty = not said).  Columns whose name begins with ``@`` (``@power``) are second hierarchies, wherever they
+stand; an empty cell = the node is in none of its domains.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
-from topology.build import build_cluster
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, Node
+from topology.build import build_cluster, second_fault
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND, Node
 from topology.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
@@ -77,14 +78,21 @@ class ClusterCsv:
         table = read_table(source)
         if fault := _header_fault(table.header):
             raise InvalidInput(fault[0], where=source.at(table.header_line), fix=fault[1])
-        depth = _depth(table.header)
-        cluster = build_cluster(table.header[1 : depth + 1], _nodes(table, depth), where=table.place)
+        tree, beside = _levels(table.header), _second(table.header)
+        names, second = ([table.header[at] for at in columns] for columns in (tree, beside))
+        cluster = build_cluster(names, _nodes(table, tree, beside), second=second, where=table.place)
         return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}))
 
 
-def _depth(header: tuple[str, ...]) -> int:
-    """Return the number of level columns."""
-    return next((i for i, name in enumerate(header[1:]) if name in ATTRIBUTES), len(header) - 1)
+def _levels(header: tuple[str, ...]) -> list[int]:
+    """Return the columns of levels: all before the first attribute but those of second hierarchies."""
+    end = next((i for i, name in enumerate(header) if name in ATTRIBUTES), len(header))
+    return [i for i in range(1, end) if not header[i].startswith(SECOND)]
+
+
+def _second(header: tuple[str, ...]) -> list[int]:
+    """Return the columns of second hierarchies."""
+    return [i for i, name in enumerate(header) if name.startswith(SECOND)]
 
 
 def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
@@ -95,30 +103,32 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
             what = "tabs" if separator == "\t" else repr(separator)
             return f"the columns are separated by {what}", "separate them by commas"
         return f"the first column is {first!r}", f"{did_you_mean(first, [NODE])}name it {NODE!r}"
-    if len(header) > 1 + MAX_LEVELS + len(ATTRIBUTES):
+    if len(header) - len(_second(header)) > 1 + MAX_LEVELS + len(ATTRIBUTES):
         return f"the table has {len(header)} columns", f"describe the tree with at most {MAX_LEVELS} levels"
     if "" in header:
         return f"column {header.index('') + 1} has no name", "name every column"
-    depth = _depth(header)
-    for name in header[1 : depth + 1]:
+    levels = _levels(header)
+    for name in (header[at] for at in levels):
         if close := get_close_matches(name.lower(), ATTRIBUTES, n=1, cutoff=0.8):
             alike = f"the level column {name!r} looks like the attribute {close[0]!r}"
             return alike, f"did you mean {close[0]!r}? Else give the level another name"
-    for name in header[depth + 1 :]:
+    rest = [name for i, name in enumerate(header) if i and i not in levels and not name.startswith(SECOND)]
+    for name in rest:
         if name not in ATTRIBUTES:
             order = f"level columns come before; then only {', '.join(ATTRIBUTES)}"
-            return f"unknown column {name!r} after {header[depth + 1]!r}", f"{did_you_mean(name, ATTRIBUTES)}{order}"
-    return None
+            return f"unknown column {name!r} after {rest[0]!r}", f"{did_you_mean(name, ATTRIBUTES)}{order}"
+    return second_fault([header[at] for at in _second(header)], [header[at] for at in levels])
 
 
-def _nodes(table: Table, depth: int) -> Iterator[Node]:
+def _nodes(table: Table, levels: Sequence[int], second: Sequence[int]) -> Iterator[Node]:
     column = {name: i for i, name in enumerate(table.header)}
     gpus_at, free_at, slowdown_at, type_at = (column.get(name) for name in ATTRIBUTES)
     for i, row in enumerate(table.rows):
         gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
         free = _integer(table, i, free_at, gpus)
         gpu_type = "" if type_at is None else row[type_at]
-        yield Node(row[0], tuple(row[1 : depth + 1]), gpus, free, _slowdown(table, i, slowdown_at), gpu_type)
+        path, others = tuple(row[at] for at in levels), tuple(row[at] for at in second)
+        yield Node(row[0], path, gpus, free, _slowdown(table, i, slowdown_at), gpu_type, others)
 
 
 def _integer(table: Table, row: int, column: int | None, default: int) -> int:

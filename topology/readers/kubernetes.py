@@ -78,7 +78,7 @@ class Kubernetes:
             notes.append(f"left out, as they have no {_ANY_GPU}: {left_out} of {nodes} nodes")
         if expired := len(flags) - len(active):
             notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
-        return Reading(cluster, tuple(notes))
+        return Reading(cluster, tuple(notes), tuple(labels))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,11 +66,14 @@ def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], 
     return labels, f"levels are the labels {', '.join(labels)} (preset {best.name}, on {share}){rest}"
 
 
-def check_labels(labels: Sequence[str], nodes: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+def check_labels(
+    labels: Sequence[str], nodes: Sequence[Mapping[str, str]], *, where: str = "--levels"
+) -> tuple[str, ...]:
     """Return the labels that the user named; raise :class:`UnknownName` for one that no node carries."""
     for label in labels:
         if not any(label in node for node in nodes):
             known = sorted({key for node in nodes for key in node})
-            fix = f"{did_you_mean(label, known)}name labels of the nodes, from broad to close"
-            raise UnknownName(f"no GPU node carries the label {label!r}", where="--levels", fix=fix)
+            order = ", from broad to close" if where == "--levels" else ""
+            fix = f"{did_you_mean(label, known)}name labels of the nodes{order}"
+            raise UnknownName(f"no GPU node carries the label {label!r}", where=where, fix=fix)
     return tuple(labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -18,6 +18,9 @@ class Reading:
 
     cluster: Cluster  # where the text says nothing of GPUs, with DEFAULT_GPUS and gpus_assumed
     notes: tuple[str, ...] = ()  # sentences: which labels were taken as levels, what was left out, ...
+    labels: tuple[
+        Mapping[str, str], ...
+    ] = ()  # of each node, where the format has any: second hierarchies are chosen so
 
 
 class TopologyReader(Protocol):

@@ -1,4 +1,4 @@
-"""The cluster CSV: node, a column per level, gpus, free_gpus, slowdown, and gpu_type where that is said of a node."""
+"""The cluster CSV: node, a column a level and second hierarchy, gpus, free_gpus, slowdown, and gpu_type where said."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topology.writers.types import Rendering, table_losses
 
 
 class ClusterCsvWriter:
-    """Writer of the cluster CSV.  A node without a domain at a level gets an empty cell."""
+    """Writer of the cluster CSV.  A node without a domain of its own somewhere gets an empty cell."""
 
     name = "csv"
 
@@ -23,7 +23,8 @@ class ClusterCsvWriter:
         for level in cluster.levels:
             if level.name in (NODE, *ATTRIBUTES):
                 raise InvalidTopology(f"a level is called {level.name!r}, as a column of the CSV is", fix="rename it")
-        columns: list[Sequence[object]] = [level.own_names() for level in cluster.levels]
+        every = (*cluster.levels, *cluster.second_levels)
+        columns: list[Sequence[object]] = [level.own_names() for level in every]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         slowdowns = [_cell(slowdown) for slowdown in cluster.slowdown.tolist()]
@@ -31,7 +32,7 @@ class ClusterCsvWriter:
         attributes = [name for name in ATTRIBUTES if name != GPU_TYPE or cluster.nodes_of_type]
         if GPU_TYPE in attributes:
             columns.append([cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()])
-        writer.writerow([NODE, *(level.name for level in cluster.levels), *attributes])
+        writer.writerow([NODE, *(level.name for level in every), *attributes])
         writer.writerows(zip(cluster.names, *columns, strict=True))
         return Rendering(text.getvalue(), table_losses(cluster, self.name))
 

@@ -48,6 +48,8 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     }
     levels = ", ".join(level.name for level in cluster.levels)
     lost = [f"names of levels ({levels})"] if levels else []
+    if second := ", ".join(level.name for level in cluster.second_levels):
+        lost.append(f"second hierarchies ({second})")
     lost += [f"{what} ({count} of {len(cluster)} nodes)" for what, count in counts.items() if count]
     return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
 

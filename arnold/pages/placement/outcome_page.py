@@ -126,6 +126,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         cheaper=len(cheaper),
         refutations=_refutations(cheaper) if any(pair.refuted for pair in cheaper) else [],
         families=FAMILIES,
+        types=[one.sentence for one in chosen.types if len(chosen.types) > 1],
         summary=painting.rest,
         data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
     )

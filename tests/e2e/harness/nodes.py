@@ -29,10 +29,13 @@ def make_real(client: Client, cluster: Cluster) -> None:
 
 
 def nodes_of(cluster: Cluster) -> Iterator[Object]:
-    """The nodes, Ready, with labels for all levels and flags as annotations."""
+    """The nodes, Ready, with labels for all levels and the type of GPU, and flags as annotations."""
     labels = level_labels(cluster)
     for row in cluster:
-        yield node(row.name, labels=dict(zip(labels, row.path, strict=True)), gpus=row.gpus, annotations=_flag(row))
+        own = {"nvidia.com/gpu.product": row.gpu_type} if row.gpu_type else {}
+        yield node(
+            row.name, labels=own | dict(zip(labels, row.path, strict=True)), gpus=row.gpus, annotations=_flag(row)
+        )
 
 
 def tenants_of(cluster: Cluster) -> Iterator[Object]:

@@ -27,13 +27,14 @@ CONSTRAINTS = st.lists(
     st.fixed_dictionaries({"family": st.sampled_from(["ep", "dp"]), "within": st.just(RACK)})
     | st.fixed_dictionaries({"family": st.just("pp"), "level": st.just(RACK), "weight": st.sampled_from([0.0, 0.1])}),
     max_size=3,
-    unique_by=json.dumps,
+    unique_by=lambda one: json.dumps(one, sort_keys=True),
 )
 SAID = st.fixed_dictionaries(
     {},
     optional={
         "order": st.permutations(["cp", "ep", "dp", "pp"]).map(lambda rest: "-".join(("tp", *rest))),
         "alpha": st.sampled_from([0.0, 0.25, 1.0]),
+        "gpu_types": st.sampled_from(["any", ["H100"], ["H200", "H100"]]),
         "model": MODELS,
         "microbatches": st.integers(1, 64),
         "constraints": CONSTRAINTS,
@@ -78,6 +79,23 @@ def test_yaml_as_people_write_it() -> None:
     assert (found.holds, found.counts) == ((Hold("ep", RACK),), (Count("cp", RACK, 0.1),))
 
 
+@pytest.mark.parametrize("text", ["H200,H100", "[H200, H100]", ' ["H200","H100"] ', "H200, H100, H200"])
+def test_types_of_gpu_as_people_write_them(text: str) -> None:
+    """With commas, or as the list of a job file; twice is once."""
+    found = asked({"gpu_types": text})
+    assert (found.gpu_types, found.mix_types) == (("H200", "H100"), False)
+    assert asked({"gpu_types": "any"}).mix_types
+
+
+def test_an_order_without_degrees_is_said_to_say_nothing() -> None:
+    """The ranks of one DP group are alike: the gang is planned, with a doubt."""
+    found = understand(KEY, Asked(order="tp-pp-cp-ep-dp"), 8, size=4)
+    assert found.job is not None
+    assert [(doubt.reason, doubt.where) for doubt in found.doubts] == [("OrderAlone", "arnold.dev/order")]
+    assert "add arnold.dev/parallelism" in found.doubts[0].fix
+    assert not understand(KEY, Asked(order="tp-pp-cp-ep-dp", parallelism="tp=8,dp=4"), 8, size=4).doubts
+
+
 def test_another_order_numbers_the_ranks_otherwise() -> None:
     """Pipelines first: rank r is stage r mod 2 of replica r div 2 (4 replicas of 2 stages)."""
     found = asked({"order": "tp-pp-cp-ep-dp"})
@@ -120,6 +138,10 @@ def test_slices_of_tensor_parallel_groups_of_two_pods(order: str, size: int, fam
         ({"model": "&a [*a]"}, "InvalidModel", "has an anchor", "write the value out"),
         ({"microbatches": "0"}, "InvalidMicrobatches", "'0' is no number of microbatches", "like 32"),
         ({"microbatches": "-3"}, "InvalidMicrobatches", "'-3' is no number of microbatches", "like 32"),
+        ({"gpu_types": ""}, "InvalidGpuTypes", "'' names no types", "like H200,H100"),
+        ({"gpu_types": "H200,,H100"}, "InvalidGpuTypes", "names no types of GPU", "or any"),
+        ({"gpu_types": "H200: 2"}, "InvalidGpuTypes", "names no types of GPU", "as the label"),
+        ({"gpu_types": ",".join(f"t{i}" for i in range(33))}, "InvalidGpuTypes", "names no types", "at most 32"),
         ({"constraints": "{family: dp}"}, "InvalidConstraints", "valid list", "correct"),
         ({"constraints": "[{family: dp, within: r, weight: 1}]"}, "InvalidConstraints", "either within", "correct"),
         ({"constraints": f"[{{family: dp, within: {'r' * 400}}}]"}, "InvalidLevel", "is no node label", "at most"),

@@ -74,6 +74,37 @@ def test_a_gang_lies_on_one_type_of_gpu() -> None:
     assert len({kind[name] for name in plan.nodes}) == 1
 
 
+@pytest.mark.parametrize(
+    ("asked", "message", "pair"),
+    [
+        (None, "on GPUs of the type A100", (1, 1)),
+        ("H100", "on GPUs of the type H100", (1, 2)),
+        ("[H100, H200]", "on GPUs of the type H100", (1, 2)),
+        ("any", "on GPUs of the type A100", (1, 1)),
+        ("H10", "no GPUs of the type 'H10'\nTo fix: did you mean 'H100'?", None),
+    ],
+)
+def test_a_gang_says_on_which_types_it_may_be(asked: str | None, message: str, pair: tuple[int, int] | None) -> None:
+    """Four A100 nodes in one minipod, two H100 nodes in each of two others: only the A100s give both spreads 1.
+
+    Nodes of H200 are still to come, and H10 is a slip.
+    """
+    where = {"a": "A100", "b": "H100", "c": "H100"}
+    names = [("a", i) for i in range(4)] + [(minipod, i) for minipod in "bc" for i in range(2)]
+    nodes = [
+        node(f"{minipod}{i}", labels={MINIPOD: minipod, RACK: minipod, "nvidia.com/gpu.product": where[minipod]})
+        for minipod, i in names
+    ]
+    notes = GRID | {"arnold.dev/parallelism": "tp=8,pp=2,dp=2"}
+    plan = plan_all(state_of(nodes, gang_pods("g", 4, notes | ({"arnold.dev/gpu-types": asked} if asked else {}))))[
+        "g"
+    ].plan
+    assert plan.spread == pair
+    assert message in plan.message
+    if pair is not None:
+        assert {where[name[0]] for name in plan.nodes} == {"A100" if pair == (1, 1) else "H100"}
+
+
 def test_rank_r_gets_the_node_of_its_cell() -> None:
     """Ranks 0-3 are stage 0 and ranks 4-7 stage 1: with S = 1 each four share a minipod, and not the same."""
     state = state_of(minipods(4, 4), gang_pods("g", 8, GRID))

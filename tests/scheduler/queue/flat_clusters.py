@@ -26,6 +26,8 @@ class Wants:
     submitted: float = 0.0
     preemptible: bool = False
     reservation: str = ""
+    gpu_types: tuple[str, ...] | None = None
+    mix_types: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,7 @@ class Flat:
         free.setflags(write=False)
         return free
 
-    @property
-    def compartment_of(self) -> IntArray | None:
+    def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Those given; none where all nodes are joined."""
         return np.array(self.trunks, dtype=np.int32) if self.trunks else None
 

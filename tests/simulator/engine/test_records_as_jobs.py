@@ -18,6 +18,7 @@ from scheduler.jobfile import load_job
 from scheduler.queue.queue_policy import POLICIES
 from scheduler.queue.run_times import Prediction
 from simulator.cluster_fit import check_against
+from simulator.engine.pools import Disagreement
 from simulator.engine.sim_job import Need, SimJob
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
@@ -26,10 +27,12 @@ from simulator.workload import WorkloadSpec, generate
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed, placed_run
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
 from topology.errors import TraceFormatError
 from topology.files import Source
 
-CLUSTER = racks(64)
+CLUSTER = racks(64).with_gpu_types({i: "H100" if i < 56 else "H200" for i in range(64)})
 SHAPES = st.fixed_dictionaries(
     {"hidden": st.integers(1, 8192), "layers": st.integers(1, 96), "vocab": st.integers(1, 10**5)},
     optional={"micro_batch": st.integers(1, 4), "gpu": st.sampled_from(["H800", "L20"])},
@@ -55,6 +58,7 @@ ASKED = st.fixed_dictionaries(
     optional={
         "order": ORDERS,
         "alpha": st.sampled_from([0.0, 0.25, 1.0]),
+        "gpu_types": st.sampled_from(["any", ["H100"], ["H200", "H100"]]),
         "model": st.sampled_from(list(NAMED_MODELS)) | SHAPES,
         "microbatches": st.integers(1, 64),
         "avoid": st.sampled_from(["strict", "price", "ignore"]),
@@ -161,3 +165,82 @@ def test_constraints_of_parts_of_nodes_are_refused() -> None:
     trace = JobTrace((gang("fits", 0, 1, 2), JobRecord("x", 0, 1, 8, 2, holds=(Hold("dp", "rack"),))))
     with pytest.raises(TraceFormatError, match="a part of each of 2 nodes, and constraints"):
         check_against(trace, placed(racks(8)), nodes=8)
+
+
+def typed(*types: str, nodes: int = 8) -> Cluster:
+    """Two racks of four nodes, or more, the types of GPU over and over."""
+    return racks(nodes).with_gpu_types({i: types[i % len(types)] for i in range(nodes)})
+
+
+def starts_on(cluster: Cluster, records: list[JobRecord], policy: str = "fifo") -> dict[str, tuple[float, set[str]]]:
+    """When each job starts, and the types of its nodes."""
+    run = placed_run(cluster, records, POLICIES.load(policy))
+    return {
+        job.record.job_id: (job.first_start, {cluster.node(i).gpu_type for i in job.places} or set())
+        for job in run.jobs
+    }
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fifo-backfill", "arnold-no-reserve"])
+def test_a_job_waits_for_a_type_that_it_admits(policy: str) -> None:
+    """Four H100 and four A100: three H100 are taken until 10, and only a job that admits A100 starts before.
+
+    A job on one GPU heeds its types as well: of the H100 one is left, which the fourth job takes with all its GPUs.
+    """
+    cluster = typed("A100", "H100")
+    before = [gang("a", 0, 10, 3, gpu_types=("H100",)), JobRecord("d", 0, 10, 8.0, gpu_types=("H100",))]
+    after = [
+        gang("b", 1, 5, 2, gpu_types=("H100",)),
+        gang("c", 1, 5, 2, gpu_types=("A100", "H100")),
+        JobRecord("e", 1, 5, 1.0, gpu_types=("H100",)),
+    ]
+    first = {name: at for name, (at, _) in starts_on(cluster, [*before, after[1]], policy).items()}
+    assert (first["a"], first["d"], first["c"]) == (0, 0, 1)
+    for late in (after[0], after[2]):
+        assert starts_on(cluster, [*before, late], policy)[late.job_id][0] == 10
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fifo-backfill", "arnold-no-reserve"])
+def test_a_gang_that_may_mix_types_takes_nodes_of_both(policy: str) -> None:
+    """Six nodes on four A100 and four H100: one type has too few; mixed it starts at once, or when both are free."""
+    cluster = typed("A100", "H100")
+    big = gang("big", 1, 5, 6, mix_types=True)
+    assert starts_on(cluster, [big], policy)["big"][0] == 1
+    assert starts_on(cluster, [gang("a", 0, 10, 3), big], policy)["big"][0] == 10
+    with pytest.raises(Disagreement, match="all with the same type of GPU"):
+        placed(cluster).need(gang("big", 1, 5, 6))
+
+
+def test_types_that_the_cluster_has_not_are_named() -> None:
+    """With the one that was probably meant."""
+    with pytest.raises(Disagreement, match="the cluster has no GPUs of the type 'H10'") as caught:
+        placed(typed("A100", "H100")).need(gang("x", 0, 1, 2, gpu_types=("H10",)))
+    assert "did you mean 'H100'?" in caught.value.fix
+
+
+def test_a_job_takes_nodes_as_large_as_those_of_its_types() -> None:
+    """Six nodes of 8 GPUs and four of 4 of another type: 16 GPUs of that are four whole nodes, else two."""
+    rows = [
+        Node(f"n{i}", ("r",), 8 if i < 6 else 4, 8 if i < 6 else 4, gpu_type="a" if i < 6 else "b") for i in range(10)
+    ]
+    pool = placed(build_cluster(["rack"], rows))
+    degrees = Parallelism(tp=4, dp=4)
+    assert pool.need(JobRecord("x", 0, 1, 16.0, parallelism=degrees)).nodes == 2
+    assert pool.need(JobRecord("x", 0, 1, 16.0, parallelism=degrees, gpu_types=("b",))).nodes == 4
+
+
+@pytest.mark.parametrize("cell", ["any", "H100", '"H200,H100"', '"[H200, H100]"'])
+def test_cells_of_types(cell: str, tmp_path: Path) -> None:
+    """As in a job file, or with commas; a CSV cell with commas stands in quotes."""
+    record = read_back(f"job_id,submit_time,duration,gpus,gpu_types\na,0,60,16,{cell}\n", tmp_path)
+    expected = {"any": (None, True), "H100": (("H100",), False)}.get(cell, (("H200", "H100"), False))
+    assert (record.gpu_types, record.mix_types) == expected
+
+
+def test_a_model_that_is_not_known_is_said_once(tmp_path: Path) -> None:
+    """Two jobs of models of the cluster's own, one of which says its alpha; a model of ours is known."""
+    rows = ["a,bert,", "b,bert,", "c,resnet,0.5", "d,llm-7b,", "e,,"]
+    text = "job_id,model,alpha,submit_time,duration,gpus\n" + "".join(f"{row},0,60,16\n" for row in rows)
+    (tmp_path / "t.csv").write_text(text)
+    notes = [note for note in read_trace(tmp_path / "t.csv").notes if "not known" in note]
+    assert notes == ["Models that are not known, so that alpha is the default, 0.3: 'bert' (2 of 5 jobs)."]

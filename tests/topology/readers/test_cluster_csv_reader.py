@@ -110,6 +110,11 @@ def test_spaces_windows_lines_and_quotes_are_harmless() -> None:
         ("node,rack,free_gpu\nn1,r,8\n", "'free_gpu' looks like", "f:1", "did you mean 'free_gpus'?"),
         ("node,rack,GPUs\nn1,r,8\n", "'GPUs' looks like", "f:1", "did you mean 'gpus'?"),
         ("node,rack,gpus,slodown\nn1,r,8,1\n", "unknown column 'slodown'", "f:1", "did you mean 'slowdown'?"),
+        ("node,rack,@rack\nn1,r,x\n", "'@rack' is called like the level 'rack'", "f:1", "rename one of the two"),
+        ("node,rack,@\nn1,r,x\n", "a second hierarchy is called '@'", "f:1", "like @power"),
+        ("node,@p,rack,@p\nn1,x,r,x\n", "two columns are called '@p'", "f:1", "own name"),
+        ("node,@p\nn1,a\x07\n", "control characters", "f:2", "printable"),
+        ("node," + ",".join(f"@p{i}" for i in range(9)) + "\nn" + ",x" * 9, "9 second hierarchies", "f:1", "at most 8"),
         ("node,rack,gpus,cache\nn1,r,8,1\n", "unknown column 'cache'", "f:1", "only gpus, free_gpus, slowdown"),
         ("node," + ",".join(f"l{i}" for i in range(40)) + "\nn" + ",x" * 40, "41 columns", "f:1", "at most"),
     ],
@@ -127,3 +132,19 @@ def test_impossible_topologies_are_told_from_unreadable_files() -> None:
     """The kind of error says whether the file or what it says is at fault."""
     with pytest.raises(InvalidTopology):
         read("node,rack\nn1,a\nn1,a")
+
+
+def test_columns_with_an_at_are_second_hierarchies_wherever_they_stand() -> None:
+    """Power crosses racks; the node with an empty cell is in no power domain, and there a domain by itself."""
+    cluster = read("node,@power,rack,gpus,@failure\nn1,p1,r1,8,f1\nn2,,r1,8,f1\nn3,p1,r2,4,f2\n").cluster
+    assert [level.name for level in cluster.levels] == ["rack"]
+    assert cluster.node("n2").second_path == ("", "f1")
+    power = cluster.level("@power")
+    assert power.domain_of.tolist() == [0, 1, 0]
+    assert power.own_names() == ["p1", "", "p1"]
+    assert [node.gpus for node in cluster] == [8, 8, 4]
+
+
+def test_a_node_called_like_a_domain_is_not_in_it() -> None:
+    """The domain that a node without one makes by itself is another than the domain of that name."""
+    assert read("node,@power\nn1,n2\nn2,\n").cluster.level("@power").domain_of.tolist() == [0, 1]

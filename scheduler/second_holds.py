@@ -1,0 +1,160 @@
+"""Hard constraints at second hierarchies, which nest with nothing: every algorithm heeds them without knowing of them.
+
+Algorithms search a tree.  So a second hierarchy is laid into the tree, after none, one or all of its levels: what lies
+in the same domain there and in the same domain of the second hierarchy is a domain of the new level, and closer levels
+are cut along it.  Every placement on such a tree is one on the cluster; not the other way round, unless the hierarchy
+nests there by itself.  Where it does, the answer for that tree is the answer, with its proof.  Where it nests nowhere,
+the best of the answers for all these trees is taken, and the only bound is that of the job without the constraint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.placement.admission import Blocks, admissible
+from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
+from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
+from topology.capacity import count_nodes
+from topology.cluster import BoolArray, Cluster, IntArray, Level
+
+
+@dataclass(frozen=True, slots=True)
+class SecondHolds:
+    """An algorithm that heeds constraints at second hierarchies as well, made from one that heeds those of levels."""
+
+    algorithm: PlacementAlgorithm
+
+    @property
+    def name(self) -> str:
+        """Name of the algorithm."""
+        return self.algorithm.name
+
+    @property
+    def summary(self) -> str:
+        """Summary of the algorithm."""
+        return self.algorithm.summary
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Propose the best placement found; its bound holds for all there are."""
+        if (name := held_beside(cluster, job)) is None:
+            return propose(self.algorithm, cluster, job, limits)
+        if refusal := _counted_out(cluster, job, name):
+            return Proposal(None, infeasible=refusal)
+        # the level is the cluster's: a tree with one level more might count spread elsewhere
+        job = job.replace(level=cluster.level(job.level).name)
+        depths = range(len(cluster.levels) + 1)
+        nested = next((depth for depth in depths if _nests(cluster, job, name, depth)), None)
+        if nested is not None:
+            return self.place(laid_into_tree(cluster, name, nested), job, limits)
+        return self._unnested(cluster, job, name, limits)
+
+    def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
+        """Return the best placement on all trees, and the bound of the job without the constraints at a hierarchy."""
+        end, everywhere = perf_counter() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        free = job.replace(holds=tuple(hold for hold in job.holds if hold.level != name))
+        parts = len(cluster.levels) + 2
+        relaxed = self.place(cluster, free, replace(limits, seconds=limits.seconds / parts))
+        answer = weighed(cluster, job, everywhere, relaxed)
+        if relaxed.infeasible or answer.evaluation is not None:
+            return _with_claims(answer, relaxed, ())
+        answers = []
+        for depth in range(len(cluster.levels) + 1):
+            seconds = max(LEAST_SECONDS, (end - perf_counter()) / (parts - 1 - depth))
+            tree = laid_into_tree(cluster, name, depth)
+            answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
+        note = (
+            f"{name} nests with no level of the tree: searched were placements with the groups held inside one domain "
+            f"of both, and the bound is that without this constraint."
+        )
+        return _with_claims(min(answers, key=lambda one: one.rank), relaxed, (note,))
+
+
+def held_beside(cluster: Cluster, job: Job) -> str | None:
+    """Return the first second hierarchy that a hard constraint of a job names; ``None`` = none does."""
+    beside = {level.name for level in cluster.second_levels}
+    return next((hold.level for hold in job.holds if hold.level in beside), None)
+
+
+def within_the_tree(cluster: Cluster, job: Job) -> Job:
+    """Return a job without its constraints at second hierarchies, hard and soft; the job itself if it has none."""
+    beside = {level.name for level in cluster.second_levels}
+    if beside.isdisjoint(job.constrained_levels):
+        return job
+    holds = tuple(hold for hold in job.holds if hold.level not in beside)
+    return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in beside))
+
+
+def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
+    """Return the cluster with a second hierarchy as a level after so many levels of the tree, closer ones cut along it.
+
+    Domains of the new level, and those that are cut, have the nodes that two domains share.  Any placement on it is one
+    on the cluster, and no group touches fewer domains of a level than there.
+    """
+    second = cluster.level(name)
+    levels = list(cluster.levels[:depth])
+    broader = levels[-1].domain_of if levels else np.zeros(len(cluster), dtype=np.int32)
+    for one in (second, *cluster.levels[depth:]):
+        shared = broader.astype(np.int64) * len(one) + one.domain_of
+        pairs, first, number = np.unique(shared, return_index=True, return_inverse=True)
+        own, domain_of = pairs % len(one), number.astype(np.int32)
+        names = tuple(one.domains[k] for k in own.tolist())
+        levels.append(Level(one.name, names, domain_of, broader[first].astype(np.int32), one.implicit[own]))
+        broader = domain_of
+    rest = tuple(level for level in cluster.second_levels if level is not second)
+    # joined, as a job is given one trunk at a time: the hierarchy is no trunk, though it may be the broadest level
+    return cluster.replace(levels=tuple(levels), second_levels=rest, joined=True)
+
+
+def _nests(cluster: Cluster, job: Job, name: str, depth: int) -> bool:
+    """Return whether a second hierarchy is a level of the tree there, for the nodes and the levels that a job uses."""
+    nodes, second = admissible(cluster, job), cluster.level(name)
+    used = {job.level, *job.constrained_levels}
+    if depth and not _refines(second.domain_of, cluster.levels[depth - 1].domain_of, nodes):
+        return False
+    return all(
+        _refines(level.domain_of, second.domain_of, nodes) for level in cluster.levels[depth:] if level.name in used
+    )
+
+
+def _refines(closer: IntArray, broader: IntArray, nodes: BoolArray) -> bool:
+    """Return whether each domain of one partition of some nodes lies inside one domain of another."""
+    pairs = np.unique(np.stack([closer[nodes], broader[nodes]]), axis=1)
+    return bool(len(np.unique(pairs[0])) == pairs.shape[1])
+
+
+def _counted_out(cluster: Cluster, job: Job, name: str) -> str:
+    """Return why the groups held at a second hierarchy cannot lie there; empty = counting does not show it."""
+    held = [hold.family for hold in job.holds if hold.level == name]
+    blocks = Blocks(*job.grid.tied(held))
+    wanted = blocks.rows * blocks.columns
+    room = int((count_nodes(cluster.level(name), admissible(cluster, job)) // blocks.size).sum())
+    if room >= wanted:
+        return ""
+    families = " and ".join(f"every {family} group" for family in held)
+    return (
+        f"holding {families} inside one {name} makes {wanted} blocks of {blocks.size} nodes, and the free nodes have "
+        f"room for {room} such blocks"
+    )
+
+
+def _with_claims(answer: WeighedProposal, relaxed: Proposal, notes: tuple[str, ...]) -> Proposal:
+    """Return a proposal with the bound and the refutations of the job without some constraints, which hold with them.
+
+    Corners of the trade hold only as far as placements are known: that of the proposal alone.
+    """
+    proposal, worth = answer.proposal, answer.evaluation
+    if worth is None and not relaxed.infeasible:
+        proposal = replace(proposal, nodes=None, infeasible="")
+    pair = None if worth is None else (worth.dp, worth.pp)
+    return replace(
+        proposal,
+        lower_bound=relaxed.lower_bound,
+        refutations=relaxed.refutations,
+        pareto=tuple(point for point in relaxed.pareto if (point.dp, point.pp) == pair),
+        complete=proposal.complete and relaxed.complete,
+        notes=(*proposal.notes, *notes),
+    )

@@ -1,0 +1,104 @@
+"""Jobs that leave the GPUs of a node to the cluster."""
+
+import pytest
+
+from scheduler.jobfile import JobFile, job_document, load_job
+from scheduler.outcome import Instance, run
+from scheduler.placement.admission import choices, shortage
+from scheduler.placement.types import ALGORITHMS, Limits
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+from topology.errors import InvalidJob
+from topology.files import Source
+
+
+def cluster_of(*kinds: tuple[str, int, int]) -> Cluster:
+    """Some nodes of each kind: type, GPUs of a node, how many; a rack for each kind."""
+    rows = [
+        Node(f"{name or 'plain'}-{gpus}-{i}", (f"{name}-{gpus}",), gpus, gpus, gpu_type=name)
+        for name, gpus, count in kinds
+        for i in range(count)
+    ]
+    return build_cluster(["rack"], rows)
+
+
+def read(text: str, cluster: Cluster | None = None, **more: int) -> JobFile:
+    """Read a job that is to go to a cluster."""
+    return load_job(Source("job.yaml", text), cluster=cluster, **more)
+
+
+SMALL = "parallelism: {tp: 4, dp: 4}"
+
+
+@pytest.mark.parametrize("gpus", [1, 4, 8, 16])
+def test_a_job_takes_what_the_nodes_have(gpus: int) -> None:
+    """16 GPUs on nodes of any size, and a note that says which; as if the job had said it."""
+    text = "parallelism: {dp: 16}"
+    cluster = cluster_of(("", gpus, 16))
+    found = read(text, cluster)
+    assert found.job == read(f"{text}\ngpus_per_node: {gpus}", cluster).job
+    assert any(f"gpus_per_node {gpus}, which is what the nodes have" in note for note in found.notes)
+
+
+def test_what_the_job_says_counts_before_the_nodes() -> None:
+    """Nodes of two sizes are no trouble then, and there is no note; without a cluster 8 is taken, or what is known."""
+    found = read(f"gpus_per_node: 4\n{SMALL}", cluster_of(("", 4, 4), ("", 8, 9)))
+    assert found.job.gpus_per_node == 4
+    assert not any("gpus_per_node" in note for note in found.notes)
+    assert read(SMALL).job.gpus_per_node == 8
+    assert read(SMALL, gpus_per_node=4).job.gpus_per_node == 4
+
+
+def test_nodes_of_one_type_that_differ_are_refused() -> None:
+    """Which of the two is meant is not guessed; the message counts them."""
+    with pytest.raises(InvalidJob, match=r"the cluster's nodes differ in GPUs \(3 with 4, 2 with 8\)") as caught:
+        read(SMALL, cluster_of(("", 4, 3), ("", 8, 2)))
+    assert caught.value.where.startswith("job.yaml")
+    assert "gpus_per_node: 4" in caught.value.fix
+    with pytest.raises(InvalidJob, match="nodes of the type H100 differ"):
+        read(SMALL, cluster_of(("H100", 4, 3), ("H100", 8, 2), ("H200", 8, 4)))
+    # a type that the job does not admit may be as mixed as it likes
+    only = read(f"{SMALL}\ngpu_types: [H200]", cluster_of(("H100", 4, 3), ("H100", 8, 2), ("H200", 8, 4)))
+    assert only.job.gpus_per_node == 8
+
+
+def test_each_type_has_its_own_size() -> None:
+    """16 GPUs are four nodes of GB200 or two of H200, and one solve answers for each."""
+    cluster = cluster_of(("GB200", 4, 4), ("H200", 8, 1))
+    job = read(SMALL, cluster).job
+    assert {one.gpu_types: one.grid.cells for one in choices(cluster, job)} == {("GB200",): 4, ("H200",): 2}
+    assert shortage(cluster, job) == ""
+    outcome = run(ALGORITHMS.load("exact"), cluster, job, Limits())
+    assert (outcome.status, outcome.objective, outcome.gpus_per_node) == ("optimal", 1.0, 4)
+    assert {one.gpu_types: one.nodes for one in outcome.types} == {("GB200",): 4, ("H200",): 1}
+    settled = Instance(cluster, job).settled(outcome)
+    assert job_document(settled).gpus_per_node == 4
+    assert settled.job.grid.cells == 4
+
+
+def test_what_fits_no_type_says_so_for_each() -> None:
+    """Neither three nodes of 4 GPUs nor one of 8 hold 16."""
+    cluster = cluster_of(("GB200", 4, 3), ("H200", 8, 1))
+    job = read(SMALL, cluster).job
+    short = shortage(cluster, job)
+    assert "needs 4 free nodes of 4 GPUs of the type GB200" in short
+    assert "needs 2 free nodes of 8 GPUs of the type H200" in short
+    outcome = run(ALGORITHMS.load("exact"), cluster, job, Limits())
+    assert (outcome.status, outcome.reason) == ("infeasible", short)
+
+
+def test_types_that_a_job_cannot_be_cut_into_are_left_out_unless_it_names_them() -> None:
+    """TP groups of 8 go into no number of nodes of 3; a job that names that type wants to know."""
+    found = read("parallelism: {tp: 8, cp: 1, dp: 2, pp: 3}", cluster_of(("odd", 3, 32), ("H200", 8, 6)))
+    assert (found.job.gpu_types, found.job.gpus_per_node, found.job.node_sizes) == (("H200",), 8, ())
+    assert any("left out, as the job does not cut into their nodes: odd" in note for note in found.notes)
+    with pytest.raises(InvalidJob):
+        read("parallelism: {tp: 8, dp: 2, pp: 3}\ngpu_types: [odd]", cluster_of(("odd", 3, 32), ("H200", 8, 6)))
+
+
+def test_mixed_nodes_are_of_one_size() -> None:
+    """A gang that may mix types has nodes of one size all the same."""
+    cluster = cluster_of(("GB200", 4, 4), ("H100", 8, 1), ("H200", 8, 1))
+    job = read(f"{SMALL}\ngpu_types: any", cluster).job
+    several = [one for one in choices(cluster, job) if len(one.gpu_types or ()) > 1]
+    assert [(one.gpu_types, one.gpus_per_node) for one in several] == [(("H100", "H200"), 8)]

@@ -1,0 +1,232 @@
+"""Constraints at second hierarchies: power and failure domains that nest with nothing."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.job import Count, Hold, Job, Parallelism
+from scheduler.objective import evaluate
+from scheduler.outcome import Outcome, run
+from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.repair import repair
+from scheduler.second_holds import laid_into_tree
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+from topology.errors import Infeasible, InvalidPlacement
+
+LIMITS = Limits(seconds=10.0)
+
+
+def cluster_of(rows: list[tuple[str, str, str]], *, joined: bool = True) -> Cluster:
+    """Nodes n0, n1, ... with a minipod, a power domain and a failure domain each; two racks in every minipod."""
+    nodes = [
+        Node(f"n{i}", (minipod, f"{minipod}-r{i % 2}"), 8, 8, second_path=(power, failure))
+        for i, (minipod, power, failure) in enumerate(rows)
+    ]
+    cluster = build_cluster(["minipod", "rack"], nodes, second=["@power", "@failure"])
+    return cluster.replace(joined=joined)
+
+
+def job_of(dp: int, pp: int, **more: object) -> Job:
+    """Whole nodes: dp pipelines of pp stages."""
+    return Job("job", Parallelism(tp=8, dp=dp, pp=pp)).replace(**more)
+
+
+def place(cluster: Cluster, job: Job, algorithm: str = "exact") -> Outcome:
+    """Ask an algorithm."""
+    return run(ALGORITHMS.load(algorithm), cluster, job, LIMITS)
+
+
+def least(cluster: Cluster, job: Job) -> float | None:
+    """The least objective of all placements, by trying all of them; ``None`` = there is none."""
+    shape = job.grid.rows, job.grid.columns
+    found = []
+    for nodes in permutations(range(len(cluster)), job.grid.cells):
+        try:
+            found.append(evaluate(cluster, job, np.array(nodes, dtype=np.int32).reshape(shape)).objective)
+        except InvalidPlacement:
+            continue
+    return min(found, default=None)
+
+
+ROWS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.sampled_from(["", "p1", "p2"]), st.sampled_from(["", "f1", "f2"])),
+    min_size=4,
+    max_size=6,
+)
+LEVELS = st.sampled_from(["minipod", "rack", "@power", "@failure"])
+FAMILIES = st.sampled_from(["dp", "pp"])
+
+
+@given(
+    rows=ROWS,
+    shape=st.sampled_from([(2, 2), (1, 3), (3, 1), (4, 1), (1, 2)]),
+    held=st.lists(st.builds(Hold, FAMILIES, LEVELS), max_size=2),
+    counted=st.lists(st.builds(Count, FAMILIES, LEVELS, st.sampled_from([0.1, 2.0])), max_size=1),
+    counts_at=st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([None, "rack"])),
+)
+@settings(max_examples=120, deadline=None)
+def test_nothing_false_is_said_of_constraints_beside_the_tree(
+    rows: list[tuple[str, str, str]],
+    shape: tuple[int, int],
+    held: list[Hold],
+    counted: list[Count],
+    counts_at: tuple[float, str | None],
+) -> None:
+    """Against all placements: what is proved is true, what is placed is valid, what is refused has none."""
+    cluster, (alpha, level) = cluster_of(rows), counts_at
+    job = job_of(*shape, alpha=alpha, level=level, holds=(*held, Hold("dp", "@power")), counts=tuple(counted))
+    outcome, best = place(cluster, job), least(cluster, job)
+    if outcome.status == "infeasible":
+        assert best is None
+    elif outcome.evaluation is None:
+        assert outcome.status == "gave-up"
+        assert outcome.proposal.lower_bound is None or best is None or outcome.proposal.lower_bound <= best + 1e-9
+    else:
+        assert best is not None
+        assert outcome.objective is not None
+        assert outcome.bound is not None
+        assert outcome.bound - 1e-9 <= best <= outcome.objective + 1e-9
+        if outcome.status == "optimal":
+            assert outcome.objective == pytest.approx(best)
+
+
+CROSSED = [("a", "p1", ""), ("a", "p2", ""), ("b", "p1", ""), ("b", "p2", "")] * 2
+"""Two minipods of four nodes, each with two nodes of either power domain: power crosses the tree."""
+
+
+def test_a_group_is_held_in_one_power_domain_that_crosses_the_tree() -> None:
+    """DP groups of two nodes inside one power domain: each fits into a minipod, so the job costs what it would without.
+
+    Four nodes in one minipod, a DP group on the two of p1 and one on the two of p2: both spreads 1, objective 1.
+    """
+    cluster = cluster_of(CROSSED)
+    job = job_of(2, 2, holds=(Hold("dp", "@power"),))
+    outcome = place(cluster, job)
+    assert (outcome.status, outcome.objective) == ("optimal", 1.0)
+    assert outcome.evaluation is not None
+    assert outcome.evaluation.by_level["@power"] == {"tp": 1, "cp": 1, "ep": 1, "dp": 1, "pp": 2}
+
+
+def test_what_no_tree_settles_is_left_with_a_gap_and_a_note() -> None:
+    """One DP group of four nodes inside one power domain lies in two minipods, as each has two nodes of it.
+
+    Without the constraint it would lie in one, so the bound stays 1 and nothing is said to be proved.
+    """
+    job = job_of(4, 1, alpha=1.0, holds=(Hold("dp", "@power"),))
+    outcome = place(cluster_of(CROSSED), job)
+    assert (outcome.status, outcome.objective, outcome.bound) == ("feasible", 2.0, 1.0)
+    assert any("@power nests with no level" in note for note in outcome.notes)
+
+
+def test_a_hierarchy_that_nests_is_a_level_with_its_proof() -> None:
+    """Power domains inside minipods, two nodes each: a group of three cannot be held, one of two is proved at once."""
+    rows = [(minipod, f"{minipod}{i // 2}", "") for minipod in "ab" for i in range(4)]
+    held = (Hold("dp", "@power"),)
+    three = place(cluster_of(rows), job_of(3, 1, holds=held))
+    assert three.status == "infeasible"
+    assert "holding every dp group inside one @power makes 1 blocks of 3 nodes" in three.reason
+    two = place(cluster_of(rows), job_of(2, 4, alpha=0.0, holds=held))
+    assert (two.status, two.objective) == ("optimal", 2.0)
+
+
+def test_a_node_in_no_domain_is_one_by_itself() -> None:
+    """Nothing says that two nodes without a power domain share one, so no group of two is held there."""
+    rows = [("a", "", ""), ("a", "", ""), ("a", "", "")]
+    assert place(cluster_of(rows), job_of(2, 1, holds=(Hold("dp", "@power"),))).status == "infeasible"
+    assert place(cluster_of(rows), job_of(1, 2, holds=(Hold("dp", "@power"),))).status == "optimal"
+
+
+def test_soft_terms_count_domains_beside_the_tree() -> None:
+    """Weight 2 for each power domain of a DP group; nothing but the evaluator needs to know of it."""
+    cluster = cluster_of(CROSSED)
+    job = job_of(2, 2, counts=(Count("dp", "@power", 2.0),))
+    outcome = place(cluster, job)
+    assert outcome.evaluation is not None
+    assert outcome.bound is not None
+    spread = outcome.evaluation.by_level["@power"]["dp"]
+    assert outcome.objective == pytest.approx(1.0 + 2.0 * spread)
+    assert outcome.bound <= 3.0 + 1e-9  # what a DP group in one power domain costs, which is possible
+
+
+@pytest.mark.parametrize("algorithm", ["gpu-packing", "best-fit", "topo-aware", "random-fit"])
+def test_every_algorithm_heeds_them(algorithm: str) -> None:
+    """What an algorithm of the house proposes keeps the constraint, or it says that it found nothing."""
+    outcome = place(cluster_of(CROSSED), job_of(2, 2, holds=(Hold("dp", "@power"),)), algorithm)
+    assert outcome.status in ("optimal", "feasible", "gave-up")
+
+
+def test_a_trunk_is_still_a_trunk() -> None:
+    """Where nothing joins the minipods, a power domain that both have joins them neither."""
+    job = job_of(4, 1, holds=(Hold("dp", "@power"),))
+    assert place(cluster_of(CROSSED, joined=False), job).status == "infeasible"
+
+
+@given(ROWS, st.integers(0, 2))
+def test_a_tree_with_a_hierarchy_laid_in_is_a_tree_of_the_same_nodes(
+    rows: list[tuple[str, str, str]], depth: int
+) -> None:
+    """The new level refines what is above and is refined by what is below; domains are never larger than they were."""
+    cluster = cluster_of(rows)
+    tree = laid_into_tree(cluster, "@power", depth)
+    assert [level.name for level in tree.second_levels] == ["@failure"]
+    assert tree.levels[depth].name == "@power"
+    for closer, broader in zip(tree.levels[1:], tree.levels, strict=False):
+        assert (closer.parent_of[closer.domain_of] == broader.domain_of).all()
+    for level in tree.levels:
+        before = cluster.level(level.name).domain_of
+        assert len(np.unique(np.stack([level.domain_of, before]), axis=1)[0]) == len(level)
+
+
+@given(
+    rows=ROWS,
+    lost=st.integers(0, 3),
+    held=st.booleans(),
+    weight=st.sampled_from([None, 0.1, 2.0]),
+    prefer=st.sampled_from(["moves", "objective"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_repair_claims_nothing_false_beside_the_tree(
+    rows: list[tuple[str, str, str]], lost: int, *, held: bool, weight: float | None, prefer: str
+) -> None:
+    """Against all placements on what is left: the constraint is kept or the repair refused, and both bounds hold."""
+    cluster = cluster_of(rows)
+    holds = (Hold("dp", "@power"),) if held else ()
+    counts = () if weight is None else (Count("pp", "@power", weight),)
+    job = job_of(2, 2, holds=holds, counts=counts)
+    shape = job.grid.rows, job.grid.columns
+    every = [np.array(one, dtype=np.int32).reshape(shape) for one in permutations(range(len(rows)), 4)]
+    valid = [nodes for nodes in every if _valued(cluster, job, nodes) is not None]
+    if not valid:
+        return
+    before = valid[0]
+    gone = int(before.ravel()[lost])
+    left = [nodes for nodes in valid if gone not in nodes]
+    try:
+        found = repair(cluster, job, before, [cluster.names[gone]], prefer=prefer, limits=LIMITS)  # type: ignore[arg-type]
+    except Infeasible:
+        assert not left
+    except InvalidPlacement:
+        assert held  # the only constraint that a repair can break
+    else:
+        best = min(_valued(cluster, job, nodes) or 0.0 for nodes in left)
+        fewest = min(int((nodes != before).sum()) for nodes in left)
+        assert found.after.objective == pytest.approx(_valued(cluster, job, found.nodes))
+        if prefer == "moves":
+            assert found.fewest_moves <= fewest
+            alike = [nodes for nodes in left if int((nodes != before).sum()) == len(found.moves)]
+            assert found.bound <= min(_valued(cluster, job, nodes) or 0.0 for nodes in alike) + 1e-9
+        else:
+            assert found.bound <= best + 1e-9
+            as_good = [n for n in left if (_valued(cluster, job, n) or 0.0) <= found.after.objective + 1e-9]
+            assert found.fewest_moves <= min(int((nodes != before).sum()) for nodes in as_good)
+
+
+def _valued(cluster: Cluster, job: Job, nodes: np.ndarray) -> float | None:
+    try:
+        return evaluate(cluster, job, nodes).objective
+    except InvalidPlacement:
+        return None
