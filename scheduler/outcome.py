@@ -4,8 +4,8 @@ Every command, study and service calls algorithms through :func:`run`, so that n
 placement that breaks a rule is ever shown.
 
 An algorithm is asked for each type of GPU that the job may be on (:mod:`scheduler.gpu_types`), there for each trunk
-(:mod:`scheduler.trunks`), and the best answer counts; hard constraints beside the tree are laid into it
-(:mod:`scheduler.second_holds`): so every algorithm heeds all of these without knowing of them.
+(:mod:`scheduler.trunks`), and the best answer counts; constraints beside the tree are laid into it
+(:mod:`scheduler.second_constraints`): so every algorithm heeds all of these without knowing of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scheduler.job import Job
 from scheduler.objective import Evaluation, Spread, evaluate, objective_of
 from scheduler.placement.admission import admissible, choices, flags_of_usable, shortage, types_of
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.second_holds import SecondHolds, held_beside
+from scheduler.second_constraints import SecondConstraints, named_beside
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
 from topology.cluster import BoolArray, Cluster, Level
 from topology.errors import InvalidPlacement
@@ -152,7 +152,7 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
 def _answer(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
     """Return the outcome for a job that leaves no choice of types of GPU."""
     ask = propose if cluster.trunks is None else propose_in_a_trunk
-    asked = algorithm if held_beside(cluster, job) is None else SecondHolds(algorithm)
+    asked = algorithm if named_beside(cluster, job) is None else SecondConstraints(algorithm)
     return judge(algorithm.name, cluster, job, ask(asked, cluster, job, limits))
 
 
