@@ -4,8 +4,8 @@ Every command, study and service calls algorithms through :func:`run`, so that n
 placement that breaks a rule is ever shown.
 
 An algorithm is asked for each type of GPU that the job may be on (:mod:`scheduler.gpu_types`), there for each trunk
-(:mod:`scheduler.trunks`), and the best answer counts; hard constraints beside the tree are laid into it
-(:mod:`scheduler.second_holds`): so every algorithm heeds all of these without knowing of them.
+(:mod:`scheduler.trunks`), and the best answer counts; constraints beside the tree are laid into it
+(:mod:`scheduler.second_constraints`): so every algorithm heeds all of these without knowing of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scheduler.job import Job
 from scheduler.objective import Evaluation, Spread, evaluate, objective_of
 from scheduler.placement.admission import TypeChoice, admissible, flags_of_usable, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.second_holds import SecondHolds, held_beside
+from scheduler.second_constraints import SecondConstraints, named_beside
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
 from topology.cluster import BoolArray, Cluster, Level
 from topology.errors import InvalidPlacement
@@ -156,8 +156,8 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     """Yield the outcome for each choice of types; those that nothing rules out share the time."""
     ask = propose if cluster.trunks is None else propose_in_a_trunk
-    if held_beside(cluster, choices[0].job) is not None:
-        algorithm = SecondHolds(algorithm)
+    if named_beside(cluster, choices[0].job) is not None:
+        algorithm = SecondConstraints(algorithm)
     end, left = perf_counter() + limits.seconds, sum(not choice.shortage for choice in choices)
     for choice in choices:
         proposal = Proposal(None, infeasible=choice.shortage)

@@ -18,7 +18,7 @@ from scheduler.objective import Evaluation, Spread
 from scheduler.outcome import Outcome, fits, run
 from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.second_holds import within_the_tree
+from scheduler.second_constraints import within_the_tree
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob

@@ -24,7 +24,7 @@ from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, fewest_moves
 from scheduler.repair.objective_first import best_objective
 from scheduler.repair.repair_problem import RepairProblem, of_its_type, problem_of
-from scheduler.second_holds import within_the_tree
+from scheduler.second_constraints import within_the_tree
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
 

@@ -1,15 +1,18 @@
-"""Hard constraints at second hierarchies, which nest with nothing: every algorithm heeds them without knowing of them.
+"""Constraints at second hierarchies, which nest with nothing: every algorithm heeds them without knowing of them.
 
 Algorithms search a tree.  So a second hierarchy is laid into the tree, after none, one or all of its levels: what lies
 in the same domain there and in the same domain of the second hierarchy is a domain of the new level, and closer levels
 are cut along it.  Every placement on such a tree is one on the cluster; not the other way round, unless the hierarchy
 nests there by itself.  Where it does, the answer for that tree is the answer, with its proof.  Where it nests nowhere,
-the best of the answers for all these trees is taken, and the only bound is that of the job without the constraint.
+the best of the answers for all these trees, and without the constraints, is taken; and the only bound is that of the
+job without them, with the least that its soft ones can add.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from math import ceil, inf
 from time import perf_counter
 
 import numpy as np
@@ -21,9 +24,11 @@ from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
+SAME = 1e-9  # Two objectives closer than this are the same
+
 
 @dataclass(frozen=True, slots=True)
-class SecondHolds:
+class SecondConstraints:
     """An algorithm that heeds constraints at second hierarchies as well, made from one that heeds those of levels."""
 
     algorithm: PlacementAlgorithm
@@ -40,7 +45,7 @@ class SecondHolds:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Propose the best placement found; its bound holds for all there are."""
-        if (name := held_beside(cluster, job)) is None:
+        if (name := named_beside(cluster, job)) is None:
             return propose(self.algorithm, cluster, job, limits)
         if refusal := _counted_out(cluster, job, name):
             return Proposal(None, infeasible=refusal)
@@ -53,39 +58,59 @@ class SecondHolds:
         return self._unnested(cluster, job, name, limits)
 
     def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
-        """Return the best placement on all trees, and the bound of the job without the constraints at a hierarchy."""
+        """Return the best placement on all trees and without constraints at a hierarchy, and the bound without them."""
         end, everywhere = perf_counter() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
-        free = job.replace(holds=tuple(hold for hold in job.holds if hold.level != name))
         parts = len(cluster.levels) + 2
+        free = _without(job, {name})
         relaxed = self.place(cluster, free, replace(limits, seconds=limits.seconds / parts))
-        answer = weighed(cluster, job, everywhere, relaxed)
-        if relaxed.infeasible or answer.evaluation is not None:
-            return _with_claims(answer, relaxed, ())
-        answers = []
+        first = weighed(cluster, job, everywhere, relaxed)
+        if relaxed.lower_bound is not None:
+            relaxed = replace(relaxed, lower_bound=relaxed.lower_bound + _least_soft(cluster, job, name))
+        best = inf if first.evaluation is None else first.evaluation.objective
+        if relaxed.infeasible or (len(free.counts) == len(job.counts) and best < inf) or best <= _proved(relaxed):
+            return _with_claims(first, relaxed, ())
+        answers = [first] if first.evaluation is not None else []
         for depth in range(len(cluster.levels) + 1):
             seconds = max(LEAST_SECONDS, (end - perf_counter()) / (parts - 1 - depth))
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
         note = (
-            f"{name} nests with no level of the tree: searched were placements with the groups held inside one domain "
-            f"of both, and the bound is that without this constraint."
+            f"{name} nests with no level of the tree: searched were placements on trees that it is laid into, and the "
+            f"bound is that without its constraints."
         )
         return _with_claims(min(answers, key=lambda one: one.rank), relaxed, (note,))
 
 
-def held_beside(cluster: Cluster, job: Job) -> str | None:
-    """Return the first second hierarchy that a hard constraint of a job names; ``None`` = none does."""
+def named_beside(cluster: Cluster, job: Job) -> str | None:
+    """Return the first second hierarchy that a constraint of a job names; ``None`` = none does."""
     beside = {level.name for level in cluster.second_levels}
-    return next((hold.level for hold in job.holds if hold.level in beside), None)
+    return next((name for name in job.constrained_levels if name in beside), None)
 
 
 def within_the_tree(cluster: Cluster, job: Job) -> Job:
     """Return a job without its constraints at second hierarchies, hard and soft; the job itself if it has none."""
     beside = {level.name for level in cluster.second_levels}
-    if beside.isdisjoint(job.constrained_levels):
-        return job
-    holds = tuple(hold for hold in job.holds if hold.level not in beside)
-    return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in beside))
+    return job if beside.isdisjoint(job.constrained_levels) else _without(job, beside)
+
+
+def _without(job: Job, names: Collection[str]) -> Job:
+    """Return a job without its constraints at some levels."""
+    holds = tuple(hold for hold in job.holds if hold.level not in names)
+    return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in names))
+
+
+def _least_soft(cluster: Cluster, job: Job, name: str) -> float:
+    """Return the least of the soft terms at a hierarchy: a group needs as many domains as its cells fill of the
+    largest.
+    """
+    largest = max(1, int(count_nodes(cluster.level(name), admissible(cluster, job)).max()))
+    counts = [count for count in job.counts if count.level == name]
+    return sum(count.weight * ceil(job.grid.groups[count.family].largest / largest) for count in counts)
+
+
+def _proved(proposal: Proposal) -> float:
+    """Return what an objective may be and still be proved by a proposal's bound."""
+    return -inf if proposal.lower_bound is None else proposal.lower_bound + SAME
 
 
 def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
@@ -129,6 +154,8 @@ def _refines(closer: IntArray, broader: IntArray, nodes: BoolArray) -> bool:
 def _counted_out(cluster: Cluster, job: Job, name: str) -> str:
     """Return why the groups held at a second hierarchy cannot lie there; empty = counting does not show it."""
     held = [hold.family for hold in job.holds if hold.level == name]
+    if not held:
+        return ""
     blocks = Blocks(*job.grid.tied(held))
     wanted = blocks.rows * blocks.columns
     room = int((count_nodes(cluster.level(name), admissible(cluster, job)) // blocks.size).sum())
