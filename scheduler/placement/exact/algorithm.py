@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from scheduler.job import Job
 from scheduler.objective import closer_levels
-from scheduler.placement.exact.goal_search import GoalSearch, Placed
+from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.pair_seats import seat_cells
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
@@ -66,7 +66,7 @@ class Exact:
             statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.reduction.domains))},
         )
 
-    def _closer(self, best: Placed, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:
+    def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:
         """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of."""
         reduction, known = claims.reduction, {claims.reduction.level.name: claims.lattice}
         bounds = LevelBounds(reduction, limits, self.params, known)

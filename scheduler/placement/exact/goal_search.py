@@ -22,8 +22,8 @@ from scheduler.placement.exact.cell_sites import Sites
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import ExactParams
-from scheduler.placement.exact.parts import WorstParts
 from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.exact.worst_parts import WorstParts
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
 from topology.capacity import count_nodes
@@ -34,7 +34,7 @@ _SAME = 1e-9  # Sums of weights times spreads closer than this are equal
 
 
 @dataclass(frozen=True)
-class Placed:
+class WeighedPlacement:
     """A placement and what it is worth, goal by goal."""
 
     nodes: IntArray  # shape [rows, columns]
@@ -49,7 +49,7 @@ class Placed:
         return tuple(round(cost, 9) for cost in self.costs), self.ties
 
 
-def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> Placed | None:
+def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> WeighedPlacement | None:
     """Return a placement with its worth; ``None`` where it breaks a hold."""
     try:
         worth = evaluate(cluster, job, nodes)
@@ -61,7 +61,7 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> Placed | None:
     level = cluster.level(job.level)
     room = count_nodes(level, cluster.idle)[np.unique(level.domain_of[nodes])]
     ties = (drift, flagged, float(len(room)), float(room.sum()))
-    return Placed(nodes, worth, (worth.objective, *closer_costs(cluster, job, worth)), ties)
+    return WeighedPlacement(nodes, worth, (worth.objective, *closer_costs(cluster, job, worth)), ties)
 
 
 def objective_terms(cluster: Cluster, job: Job) -> tuple[Count, ...]:
@@ -80,7 +80,7 @@ class GoalSearch:
 
     reduction: GridReduction
     bounds: LevelBounds
-    best: Placed
+    best: WeighedPlacement
     certified: list[float]  # for each goal looked at, what no placement is below that is as good in those before
     limits: Limits
     params: ExactParams
@@ -204,7 +204,7 @@ class GoalSearch:
             admitted=one.admitted,
         )
 
-    def _whole(self, goal: Goal, placed: Placed) -> int:
+    def _whole(self, goal: Goal, placed: WeighedPlacement) -> int:
         """Return the goal of a placement in whole numbers."""
         spreads = (placed.worth.by_level[term.level][term.family] for term in goal.terms)
         return sum(weight * spread for weight, spread in zip(goal.weights, spreads, strict=True))

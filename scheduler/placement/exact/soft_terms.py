@@ -15,7 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Hold, Job
-from scheduler.placement.exact.goal_search import GoalSearch, Placed, eq2_terms, weighed
+from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement, eq2_terms, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
@@ -40,7 +40,7 @@ def goals_of(
     cluster, job = reduction.cluster, reduction.job
     bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice})
     found = [one for nodes in _starts(reduction, search, limits, end, params) if (one := weighed(cluster, job, nodes))]
-    best: Placed = min(found, key=lambda one: one.order)
+    best: WeighedPlacement = min(found, key=lambda one: one.order)
     effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
     return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
 

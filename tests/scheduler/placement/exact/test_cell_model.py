@@ -19,9 +19,9 @@ from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.goal_search import objective_terms, weighed
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
-from scheduler.placement.exact.parts import WorstParts
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.tight_fills import tight_fills
+from scheduler.placement.exact.worst_parts import WorstParts
 from scheduler.placement.types import Limits
 from tests.scheduler.placement.exact.every_placement import least, tiny_instance
 from tests.scheduler.placement.exact.test_exact_holds import racks
