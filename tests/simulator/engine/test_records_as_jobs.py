@@ -53,6 +53,12 @@ def megatron_accepts(asked: dict[str, Any]) -> bool:
     return asked["cp"] == 1 or asked["pp"] == 1 or asked.get("order", "pp").endswith("pp")
 
 
+def pods_have_room(asked: dict[str, Any]) -> bool:
+    """Whether a pod has 16 nodes enough: where DP and PP groups are held in one, the whole job is."""
+    held = {one["family"] for one in asked.get("constraints", ()) if "within" in one}
+    return not held >= {"dp", "pp"} or asked["cp"] * asked["dp"] * asked["pp"] <= 16
+
+
 ASKED = st.fixed_dictionaries(
     {"cp": st.sampled_from([1, 2]), "dp": st.sampled_from([1, 2, 4]), "pp": st.sampled_from([1, 2, 4])},
     optional={
@@ -64,7 +70,7 @@ ASKED = st.fixed_dictionaries(
         "avoid": st.sampled_from(["strict", "price", "ignore"]),
         "constraints": CONSTRAINTS,
     },
-).filter(megatron_accepts)
+).filter(lambda asked: megatron_accepts(asked) and pods_have_room(asked))
 
 
 def job_file(asked: dict[str, Any]) -> str:
