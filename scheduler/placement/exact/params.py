@@ -133,8 +133,6 @@ class ExactParams:
     part_cost: float = 0.05  # Effort that making the model of a part is counted as
     tie_effort: float = 0.02  # Effort of breaking ties after that: nothing depends on it but nodes left for others
     fruitless_parts: int = 40  # Parts in turn that change nothing, after which a goal is left as it is
-    # Part of the time limit that goals after the pair may take, if effort does not end them before
-    goal_share: float = 0.5
     # Part of the time that the search of pairs has where soft terms count: the rest is for these
     pair_share: float = 0.4
     # Soft terms up to which each choice of them is tried as hard constraints: eight choices

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import run
-from scheduler.placement.exact import algorithm, constructions, profile_search
+from scheduler.placement.exact import algorithm, constructions, pair_seats, profile_search
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.bounds import CoverageBound
 from scheduler.placement.exact.lattice import Lattice, PairSearch
@@ -77,6 +78,16 @@ def test_the_defaults() -> None:
         "pricing_rounds": 60,
         "patterns_per_round": 24,
         "price_unit": 1000,
+        "cell_choices": 3_000,
+        "closer_choices": 6_000,
+        "goal_effort": 0.03,
+        "term_effort": 0.3,
+        "part_effort": 0.02,
+        "part_cost": 0.05,
+        "tie_effort": 0.02,
+        "fruitless_parts": 40,
+        "pair_share": 0.4,
+        "held_terms": 3,
         "seating_share": 0.05,
         "front_share": 0.05,
         "least_seconds": 0.05,
@@ -311,15 +322,17 @@ def test_shares_of_seating_and_front(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds for the closer levels and for the front, of a limit of 60."""
     seconds: dict[str, float] = {}
 
-    def keep(name: str, real: Callable[..., Any]) -> None:
+    def keep(module: ModuleType, name: str) -> None:
+        real: Callable[..., Any] = getattr(module, name)
+
         def called(*args: Any, **options: Any) -> Any:
             seconds[name] = options["seconds"]
             return real(*args, **options)
 
-        monkeypatch.setattr(algorithm, name, called)
+        monkeypatch.setattr(module, name, called)
 
-    keep("seat", algorithm.seat)
-    keep("fill_front", algorithm.fill_front)
+    keep(pair_seats, "seat")
+    keep(algorithm, "fill_front")
     job = Job("job", Parallelism(tp=4, dp=12, pp=2))
     exact = Exact(replace(DEFAULTS, seating_share=0.1, front_share=0.2))
     outcome = run(exact, paper_cluster("i"), job, Limits(seconds=60, workers=1))
