@@ -51,6 +51,8 @@ class SecondConstraints:
             return Proposal(None, infeasible=refusal)
         # the level is the cluster's: a tree with one level more might count spread elsewhere
         job = job.replace(level=cluster.level(job.level).name)
+        if job.nodes_of_tp > 1 and job.tp_level is None:
+            job = job.replace(tp_level=cluster.levels[-1].name)
         depths = range(len(cluster.levels) + 1)
         nested = next((depth for depth in depths if _nests(cluster, job, name, depth)), None)
         if nested is not None:

@@ -157,7 +157,7 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
     """
     for depth in range(len(cluster.levels)) if job.holds else ():
         blocks_at(cluster, job, depth)
-    if job.nodes_of_tp == 1:
+    if job.nodes_of_tp == 1 or job.node_sizes:  # of types that differ, each is looked at when it is tried
         return
     level = cluster.level(job.holds_on(cluster)[-1].level)
     size = job.gpus_per_node

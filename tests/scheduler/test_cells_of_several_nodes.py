@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.closer_spread import closer_spreads
 from scheduler.explain import left_over
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Count, Family, Hold, Job, Parallelism
 from scheduler.outcome import run
@@ -133,6 +134,11 @@ def check(one: Tiny) -> None:
     # pairs are searched without a look at soft terms, and at the job's level without holds at broader ones
     if not one.job.grid.aligned or not (one.job.counts or broader):
         assert outcome.status == "optimal"
+    closer = closer_spreads(one.cluster, one.job, outcome).get("rack")
+    if closer is not None and closer.proved:
+        best = placements[one.objectives(placements) < least + 1e-9]
+        in_racks = one.job.alpha * one.spread(best, "dp", "rack") + one.job.beta * one.spread(best, "pp", "rack")
+        assert one.job.alpha * closer.dp + one.job.beta * closer.pp == pytest.approx(float(in_racks.min()))
 
 
 @given(one=tiny())

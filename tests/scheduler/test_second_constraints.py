@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
@@ -13,6 +13,7 @@ from scheduler.outcome import Outcome, run
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.repair import repair
 from scheduler.second_constraints import laid_into_tree
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import Infeasible, InvalidPlacement
@@ -68,7 +69,7 @@ FAMILIES = st.sampled_from(["dp", "pp"])
     counted=st.lists(st.builds(Count, FAMILIES, LEVELS, st.sampled_from([0.1, 2.0])), max_size=1),
     counts_at=st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([None, "rack"])),
 )
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_nothing_false_is_said_of_constraints_beside_the_tree(
     rows: list[tuple[str, str, str]],
     shape: tuple[int, int],
@@ -184,7 +185,7 @@ def test_a_tree_with_a_hierarchy_laid_in_is_a_tree_of_the_same_nodes(
     weight=st.sampled_from([None, 0.1, 2.0]),
     prefer=st.sampled_from(["moves", "objective"]),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_a_repair_claims_nothing_false_beside_the_tree(
     rows: list[tuple[str, str, str]], lost: int, *, held: bool, weight: float | None, prefer: str
 ) -> None:

@@ -67,7 +67,15 @@ class LevelBounds:
         return tuple(level.name for level in self.reduction.cluster.levels)
 
     def _corners(self, name: str, weights: Sequence[Mapping[str, tuple[float, float]]]) -> list[Pair]:
-        """Return the least pairs of a level that are not refuted."""
+        """Return the least pairs of a level that are not refuted.
+
+        Where parts of TP groups may lie apart a column touches more domains than its DP groups: counting says nothing.
+        """
+        one = self.reduction
+        if one.job.nodes_of_tp > 1:
+            held = one.job.holds_on(one.cluster)[-1].level
+            if one.cluster.level_index(name) > one.cluster.level_index(held):
+                return [(1, 1)]
         if name not in self.lattices:
             dp, pp = (sum(of.get(name, (0.0, 0.0))[i] for of in weights) for i in range(2))
             self.lattices[name] = self._counted(name, dp / (dp + pp) if dp + pp else 0.5)

@@ -7,7 +7,7 @@ from math import ceil
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
@@ -23,6 +23,7 @@ from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.tight_fills import tight_fills
 from scheduler.placement.exact.worst_parts import WorstParts
 from scheduler.placement.types import Limits
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.every_placement import least, tiny_instance
 from tests.scheduler.placement.exact.test_exact_holds import racks
 from topology.cluster import Cluster
@@ -56,7 +57,7 @@ def test_terms_of_one_family_and_level_are_one() -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_the_model_finds_the_least_objective(seed: int) -> None:
     """From any placement that keeps the holds, however bad; the bound is the same."""
     cluster, job = tiny_instance(random.Random(seed))
@@ -88,7 +89,7 @@ def test_units_elsewhere_stay() -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_bounds_of_all_levels_are_true(seed: int) -> None:
     """Of the objective, and of each closer level among placements as good before."""
     cluster, job = tiny_instance(random.Random(seed))
@@ -119,7 +120,7 @@ def test_a_path_over_levels_ascends() -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_tight_fills_are_placements(seed: int) -> None:
     """On nodes that may be used, none twice; without holds the evaluator takes them all."""
     cluster, job = tiny_instance(random.Random(seed))

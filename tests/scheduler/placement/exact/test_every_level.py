@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.closer_spread import closer_spreads
@@ -16,6 +16,7 @@ from scheduler.outcome import Outcome, run
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.types import Limits
+from tests.case_counts import examples
 from tests.scheduler.placement.exact.every_placement import least, tiny_instance
 from tests.scheduler.placement.exact.test_exact_holds import racks
 from topology.build import build_cluster
@@ -47,7 +48,7 @@ def check(cluster: Cluster, job: Job) -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_least_of_all_placements(seed: int) -> None:
     """Holds, soft terms at broader, the same and closer levels, weighed levels, slow nodes refused or not minded."""
     check(*tiny_instance(random.Random(seed)))
@@ -61,7 +62,7 @@ def test_the_least_on_many_seeds(first: int) -> None:
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_the_least_on_several_types_of_gpu(seed: int) -> None:
     """Of one type at a time; at closer levels the least on the type that was chosen."""
     check(*tiny_instance(random.Random(seed), types=("A", "B")))
