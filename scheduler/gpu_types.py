@@ -104,7 +104,7 @@ def _option(cluster: Cluster, answer: TypeAnswer) -> TypeOption:
     names = types_of(cluster, job)
     speed = job.speed_on(names)
     if answer.nodes is not None and worth is not None:
-        speed = job.speed_on(cluster.gpu_types[k] for k in np.unique(cluster.gpu_type_of[answer.nodes]))
+        speed = speed_of(cluster, job, answer.nodes)
     sentence = f"{in_words(names)}: {answer.verdict}"
     if worth is not None and speed != 1.0:
         sentence += f"; speed {speed:g}, so as good as {worth.objective / speed:.4g} at speed 1"
@@ -119,6 +119,11 @@ def _option(cluster: Cluster, answer: TypeAnswer) -> TypeOption:
         chosen=False,
         sentence=sentence,
     )
+
+
+def speed_of(cluster: Cluster, job: Job, nodes: IntArray) -> float:
+    """Return the relative speed of a job on some nodes, at least one: that of the slowest type in use."""
+    return job.speed_on(cluster.gpu_types[k] for k in np.unique(cluster.gpu_type_of[nodes]))
 
 
 def in_words(names: Sequence[str]) -> str:
