@@ -52,6 +52,11 @@ class PlacementOutputs:
         :param document: what the JSON is, with a placement in it.
         :raises InvalidInput: a name cannot stand in a file of its format, or a file cannot be written.
         """
+        for file, text in self.texts(document, job).items():
+            write_file(file, text)
+
+    def texts(self, document: PlaceDocument | RepairDocument, job: Job) -> dict[str, str]:
+        """Return file -> what stands in it; raises as :meth:`save`, but nothing is written."""
         texts = {}
         for file, kind in self.formats().items():
             try:
@@ -59,8 +64,7 @@ class PlacementOutputs:
             except InvalidInput as error:
                 error.where = file
                 raise
-        for file, text in texts.items():
-            write_file(file, text)
+        return texts
 
 
 def _format_of(file: str) -> PlacementFormat:

@@ -20,7 +20,7 @@ from scheduler.gpu_types import speed_of
 from scheduler.job import Job
 from scheduler.objective import slowest_in_use
 from scheduler.outcome import TOLERANCE, Outcome, judge, run
-from scheduler.placement.sharing.node_classes import classify
+from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.several.joint_question import JointQuestion
 from scheduler.several.joint_search import JointSearch
@@ -88,9 +88,8 @@ def _answer(
     classes = classify(question.cluster, question.jobs, [_slowest(question, j, one) for j, one in enumerate(alone)])
     left_out = fewest_left_out(classes, question.weights, seconds=min(COUNT_SECONDS, limits.seconds))
     if left_out:
-        return JointOutcome(
-            "infeasible", left_out=left_out, reason=_does_not_fit(question, left_out, alone), notes=notes
-        )
+        reason = _does_not_fit(question, classes, left_out, alone)
+        return JointOutcome("infeasible", left_out=left_out, reason=reason)
     if any(one.evaluation is None for one in alone):
         stuck = question.jobs[next(j for j, one in enumerate(alone) if one.evaluation is None)]
         return JointOutcome("timeout", reason=f"time ran out before {stuck.name!r} was placed", notes=notes)
@@ -123,11 +122,16 @@ def _slowest(question: JointQuestion, j: int, alone: Outcome) -> float:
     return slowest_in_use(question.cluster, alone.evaluation)
 
 
-def _does_not_fit(question: JointQuestion, left_out: Sequence[int], alone: Sequence[Outcome]) -> str:
+def _does_not_fit(
+    question: JointQuestion, classes: NodeClasses, left_out: Sequence[int], alone: Sequence[Outcome]
+) -> str:
     names = ", ".join(question.jobs[j].name for j in left_out)
-    why = next((alone[j].reason for j in left_out if alone[j].status == "infeasible"), "")
-    needed = sum(job.grid.cells for job in question.jobs)
-    said = why or f"the jobs need {needed} nodes together, each of what it may use, and there is no such division"
+    needed, usable = sum(job.grid.cells for job in question.jobs), int(classes.sizes.sum())
+    said = next((alone[j].reason for j in left_out if alone[j].status == "infeasible"), "")
+    if not said and needed > usable:
+        said = f"they need {needed} nodes together, and may use {usable}"
+    elif not said:
+        said = "there is no way to share the nodes out so that all keep their hard constraints, each on one type of GPU"
     return f"not all jobs fit at once; without {names} the others do: {said}"
 
 
