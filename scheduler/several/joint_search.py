@@ -171,10 +171,7 @@ class JointSearch:
         """Raise the bound and search the shares that it is reached with; return whether there is more to try."""
         self._limits.say("raising the bound")
         found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, self._end - perf_counter()))
-        if found == "unknown":
-            return False
-        if found == "no":
-            self.bound = max(self.bound, self.cost)  # all that was not excluded is gone: what is known is the least
+        if found != "yes":
             return False
         # costs are whole numbers, so is their sum
         self.bound = max(self.bound, ceil(solver.best_objective_bound - WHOLE) / self.question.scale)

@@ -6,9 +6,10 @@ every job may use both or neither.  What several jobs share is then a number of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 
@@ -61,17 +62,30 @@ class NodeClasses:
     """The classes of a cluster for some jobs."""
 
     class_of: IntArray  # shape [nodes], -1 = none of the jobs may use the node
+    example: IntArray  # shape [classes], a node of each
     sizes: IntArray  # shape [classes], nodes of each
     demands: tuple[Demand, ...]  # one for each job
 
 
-def classify(cluster: Cluster, jobs: Sequence[Job], slowest: Sequence[float]) -> NodeClasses:
+def classify(
+    cluster: Cluster,
+    jobs: Sequence[Job],
+    slowest: Sequence[float],
+    *,
+    own: Mapping[int, IntArray] = MappingProxyType({}),
+) -> NodeClasses:
     """Return the classes of a cluster for some jobs, at least one.
 
     :param slowest: for each job, up to which slowdown it may have nodes, besides what its ``avoid`` says.
+    :param own: number of a job -> nodes that it has and may keep whatever is held against them.
     :raises UnknownName: a job names a level that the cluster does not have.
     """
     masks = [_options(cluster, job, limit) for job, limit in zip(jobs, slowest, strict=True)]
+    for j, nodes in own.items():
+        for _, mask in masks[j]:
+            # in another trunk the job would have none of its own: there they would be parted from the others
+            if mask[nodes].any() or len(masks[j]) == 1:
+                mask[nodes] = True
     names = [name for job in jobs for name in (job.level, *job.constrained_levels)]
     closest = cluster.levels[max(cluster.level_index(name) for name in names)]
     every = np.array([mask for of_job in masks for _, mask in of_job])
@@ -82,7 +96,8 @@ def classify(cluster: Cluster, jobs: Sequence[Job], slowest: Sequence[float]) ->
     # a node of each class, which stands for all of them
     example = np.flatnonzero(every.any(axis=0))[first].astype(np.int32)
     demands = tuple(_demand(cluster, job, of_job, example) for job, of_job in zip(jobs, masks, strict=True))
-    return NodeClasses(class_of, np.bincount(numbers.reshape(-1), minlength=kinds.shape[1]).astype(np.int32), demands)
+    sizes = np.bincount(numbers.reshape(-1), minlength=kinds.shape[1]).astype(np.int32)
+    return NodeClasses(class_of, example, sizes, demands)
 
 
 def _options(cluster: Cluster, job: Job, slowest: float) -> list[tuple[float, BoolArray]]:

@@ -16,6 +16,7 @@ import numpy as np
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
 from scheduler.placement.sharing.job_shapes import Shape
 from scheduler.placement.sharing.node_classes import Demand, WholeBlocks
+from scheduler.placement.sharing.running_part import RunningPart, RunningShare
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class SharePart:
     def _rectangle(self, k: int) -> tuple[cp_model.LinearExprT, cp_model.LinearExprT]:
         """Return rows and columns that a domain touches, enough for its blocks."""
         cp, demand, blocks = self.cp, self.demand, self.blocks_in[k]
-        most = int(blocks.proto.domain[-1])
+        most = top(blocks)
         short, long = sorted((demand.rows, demand.columns))
         long, widths = min(long, most), range(1, min(short, most) + 1)
         across: cp_model.LinearExprT
@@ -117,7 +118,7 @@ class SharePart:
         """Add that within this share, class -> nodes, or less of it no placement costs less than that."""
         beyond = []
         for c, taken in self.takes.items():
-            if share.get(c, 0) < int(taken.proto.domain[-1]):
+            if share.get(c, 0) < top(taken):
                 more = self.cp.new_bool_var("")
                 self.cp.add(taken > share.get(c, 0)).only_enforce_if(more)
                 beyond.append(more)
@@ -125,7 +126,7 @@ class SharePart:
         self.cp.add(cost >= least).only_enforce_if(dear)
         self.cp.add_bool_or([*beyond, dear])
 
-    def add_shapes(self, shapes: Sequence[Shape], costs: Sequence[Sequence[int]]) -> cp_model.LinearExprT:
+    def add_shapes(self, shapes: Sequence[Shape], costs: Sequence[Sequence[int]]) -> cp_model.IntVar:
         """Add that the job has one of some shapes, its parts laid out in any domains with room; return its cost.
 
         :param costs: of each shape with each option.
@@ -152,7 +153,7 @@ class SharePart:
     def _parts(self, shape: Shape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
         parts: dict[tuple[int, int], cp_model.IntVar] = {}
         for size, count in Counter(shape.sizes).items():
-            most = {k: min(count, int(blocks.proto.domain[-1]) // size) for k, blocks in self.blocks_in.items()}
+            most = {k: min(count, top(blocks) // size) for k, blocks in self.blocks_in.items()}
             of_size = {(size, k): self.cp.new_int_var(0, top, "") for k, top in most.items() if top}
             self.cp.add(sum(of_size.values()) == count * on)
             parts |= of_size
@@ -184,6 +185,7 @@ class ShareModel:
         self.cp = cp_model.CpModel()
         self.sizes = sizes
         self.parts: list[SharePart] = []
+        self.running: list[RunningPart] = []
 
     def add_job(self, demand: Demand, *, optional: bool = False) -> SharePart:
         """Add a job; its share is chosen by the program."""
@@ -191,10 +193,18 @@ class ShareModel:
         self.parts.append(part)
         return part
 
+    def add_running(self, share: RunningShare, units: IntArray | None) -> RunningPart:
+        """Add a running job, which may move in some units; ``None`` as in :class:`RunningPart`."""
+        part = RunningPart(self.cp, share, self.sizes, units)
+        self.running.append(part)
+        return part
+
     def share(self) -> None:
         """Add that no class is used up twice."""
+        used: list[Mapping[int, cp_model.LinearExprT]] = [part.takes for part in self.parts]
+        used += [part.takes for part in self.running]
         for c, size in enumerate(self.sizes.tolist()):
-            taken = [part.takes[c] for part in self.parts if c in part.takes]
+            taken = [takes[c] for takes in used if c in takes]
             if taken:
                 self.cp.add(sum(taken) <= size)
 
@@ -202,6 +212,11 @@ class ShareModel:
         """Search for the least cost within a limit."""
         self.cp.minimize(cost)
         return solve(self.cp, limit)
+
+
+def top(variable: cp_model.IntVar) -> int:
+    """Return the largest value of a variable with one interval."""
+    return int(variable.proto.domain[1])  # of this kind of list the index -1 is not the last
 
 
 def taken(part: SharePart, solver: cp_model.CpSolver) -> dict[int, int]:

@@ -86,3 +86,32 @@ def smallest_left_out(jobs: Sequence[Job], racks: Racks) -> int:
 def _rest_fits(jobs: Sequence[Job], racks: Racks, count: int) -> Iterator[bool]:
     for kept in combinations(jobs, len(jobs) - count):
         yield least_sum(kept, [1.0] * len(kept), racks) < inf
+
+
+def least_moves(
+    job: Job, running: Sequence[tuple[Job, Sequence[int], int]], racks: Racks, target: float
+) -> tuple[float, int] | None:
+    """Least objective of a new job, not below a target, and then the least cost of moves; ``None`` = it does not fit.
+
+    :param running: each running job, the rack of each of its cells, and the cost if any cell moves; 0 = a cell costs 1.
+    """
+    states: dict[Usage, int] = {(0,) * len(racks): 0}
+    for one, homes, price in running:
+        new: dict[Usage, int] = {}
+        now = worth(one, racks, homes)
+        for cells in product(range(len(racks)), repeat=len(homes)):
+            if worth(one, racks, cells) <= now + 1e-9:
+                moved = sum(a != b for a, b in zip(cells, homes, strict=True))
+                cost = price * bool(moved) if price else moved
+                for before, so_far in states.items():
+                    usage = tuple(used + cells.count(k) for k, used in enumerate(before))
+                    if all(used <= free for used, (_, free) in zip(usage, racks, strict=True)):
+                        new[usage] = min(new.get(usage, so_far + cost), so_far + cost)
+        states = new
+    best: tuple[float, int] | None = None
+    for before, cost in states.items():
+        for own, objective in least_by_usage(job, racks).items():
+            if all(a + b <= free for a, b, (_, free) in zip(before, own, racks, strict=True)):
+                rank = max(round(objective, 9), target), cost
+                best = rank if best is None else min(best, rank)
+    return best

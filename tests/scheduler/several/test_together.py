@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ from hypothesis import strategies as st
 from scheduler.job import Count, Hold, Job, Speed
 from scheduler.objective import evaluate
 from scheduler.outcome import run
+from scheduler.placement.sharing.node_classes import classify
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.several.joint_question import JointQuestion
+from scheduler.several.joint_search import JointSearch
 from scheduler.several.together import JointOutcome, place_together
 from tests.scheduler.several.every_placement import Racks, cluster_of, grid, least_sum, smallest_left_out
 from topology.build import build_cluster
@@ -51,6 +55,15 @@ def together(cluster: Cluster, jobs: tuple[Job, ...], weights: list[float] | Non
     return place_together(cluster, jobs, weights or [1.0] * len(jobs), solver=EXACT, limits=LIMITS)
 
 
+def without_a_start(cluster: Cluster, jobs: tuple[Job, ...], weights: list[float]) -> JointSearch:
+    """The search alone: nothing is known of one after the other, so what is found and proved is its own."""
+    alone = [run(EXACT, cluster, job, LIMITS) for job in jobs]
+    question = JointQuestion(cluster, jobs, tuple(weights))
+    search = JointSearch(question, classify(cluster, jobs, [inf] * len(jobs)), alone, EXACT)
+    search.run(LIMITS, perf_counter() + LIMITS.seconds)
+    return search
+
+
 def check(cluster: Cluster, jobs: tuple[Job, ...], outcome: JointOutcome) -> None:
     """Every job has a valid placement, and no node is there twice."""
     placed = [one.proposal.nodes for one in outcome.outcomes]
@@ -74,6 +87,8 @@ def test_the_sum_is_the_least_of_all_placements(racks: Racks, jobs: tuple[Job, .
     check(cluster, jobs, outcome)
     assert outcome.status == "optimal"
     assert outcome.objective == outcome.bound == pytest.approx(least)
+    search = without_a_start(cluster, jobs, weighing)
+    assert (search.cost, search.bound) == pytest.approx((least, least))
 
 
 @settings(max_examples=40, deadline=None)
