@@ -233,7 +233,8 @@ def joint_inputs(command: F) -> F:
 def _with_inputs(command: F, kind: type, made: type) -> F:
     @wraps(command)
     def call(**options: Any) -> Any:
-        files, job, overrides = take(ClusterFiles, options), take(kind, options), take(Overrides, options)
+        files, overrides = take(ClusterFiles, options), take(Overrides, options)
+        job: Any = take(kind, options)
         return command(inputs=made(files, job, overrides, take(Limits, options)), **options)
 
     # the last decorator's options stand first in the help

@@ -70,7 +70,8 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: JointInp
     if (alone := inputs.alone) is None:
         from arnold.commands.place_jobs import place_jobs
 
-        return place_jobs(inputs, algorithm, files, html=html, as_json=as_json)
+        status = place_jobs(inputs, algorithm, files, html=html, as_json=as_json)
+        return EXIT_CODES.get(status, OUT_OF_TIME)
     solver = ALGORITHMS.load(algorithm)
     instance = alone.read()
     cluster, job = instance.cluster, instance.job

@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from arnold.commands.placement_outputs import PlacementOutputs
     from arnold.documents.joint_answer import JointDocument
     from scheduler.outcome import Instance
+    from scheduler.placement.types import Status
     from scheduler.several.turns import TurnResult
 
 JOB = "{job}"  # What stands for the name of the job in the name of a file
 
 
-def place_jobs(inputs: JointInputs, algorithm: str, files: PlacementOutputs, *, html: str | None, as_json: bool) -> int:
-    """Place several jobs at once, write their files and print the answer; return the exit code."""
-    from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
+def place_jobs(
+    inputs: JointInputs, algorithm: str, files: PlacementOutputs, *, html: str | None, as_json: bool
+) -> Status:
+    """Place several jobs at once, write their files and print the answer; return the status of the whole."""
     from arnold.documents.joint_answer import joint_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
@@ -53,7 +55,7 @@ def place_jobs(inputs: JointInputs, algorithm: str, files: PlacementOutputs, *, 
     for file, text in texts.items():
         write_file(file, text)
     answer(document, lambda out, shown: _print(out, instances, shown), as_json=as_json)
-    return EXIT_CODES.get(found.status, OUT_OF_TIME)
+    return found.status
 
 
 def _file(pattern: str, job: str) -> str:

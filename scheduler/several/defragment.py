@@ -18,6 +18,7 @@ from scheduler.job import Job
 from scheduler.objective import Evaluation, slowest_in_use
 from scheduler.outcome import TOLERANCE, Outcome, judge, run
 from scheduler.placement.admission import shortage
+from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.several.joint_question import JointQuestion
 from scheduler.several.move_search import MoveLimits, MoveSearch
@@ -71,6 +72,7 @@ class Defragmentation:
     outcome: Outcome  # of the new job, as things are then; its bound is that without regard to what moves
     now: Outcome  # of the new job if nothing moves
     target: float  # objective / speed
+    reached: float  # objective / speed of the new job as things are then; infinite without a placement
     running: tuple[RunningResult, ...] = ()  # empty without a placement
     cost: float = 0.0  # of the moves: nodes, or GPU-hours
     least_cost: float = 0.0  # no plan with an objective as good costs less
@@ -95,6 +97,7 @@ def defragment(
     :raises InvalidInput: running jobs share a node; InvalidPlacement: one of them breaks a rule.
     :raises InvalidJob: the job cannot be cut into nodes; UnknownName: it names a level that the cluster does not have.
     """
+    load_solver()
     started = perf_counter()
     end = started + limits.seconds
     first = replace(limits, seconds=FIRST_SHARE * limits.seconds)
@@ -111,11 +114,12 @@ def defragment(
         empty = run(solver, room.emptied(), job, first)
         target = 0.0 if empty.proposal.nodes is None else _cost(question, room.emptied(), empty)
     stays = [RunningResult(one, one.nodes, worth, worth) for one, worth in zip(running, worths, strict=True)]
-    reached = _cost(question, busy, now) <= target + TOLERANCE
+    cost = _cost(question, busy, now)
+    reached = cost <= target + TOLERANCE
     if reached or budget.moves == 0 or short(busy, job):
         placed = tuple(stays) if now.evaluation is not None else ()
         status: Status = "optimal" if reached else now.status
-        return Defragmentation(status, now, now, target, placed, solve_seconds=perf_counter() - started)
+        return Defragmentation(status, now, now, target, cost, placed, solve_seconds=perf_counter() - started)
     slowest = _slowest(room, job, now, empty)
     classes, shares = classes_with_running(room, job, slowest, running, worths)
     by_jobs = budget.gpu_hours is not None
@@ -159,9 +163,9 @@ def _answer(
         if search.impossible:
             limited = "" if search.asked.most is None else " at the cost that is allowed"
             reason = f"the job does not fit, wherever running jobs move{limited}: {now.reason}"
-            return Defragmentation("infeasible", replace(now, status="infeasible", reason=reason), now, target)
+            return Defragmentation("infeasible", replace(now, status="infeasible", reason=reason), now, target, inf)
         reason = "time ran out before moves were found that make room"
-        return Defragmentation("timeout", replace(now, status="timeout", reason=reason), now, target)
+        return Defragmentation("timeout", replace(now, status="timeout", reason=reason), now, target, inf)
     results = []
     for one, nodes in zip(stays, plan.running, strict=True):
         after = one.running.worth(question.cluster, nodes)
@@ -180,6 +184,7 @@ def _answer(
         outcome,
         now,
         target,
+        question.cost(0, plan.nodes),
         tuple(results),
         plan.rank[1] / unit,
         min(search.bound[1], plan.rank[1]) / unit if as_good else 0.0,

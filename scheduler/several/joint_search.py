@@ -25,7 +25,7 @@ from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement.sharing.share_model import Solution, Variable
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
 PACK_EFFORT = 3.0  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
@@ -39,7 +39,7 @@ class _Rounds:
     """The program of the bound, and the cost of each job in it."""
 
     model: ShareModel
-    costs: list[cp_model.IntVar]
+    costs: list[Variable]
     excluded: int = 0  # shares that were proved to be dearer than the program thought
 
 
@@ -170,24 +170,26 @@ class JointSearch:
     def _round(self, rounds: _Rounds) -> bool:
         """Raise the bound and search the shares that it is reached with; return whether there is more to try."""
         self._limits.say("raising the bound")
-        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, self._end - perf_counter()))
+        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, (self._end - perf_counter()) / 2))
         if found != "yes":
             return False
         # costs are whole numbers, so is their sum
         self.bound = max(self.bound, ceil(solver.best_objective_bound - WHOLE) / self.question.scale)
-        if self.proved:
+        if self.proved or perf_counter() > self._end:
             return False
         before, known = rounds.excluded, sum(map(len, self._shapes))
         self._search_shares(rounds, solver)
         return rounds.excluded > before or sum(map(len, self._shapes)) > known
 
-    def _search_shares(self, rounds: _Rounds, solver: cp_model.CpSolver) -> None:
+    def _search_shares(self, rounds: _Rounds, solver: Solution) -> None:
         """Search the share of each job, with all that is left besides; exclude what is proved not to be there."""
         question, cluster, parts = self.question, self.question.cluster, rounds.model.parts
         shares = [taken(part, solver) for part in parts]
         free: BoolArray = self.classes.class_of >= 0
         nodes: list[IntArray] = []
         for j, job in enumerate(question.jobs):
+            if perf_counter() > self._end:
+                return
             granted = self._all_but(free & self._admitted(j), free, _sum(shares[j + 1 :]))
             seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
             one = run(self._solver, only(cluster, granted), job, replace(self._limits, seconds=seconds))

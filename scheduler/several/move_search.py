@@ -23,7 +23,7 @@ from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.sharing.job_shapes import Shape, even_rectangles, pairs_up_to, shape_of
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.running_part import RunningShare, exact
-from scheduler.placement.sharing.share_model import ShareModel, SharePart, taken, top
+from scheduler.placement.sharing.share_model import ShareModel, SharePart, taken, top, total
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only, worth_of
 from scheduler.several.joint_search import WHOLE
@@ -33,7 +33,7 @@ from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from ortools.sat.python import cp_model
+    from scheduler.placement.sharing.share_model import Expression, Solution, Variable
 
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
 EFFORT = 6.0  # Of one search, in CP-SAT's deterministic time, about seconds
@@ -64,8 +64,8 @@ class MoveLimits:
 class _Program:
     model: ShareModel
     new: SharePart
-    objective: cp_model.IntVar  # of the new job
-    rank: cp_model.LinearExpr  # that, not below the target, and the cost of the moves as one number
+    objective: Variable  # of the new job
+    rank: Expression  # that, not below the target, and the cost of the moves as one number
 
 
 class MoveSearch:
@@ -151,14 +151,12 @@ class MoveSearch:
         return speed_of(cluster, one.job, after) >= speed_of(cluster, one.job, one.nodes)
 
     def _program(self, *, bound: bool, shapes: Sequence[Shape] = ()) -> _Program:
-        from ortools.sat.python import cp_model
-
         question, demand = self.question, self.classes.demands[0]
         model = ShareModel(self.classes.sizes)
         new = model.add_job(demand)
         if bound:
             least = question.whole(trivial_bound(question.jobs[0]) / max(one.speed for one in demand.options))
-            cost: cp_model.IntVar = new.add_rectangles(question.option_costs(0, demand.options), least=least)
+            cost: Variable = new.add_rectangles(question.option_costs(0, demand.options), least=least)
         else:
             prices = [[question.whole(self._price(shape, one.speed)) for one in demand.options] for shape in shapes]
             cost = new.add_shapes(shapes, prices)
@@ -169,13 +167,13 @@ class MoveSearch:
         objective = model.cp.new_int_var(self.asked.target, max(self.asked.target, top(cost)), "")
         model.cp.add(objective >= cost)
         if self.asked.by_jobs:
-            price = cp_model.LinearExpr.sum([one.share.price * one.any_moved for one in model.running])
+            price = total([one.share.price for one in model.running], [one.any_moved for one in model.running])
         else:
-            price = cp_model.LinearExpr.sum([one.moved for one in model.running])
+            price = total([1] * len(model.running), [one.moved for one in model.running])
         if self.asked.most is not None:
             model.cp.add(price <= self.asked.most)
         # the objective comes first: one unit of it outweighs all moves together
-        return _Program(model, new, cost, cp_model.LinearExpr.sum([self._most * objective, price]))
+        return _Program(model, new, cost, total([self._most, 1], [objective, price]))
 
     def _pack(self, end: float) -> None:
         """Lay known shapes out beside the running jobs, the best rank first."""
@@ -196,7 +194,7 @@ class MoveSearch:
 
     def _round(self, program: _Program, limits: Limits, end: float) -> bool:
         """Raise the bound, and search the share of the new job it is reached with; return whether there is more."""
-        found, solver = program.model.least(program.rank, Slice(EFFORT, end - perf_counter()))
+        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
         if found != "yes":
             self.impossible = found == "no" and self.plan is None
             return False
@@ -252,7 +250,7 @@ class MoveSearch:
                 coming[c] = coming.get(c, 0) + 1
         return self._split(free, coming)
 
-    def _left(self, program: _Program, solver: cp_model.CpSolver) -> tuple[BoolArray, BoolArray]:
+    def _left(self, program: _Program, solver: Solution) -> tuple[BoolArray, BoolArray]:
         """Return the same where only the number of nodes of each running job is known."""
         used: dict[int, int] = {}
         for part in program.model.running:

@@ -21,12 +21,12 @@ from scheduler.job import Job
 from scheduler.objective import slowest_in_use
 from scheduler.outcome import TOLERANCE, Outcome, judge, run
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
+from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.several.joint_question import JointQuestion
 from scheduler.several.joint_search import JointSearch
 from scheduler.several.leave_out import fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
-from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import Cluster, IntArray
 
 ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
@@ -65,6 +65,7 @@ def place_together(
     :param solver: places one job; its bounds are believed only as far as the evaluator goes.
     :raises InvalidJob: a job cannot be cut into nodes; UnknownName: one names a level that the cluster does not have.
     """
+    load_solver()
     started = perf_counter()
     question = JointQuestion(cluster, tuple(jobs), tuple(weights))
     found = _answer(question, solver, limits, notes=())
@@ -110,7 +111,8 @@ def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Lim
     end, outcomes = perf_counter() + limits.seconds, []
     for number, job in enumerate(question.jobs):
         limits.say(f"{job.name} alone")
-        seconds = max(LEAST_SECONDS, (end - perf_counter()) / (len(question.jobs) - number))
+        # one that takes long must not leave the others without time: a job without a proof leaves the sum without one
+        seconds = max(limits.seconds / (2 * len(question.jobs)), (end - perf_counter()) / (len(question.jobs) - number))
         outcomes.append(run(solver, question.cluster, job, replace(limits, seconds=seconds)))
     return outcomes
 

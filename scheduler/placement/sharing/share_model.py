@@ -22,6 +22,10 @@ from topology.cluster import IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
+    Variable = cp_model.IntVar
+    Expression = cp_model.LinearExpr
+    Solution = cp_model.CpSolver
+
 MOST_WIDTHS = 16  # Widths of a domain up to which cells <= rows * columns is stated width by width, which is sharper
 
 
@@ -98,11 +102,13 @@ class SharePart:
             cp.add(blocks <= area)
         else:
             chosen = [cp.new_bool_var("") for _ in widths]
-            # lines of the longer side that it touches with each width; with one width alone
-            lines = [cp.new_int_var(0, long, "") for _ in widths]
+            # lines of the longer side that it touches with each width; no more than hold as many blocks as there can be
+            tops = [min(long, -(-most // q)) for q in widths]
+            lines = [cp.new_int_var(0, line, "") for line in tops]
             cp.add_at_most_one(chosen)
-            for line, on in zip(lines, chosen, strict=True):
-                cp.add(line <= long * on)
+            for line, highest, on in zip(lines, tops, chosen, strict=True):
+                cp.add(line <= highest * on)
+            cp.add(blocks <= most * sum(chosen))
             across, along = sum(q * on for q, on in zip(widths, chosen, strict=True)), sum(lines)
             cp.add(blocks <= sum(q * line for q, line in zip(widths, lines, strict=True)))
         return (across, along) if demand.rows <= demand.columns else (along, across)
@@ -212,6 +218,18 @@ class ShareModel:
         """Search for the least cost within a limit."""
         self.cp.minimize(cost)
         return solve(self.cp, limit)
+
+
+def load_solver() -> None:
+    """Import the solver, which takes a third of a second, before the clock of a search starts."""
+    import ortools.sat.python.cp_model  # noqa: F401  (the import is what is wanted)
+
+
+def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
+    """Return a weighted sum; of none at all 0."""
+    from ortools.sat.python import cp_model
+
+    return cp_model.LinearExpr.sum([weight * one for weight, one in zip(weights, expressions, strict=True)])
 
 
 def top(variable: cp_model.IntVar) -> int:
