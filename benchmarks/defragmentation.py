@@ -17,7 +17,7 @@ from benchmarks.report import Promise, promises, section, table
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.several.defragment import Defragmentation, defragment
+from scheduler.several.defragmentation import Defragmentation, defragment
 from scheduler.several.running_jobs import RunningJob, opened
 from simulator.engine.engine import Engine
 from simulator.replay import prepare

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.defragment_answer import DefragmentDocument
     from scheduler.outcome import Instance
-    from scheduler.several.defragment import MoveBudget
+    from scheduler.several.defragmentation import MoveBudget
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster
 
@@ -79,7 +79,7 @@ def command(
     from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
     from arnold.documents.defragment_answer import defragment_document
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.several.defragment import defragment
+    from scheduler.several.defragmentation import defragment
 
     budget = _budget(moves, cost, target)
     files = _files(running)
@@ -106,7 +106,7 @@ def _budget(moves: int | None, cost: float | None, target: float | None) -> Move
 
     :raises InvalidInput: both limits are given, or a number below 0.
     """
-    from scheduler.several.defragment import MoveBudget
+    from scheduler.several.defragmentation import MoveBudget
 
     if moves is not None and cost is not None:
         fix = "give one of them: nodes, or GPU-hours"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from arnold.documents.place_answer import PlacedCell, PlaceDocument, PlacementWorth, place_document, placed_cells
 from scheduler.outcome import TOLERANCE, Instance
-from scheduler.several.defragment import Defragmentation, MoveBudget
+from scheduler.several.defragmentation import Defragmentation, MoveBudget
 from topology.cluster import Cluster
 from topology.field_types import Count, NotNegative
 from topology.json_record import JsonRecord

@@ -15,7 +15,7 @@ from scheduler.objective import evaluate, objective_of
 from scheduler.outcome import TOLERANCE, Outcome, run, trivial_bound
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.sharing.job_shapes import Shape, even_rectangles, pairs_up_to, shape_of
+from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel, taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
@@ -56,7 +56,7 @@ class JointSearch:
         self.least = [self._bound_alone(j, one) for j, one in enumerate(alone)]
         self.bound = sum(self.least)
         self._limits, self._end = Limits(), inf
-        self._shapes: list[dict[tuple[object, ...], Shape]] = [{} for _ in question.jobs]
+        self._shapes: list[dict[tuple[object, ...], PlacementShape]] = [{} for _ in question.jobs]
         for j, one in enumerate(alone):
             if one.proposal.nodes is not None:
                 self._learn(j, one.proposal.nodes)
@@ -108,7 +108,7 @@ class JointSearch:
         soft = worth.objective - objective_of(job, worth.dp, worth.pp)
         self._keep(j, shape_of(blocks, level.domain_of[nodes], soft=soft, movable=self.classes.demands[j].movable))
 
-    def _keep(self, j: int, shape: Shape) -> None:
+    def _keep(self, j: int, shape: PlacementShape) -> None:
         self._shapes[j].setdefault(shape.key, shape)
 
     def _pack(self) -> None:
@@ -137,7 +137,7 @@ class JointSearch:
             nodes.append(seat_on(cluster, question.jobs[j], domain_of_block, grants[j]))
         self.found(nodes)
 
-    def _offered(self, j: int) -> list[Shape]:
+    def _offered(self, j: int) -> list[PlacementShape]:
         """Return the shapes of one job for a program, the cheapest that may still be of use."""
         demand, job = self.classes.demands[j], self.question.jobs[j]
         fastest = max(option.speed for option in demand.options)
@@ -154,7 +154,7 @@ class JointSearch:
         distinct = {shape.key: shape for shape in shapes}
         return sorted(distinct.values(), key=lambda shape: self._price(j, shape, fastest))[:MOST_SHAPES]
 
-    def _price(self, j: int, shape: Shape, speed: float) -> float:
+    def _price(self, j: int, shape: PlacementShape, speed: float) -> float:
         return self.question.priced(j, objective_of(self.question.jobs[j], *shape.pair, shape.soft), speed)
 
     def _open_rounds(self) -> _Rounds:

@@ -1,4 +1,4 @@
-"""The search of :mod:`scheduler.several.defragment`: two programs that share nodes out to a new job and running ones.
+"""The search of :mod:`scheduler.several.defragmentation`: two programs that share nodes out to new and running jobs.
 
 One has shapes of the new job that are known, so what it finds can be done; the other has what every placement
 satisfies, so what it needs is a bound.  Both make the objective of the new job least, down to its target, then the
@@ -20,7 +20,7 @@ from scheduler.objective import objective_of, slowest_in_use
 from scheduler.outcome import TOLERANCE, run, trivial_bound
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.sharing.job_shapes import Shape, even_rectangles, pairs_up_to, shape_of
+from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.running_part import RunningShare, exact
 from scheduler.placement.sharing.share_model import ShareModel, SharePart, taken, top, total
@@ -87,7 +87,7 @@ class MoveSearch:
         self.impossible = False  # whether it is proved that there is no plan at all
         self.bound: tuple[int, int] = (asked.target, 0)  # no plan has a smaller rank
         self._most = sum(share.price if asked.by_jobs else len(share.homes) for share in shares) + 1
-        self._shapes: dict[tuple[object, ...], Shape] = {}
+        self._shapes: dict[tuple[object, ...], PlacementShape] = {}
 
     @property
     def proved(self) -> bool:
@@ -150,7 +150,7 @@ class MoveSearch:
             return False
         return speed_of(cluster, one.job, after) >= speed_of(cluster, one.job, one.nodes)
 
-    def _program(self, *, bound: bool, shapes: Sequence[Shape] = ()) -> _Program:
+    def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = ()) -> _Program:
         question, demand = self.question, self.classes.demands[0]
         model = ShareModel(self.classes.sizes)
         new = model.add_job(demand)
@@ -194,6 +194,9 @@ class MoveSearch:
 
     def _round(self, program: _Program, limits: Limits, end: float) -> bool:
         """Raise the bound, and search the share of the new job it is reached with; return whether there is more."""
+        if self.plan is not None:
+            # what is no better than the best plan is of no use: the fewer spreads are left, the sharper the bound
+            program.model.cp.add(program.objective <= self.plan.rank[0])
         found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
         if found != "yes":
             self.impossible = found == "no" and self.plan is None
@@ -219,10 +222,10 @@ class MoveSearch:
             return True
         return len(self._shapes) > known
 
-    def _price(self, shape: Shape, speed: float) -> float:
+    def _price(self, shape: PlacementShape, speed: float) -> float:
         return self.question.priced(0, objective_of(self.question.jobs[0], *shape.pair, shape.soft), speed)
 
-    def _offered(self) -> list[Shape]:
+    def _offered(self) -> list[PlacementShape]:
         """Return shapes of the new job that are no worse than the best plan, the cheapest ones."""
         demand, job = self.classes.demands[0], self.question.jobs[0]
         shapes = list(self._shapes.values())

@@ -20,7 +20,7 @@ from topology.cluster import IntArray
 
 
 @dataclass(frozen=True)
-class Shape:
+class PlacementShape:
     """A grid of blocks cut into parts."""
 
     part_of_block: IntArray  # shape [rows, columns] of blocks, parts numbered from 0
@@ -44,7 +44,7 @@ class Shape:
         return self.pair, tuple(sorted(Counter(self.sizes).items())), self.homes, round(self.soft, 9)
 
 
-def shape_of(blocks: Blocks, domain_of_cell: IntArray, *, soft: float = 0.0, movable: bool = True) -> Shape:
+def shape_of(blocks: Blocks, domain_of_cell: IntArray, *, soft: float = 0.0, movable: bool = True) -> PlacementShape:
     """Return the shape of a placement.
 
     :param domain_of_cell: shape [rows, columns] of cells, the domain of each at the level where spread counts.
@@ -53,13 +53,13 @@ def shape_of(blocks: Blocks, domain_of_cell: IntArray, *, soft: float = 0.0, mov
     first_column = np.unique(blocks.column_of, return_index=True)[1]
     homes, parts = np.unique(domain_of_cell[np.ix_(first_row, first_column)], return_inverse=True)
     part_of_block: IntArray = parts.reshape(len(first_row), len(first_column)).astype(np.int32)
-    return Shape(part_of_block, soft, () if movable else tuple(homes.tolist()))
+    return PlacementShape(part_of_block, soft, () if movable else tuple(homes.tolist()))
 
 
-def even_rectangles(rows: int, columns: int, pair: Pair) -> Shape:
+def even_rectangles(rows: int, columns: int, pair: Pair) -> PlacementShape:
     """Return the grid cut into S bands of rows and R bands of columns, as even as can be."""
     bands, stacks = np.arange(rows) * pair[0] // rows, np.arange(columns) * pair[1] // columns
-    return Shape((bands[:, None] * pair[1] + stacks[None, :]).astype(np.int32))
+    return PlacementShape((bands[:, None] * pair[1] + stacks[None, :]).astype(np.int32))
 
 
 def pairs_up_to(rows: int, columns: int, most: Pair) -> Iterator[Pair]:

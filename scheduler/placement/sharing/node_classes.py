@@ -35,7 +35,7 @@ class WholeBlocks:
 
 
 @dataclass(frozen=True)
-class Demand:
+class NodeDemand:
     """What a job asks of the classes: a grid of blocks of nodes, and where spread counts."""
 
     rows: int  # of blocks, at the level where spread counts
@@ -52,7 +52,7 @@ class Demand:
 
     @cached_property
     def admits(self) -> BoolArray:
-        """Shape [classes], whether any option admits the class."""
+        """PlacementShape [classes], whether any option admits the class."""
         admitted: BoolArray = np.any([option.admits for option in self.options], axis=0)
         return admitted
 
@@ -64,7 +64,7 @@ class NodeClasses:
     class_of: IntArray  # shape [nodes], -1 = none of the jobs may use the node
     example: IntArray  # shape [classes], a node of each
     sizes: IntArray  # shape [classes], nodes of each
-    demands: tuple[Demand, ...]  # one for each job
+    demands: tuple[NodeDemand, ...]  # one for each job
 
 
 def classify(
@@ -113,7 +113,7 @@ def _options(cluster: Cluster, job: Job, slowest: float) -> list[tuple[float, Bo
     return options
 
 
-def _demand(cluster: Cluster, job: Job, options: Sequence[tuple[float, BoolArray]], example: IntArray) -> Demand:
+def _demand(cluster: Cluster, job: Job, options: Sequence[tuple[float, BoolArray]], example: IntArray) -> NodeDemand:
     depth = cluster.level_index(job.level)
     whole = {}
     for at, level in enumerate(cluster.levels):
@@ -121,7 +121,7 @@ def _demand(cluster: Cluster, job: Job, options: Sequence[tuple[float, BoolArray
         if at == depth or blocks.size > 1:
             whole[at] = WholeBlocks(blocks.size, level.domain_of[example])
     grid = blocks_at(cluster, job, depth)
-    return Demand(
+    return NodeDemand(
         grid.rows,
         grid.columns,
         whole.pop(depth),

@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.placement.moves.move_choices import integer_weights, terms_of
-from scheduler.placement.sharing.node_classes import Demand
+from scheduler.placement.sharing.node_classes import NodeDemand
 from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 
@@ -39,7 +39,7 @@ class TouchTerm:
 class RunningShare:
     """What a running job has, and what it must keep."""
 
-    demand: Demand
+    demand: NodeDemand
     options: tuple[int, ...]  # the options of the demand that are no slower than what it has
     homes: IntArray  # shape [cells], the class of each
     terms: tuple[TouchTerm, ...]
@@ -48,7 +48,7 @@ class RunningShare:
 
     @cached_property
     def exact_units(self) -> IntArray | None:
-        """Shape [cells], units that lose nothing; ``None`` = they are too many."""
+        """PlacementShape [cells], units that lose nothing; ``None`` = they are too many."""
         if (tied := self._tied_units()) is not None:
             return tied
         few = len(self.homes) * int(self.demand.admits.sum()) <= MOST_CHOICES
@@ -56,7 +56,7 @@ class RunningShare:
 
     @cached_property
     def parts(self) -> IntArray:
-        """Shape [cells], all cells of a class as one unit."""
+        """PlacementShape [cells], all cells of a class as one unit."""
         units: IntArray = np.unique(self.homes, return_inverse=True)[1].reshape(-1).astype(np.int32)
         return units
 

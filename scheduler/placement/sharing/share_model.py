@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
-from scheduler.placement.sharing.job_shapes import Shape
-from scheduler.placement.sharing.node_classes import Demand, WholeBlocks
+from scheduler.placement.sharing.job_shapes import PlacementShape
+from scheduler.placement.sharing.node_classes import NodeDemand, WholeBlocks
 from scheduler.placement.sharing.running_part import RunningPart, RunningShare
 from topology.cluster import IntArray
 
@@ -41,7 +41,7 @@ class OptionCosts:
 class SharePart:
     """The variables of one job."""
 
-    def __init__(self, cp: cp_model.CpModel, demand: Demand, sizes: IntArray, *, optional: bool) -> None:
+    def __init__(self, cp: cp_model.CpModel, demand: NodeDemand, sizes: IntArray, *, optional: bool) -> None:
         self.cp, self.demand = cp, demand
         # nodes of each class that it takes
         self.takes = {
@@ -132,7 +132,7 @@ class SharePart:
         self.cp.add(cost >= least).only_enforce_if(dear)
         self.cp.add_bool_or([*beyond, dear])
 
-    def add_shapes(self, shapes: Sequence[Shape], costs: Sequence[Sequence[int]]) -> cp_model.IntVar:
+    def add_shapes(self, shapes: Sequence[PlacementShape], costs: Sequence[Sequence[int]]) -> cp_model.IntVar:
         """Add that the job has one of some shapes, its parts laid out in any domains with room; return its cost.
 
         :param costs: of each shape with each option.
@@ -156,7 +156,7 @@ class SharePart:
                 cp.add(cost >= amount).only_enforce_if([on, chosen])
         return cost
 
-    def _parts(self, shape: Shape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
+    def _parts(self, shape: PlacementShape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
         parts: dict[tuple[int, int], cp_model.IntVar] = {}
         for size, count in Counter(shape.sizes).items():
             most = {k: min(count, top(blocks) // size) for k, blocks in self.blocks_in.items()}
@@ -165,14 +165,14 @@ class SharePart:
             parts |= of_size
         return parts
 
-    def _parts_fixed(self, shape: Shape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
+    def _parts_fixed(self, shape: PlacementShape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
         """Return the parts of a shape that must lie where it was found; a domain holds one of them."""
         if any(k not in self.blocks_in for k in shape.homes):
             self.cp.add(on == 0)
             return {}
         return dict.fromkeys(zip(shape.sizes, shape.homes, strict=True), on)
 
-    def laid_out(self, solver: cp_model.CpSolver, shapes: Sequence[Shape]) -> tuple[Shape, IntArray]:
+    def laid_out(self, solver: cp_model.CpSolver, shapes: Sequence[PlacementShape]) -> tuple[PlacementShape, IntArray]:
         """Return the shape that was chosen, and the domain of each of its blocks, shape [rows, columns]."""
         number = next(i for i, on in enumerate(self.shapes) if solver.boolean_value(on))
         shape, places = shapes[number], dict[int, list[int]]()
@@ -193,7 +193,7 @@ class ShareModel:
         self.parts: list[SharePart] = []
         self.running: list[RunningPart] = []
 
-    def add_job(self, demand: Demand, *, optional: bool = False) -> SharePart:
+    def add_job(self, demand: NodeDemand, *, optional: bool = False) -> SharePart:
         """Add a job; its share is chosen by the program."""
         part = SharePart(self.cp, demand, self.sizes, optional=optional)
         self.parts.append(part)

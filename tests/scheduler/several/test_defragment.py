@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.job import Hold, Job
 from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.several.defragment import Defragmentation, MoveBudget, defragment
+from scheduler.several.defragmentation import Defragmentation, MoveBudget, defragment
 from scheduler.several.running_jobs import RunningJob
 from tests.scheduler.several.every_placement import Racks, cluster_of, grid, least_moves, worth
 from topology.cluster import Cluster
