@@ -20,6 +20,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.defragmentation import Defragmentation, defragment
 from scheduler.several.running_jobs import RunningJob, opened
 from simulator.engine.engine import Engine
+from simulator.engine.node_pool import NodePool
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
 from simulator.traces import JobTrace
@@ -28,7 +29,7 @@ from topology.cluster import Cluster
 from topology.generate import minipods
 
 NODES, MINIPODS, LOAD = 1_200, 24, 0.85
-WARM_DAYS = 5.0  # Replayed before the cluster is looked at: by then jobs have come and gone
+WARM_DAYS = 2.0  # Replayed before the cluster is looked at: by then jobs have come and gone
 JOB = Job("new", Parallelism(tp=8, dp=16, pp=8), level="minipod")
 LIMIT = 30.0
 SOLVE = Limits(seconds=1.0)  # Of each placement in the greedy rule
@@ -66,7 +67,9 @@ def left_by_a_replay(seed: int) -> Left:
         engine.step()
         if engine.now > WARM_DAYS * 86_400 and _used(engine) >= LOAD and _free(engine) >= JOB.grid.cells:
             break
-    placed = [(job, engine.pool.gang(job) if job.nodes > 1 else _single()) for job in engine.active.values()]
+    pool = engine.pool
+    assert isinstance(pool, NodePool)
+    placed = [(job, pool.gang(job) if job.nodes > 1 else _single()) for job in engine.active.values()]
     whole = [(job, gang) for job, gang in placed if gang.gpus_per_node * len(job.places) == gang.parallelism.gpus]
     running = [
         RunningJob(

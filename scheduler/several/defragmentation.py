@@ -21,7 +21,8 @@ from scheduler.placement.admission import shortage
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.several.joint_question import JointQuestion
-from scheduler.several.move_search import MoveLimits, MoveSearch
+from scheduler.several.move_plan import MoveLimits
+from scheduler.several.move_search import MoveSearch
 from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
 from topology.cluster import Cluster, IntArray
 

@@ -22,12 +22,13 @@ from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
 from scheduler.placement.sharing.node_classes import NodeClasses
-from scheduler.placement.sharing.running_part import RunningShare, exact
+from scheduler.placement.sharing.running_part import RunningPart, RunningShare, exact_units
 from scheduler.placement.sharing.share_model import ShareModel, SharePart, taken, top, total
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only, worth_of
 from scheduler.several.joint_search import WHOLE
 from scheduler.several.lay_out import orderly, seat_on
+from scheduler.several.move_plan import MoveLimits, MovePlan
 from scheduler.several.running_jobs import RunningJob
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
@@ -38,26 +39,6 @@ if TYPE_CHECKING:
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
 EFFORT = 6.0  # Of one search, in CP-SAT's deterministic time, about seconds
 RUN_SECONDS = 2.0  # Of searching one share of the new job
-
-
-@dataclass(frozen=True, slots=True)
-class MovePlan:
-    """Where the new job goes, and where running ones are then."""
-
-    nodes: IntArray  # shape [rows, columns], of the new job
-    running: tuple[IntArray, ...]  # of each running job, shape [rows, columns]
-    rank: tuple[
-        int, int
-    ]  # objective of the new job, not below the target, in whole numbers; then the cost of the moves
-
-
-@dataclass(frozen=True, slots=True)
-class MoveLimits:
-    """What is asked for, in whole numbers."""
-
-    target: int  # a smaller objective of the new job is worth nothing
-    most: int | None  # the most that the moves may cost; None = as it must be
-    by_jobs: bool  # cost: GPU-seconds of every job of which a cell moves; else moved nodes
 
 
 @dataclass
@@ -88,6 +69,7 @@ class MoveSearch:
         self.bound: tuple[int, int] = (asked.target, 0)  # no plan has a smaller rank
         self._most = sum(share.price if asked.by_jobs else len(share.homes) for share in shares) + 1
         self._shapes: dict[tuple[object, ...], PlacementShape] = {}
+        self._units = exact_units(shares)
 
     @property
     def proved(self) -> bool:
@@ -134,7 +116,11 @@ class MoveSearch:
             if self.proved or perf_counter() > end:
                 return
             limits.say("raising the bound")
-            bounding = bounding or self._program(bound=True)
+            if bounding is None:
+                self._raise(self._program(bound=True, leaving=True), end)
+                bounding = self._program(bound=True)
+                if self.proved:
+                    return
             if not self._round(bounding, limits, end):
                 return
 
@@ -150,7 +136,7 @@ class MoveSearch:
             return False
         return speed_of(cluster, one.job, after) >= speed_of(cluster, one.job, one.nodes)
 
-    def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = ()) -> _Program:
+    def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False) -> _Program:
         question, demand = self.question, self.classes.demands[0]
         model = ShareModel(self.classes.sizes)
         new = model.add_job(demand)
@@ -160,9 +146,12 @@ class MoveSearch:
         else:
             prices = [[question.whole(self._price(shape, one.speed)) for one in demand.options] for shape in shapes]
             cost = new.add_shapes(shapes, prices)
-        for share in self.shares:
+        for share, units in zip(self.shares, self._units, strict=True):
             coarse = None if bound else share.parts
-            model.add_running(share, coarse if share.exact_units is None else share.exact_units)
+            if leaving:
+                model.add_leaving(share)
+            else:
+                model.add_running(share, coarse if units is None else units)
         model.share()
         objective = model.cp.new_int_var(self.asked.target, max(self.asked.target, top(cost)), "")
         model.cp.add(objective >= cost)
@@ -181,11 +170,11 @@ class MoveSearch:
         program = self._program(bound=False, shapes=shapes)
         if self.plan is not None:
             program.model.cp.add(program.rank < self._most * self.plan.rank[0] + self.plan.rank[1])
-        found, solver = program.model.least(program.rank, Slice(EFFORT, end - perf_counter()))
+        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
         if found != "yes":
             return
         _, domain_of_block = program.new.laid_out(solver, shapes)
-        targets = [part.targets(solver) for part in program.model.running]
+        targets = [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
         granted, later = self._granted(targets)
         chosen = taken(program.new, solver)
         classes = np.isin(self.classes.class_of, list(chosen))
@@ -194,18 +183,14 @@ class MoveSearch:
 
     def _round(self, program: _Program, limits: Limits, end: float) -> bool:
         """Raise the bound, and search the share of the new job it is reached with; return whether there is more."""
-        if self.plan is not None:
-            # what is no better than the best plan is of no use: the fewer spreads are left, the sharper the bound
-            program.model.cp.add(program.objective <= self.plan.rank[0])
-        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
-        if found != "yes":
-            self.impossible = found == "no" and self.plan is None
+        solver = self._raise(program, end)
+        if solver is None or self.proved:
             return False
-        least = ceil(solver.best_objective_bound - WHOLE)
-        self.bound = max(self.bound, divmod(least, self._most))
-        if self.proved:
-            return False
-        targets = [part.targets(solver) for part in program.model.running] if exact(self.shares) else []
+        targets = (
+            [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
+            if all(units is not None for units in self._units)
+            else []
+        )
         granted, later = self._granted(targets) if targets or not self.shares else self._left(program, solver)
         cluster, job, known = self.question.cluster, self.question.jobs[0], len(self._shapes)
         seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - perf_counter()))
@@ -221,6 +206,19 @@ class MoveSearch:
             program.new.exclude(dict(enumerate(grant.tolist())), cost=program.objective, least=bound)
             return True
         return len(self._shapes) > known
+
+    def _raise(self, program: _Program, end: float) -> Solution | None:
+        """Raise the bound by a program that knows no shapes; return its solution if it found one."""
+        if self.plan is not None:
+            # what is no better than the best plan is of no use: the fewer spreads are left, the sharper the bound
+            program.model.cp.add(program.objective <= max(self.asked.target, self.plan.rank[0]))
+        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        if found == "no":
+            self.impossible = self.plan is None
+            return None
+        least = ceil(solver.best_objective_bound - WHOLE)
+        self.bound = max(self.bound, divmod(least, self._most))
+        return solver if found == "yes" else None
 
     def _price(self, shape: PlacementShape, speed: float) -> float:
         return self.question.priced(0, objective_of(self.question.jobs[0], *shape.pair, shape.soft), speed)

@@ -23,7 +23,7 @@ from topology.cluster import Cluster, IntArray
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
-MOST_CHOICES = 4_000  # Cells times classes of one job up to which each cell is a unit: as many are decided in seconds
+MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is a unit: as many are decided in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +47,21 @@ class RunningShare:
     price: int = 0  # what it costs to move any of it, in whole numbers
 
     @cached_property
-    def exact_units(self) -> IntArray | None:
-        """PlacementShape [cells], units that lose nothing; ``None`` = they are too many."""
-        if (tied := self._tied_units()) is not None:
-            return tied
-        few = len(self.homes) * int(self.demand.admits.sum()) <= MOST_CHOICES
-        return np.arange(len(self.homes), dtype=np.int32) if few else None
-
-    @cached_property
     def parts(self) -> IntArray:
         """PlacementShape [cells], all cells of a class as one unit."""
         units: IntArray = np.unique(self.homes, return_inverse=True)[1].reshape(-1).astype(np.int32)
         return units
 
-    def _tied_units(self) -> IntArray | None:
-        """Return the cells that stay together because a group that is parted makes the objective worse."""
+    @cached_property
+    def choices(self) -> int:
+        """Cells times classes: what there is to decide with a unit for each cell."""
+        return len(self.homes) * int(self.demand.admits.sum())
+
+    @cached_property
+    def tied(self) -> IntArray | None:
+        """Shape [cells], units of cells that stay together, as parting one makes the objective worse; ``None`` = groups
+        may be parted.
+        """
         if self.most > sum(term.weight for term in self.terms):
             return None
         classes = np.flatnonzero(self.demand.admits)
@@ -188,6 +188,32 @@ class RunningPart:
         return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
 
 
-def exact(shares: Sequence[RunningShare]) -> bool:
-    """Return whether units that lose nothing are known for all of some jobs."""
-    return all(share.exact_units is not None for share in shares)
+class LeavingPart:
+    """A running job of which only is decided what leaves, not where it goes: quick, and good for bounds alone."""
+
+    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray) -> None:
+        self.share = share
+        has = np.bincount(share.homes, minlength=len(sizes))
+        leaves: dict[int, list[cp_model.LinearExprT]] = {}
+        if share.tied is None:
+            for c in np.flatnonzero(has).tolist():
+                leaves[c] = [cp.new_int_var(0, int(has[c]), "")]
+        else:
+            _, first, counts = np.unique(share.tied, return_index=True, return_counts=True)
+            for cell, size in zip(first.tolist(), counts.tolist(), strict=True):
+                leaves.setdefault(int(share.homes[cell]), []).append(size * cp.new_bool_var(""))
+        moved = [one for of_class in leaves.values() for one in of_class]
+        self.takes: dict[int, cp_model.LinearExprT] = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
+        self.moved: cp_model.LinearExprT = sum(moved)
+        self.any_moved = cp.new_bool_var("")
+        for one in moved:
+            cp.add(one == 0).only_enforce_if(~self.any_moved)
+
+
+def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
+    """Return units that lose nothing for each of some jobs, shape [cells]; ``None`` where they are too many."""
+    loose = [share for share in shares if share.tied is None]
+    few = sum(share.choices for share in loose) <= MOST_CHOICES
+    return [
+        np.arange(len(share.homes), dtype=np.int32) if share.tied is None and few else share.tied for share in shares
+    ]

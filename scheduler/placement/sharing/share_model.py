@@ -16,7 +16,7 @@ import numpy as np
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
 from scheduler.placement.sharing.job_shapes import PlacementShape
 from scheduler.placement.sharing.node_classes import NodeDemand, WholeBlocks
-from scheduler.placement.sharing.running_part import RunningPart, RunningShare
+from scheduler.placement.sharing.running_part import LeavingPart, RunningPart, RunningShare
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class ShareModel:
         self.cp = cp_model.CpModel()
         self.sizes = sizes
         self.parts: list[SharePart] = []
-        self.running: list[RunningPart] = []
+        self.running: list[RunningPart | LeavingPart] = []
 
     def add_job(self, demand: NodeDemand, *, optional: bool = False) -> SharePart:
         """Add a job; its share is chosen by the program."""
@@ -204,6 +204,10 @@ class ShareModel:
         part = RunningPart(self.cp, share, self.sizes, units)
         self.running.append(part)
         return part
+
+    def add_leaving(self, share: RunningShare) -> None:
+        """Add a running job of which only is decided what leaves."""
+        self.running.append(LeavingPart(self.cp, share, self.sizes))
 
     def share(self) -> None:
         """Add that no class is used up twice."""
