@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--seeds", type=int, default=5)
     command.add_argument("--counts", type=int, nargs="+", default=[2, 4, 8], help="of jobs")
 
-    command = add("defragment", _defragment, "fewest moves for 128 nodes on a full cluster, against KAI's consolidation")
+    command = add("defragment", _defragment, "fewest moves for 128 nodes on a full cluster, against KAI's rule")
     command.add_argument("--seeds", type=int, default=3)
 
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil, factorial, inf
+from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from scheduler.placement.sharing.share_model import ShareModel, taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only
 from scheduler.several.lay_out import disjoint_grants, orderly, seat_on
+from scheduler.several.turns import in_turn
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from scheduler.placement.sharing.share_model import Solution, Variable
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
-PACK_EFFORT = 3.0  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
+PACK_EFFORT = 1.5  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
 BOUND_EFFORT = 3.0  # Of one round of the bound
 WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
 RUN_SECONDS = 1.0  # Of searching the share of one job in a round
@@ -55,7 +57,10 @@ class JointSearch:
         # of each job alone, in the sum: no placement of all has a smaller one
         self.least = [self._bound_alone(j, one) for j, one in enumerate(alone)]
         self.bound = sum(self.least)
-        self._limits, self._end = Limits(), inf
+        self._limits, self._end, self._random = Limits(), inf, Random()
+        self._alone, own = alone, tuple(range(len(alone)))
+        self._orders = {own, own[::-1]}  # those that stand at the start of a joint placement
+        self._order_seconds = 0.0  # that the last one took
         self._shapes: list[dict[tuple[object, ...], PlacementShape]] = [{} for _ in question.jobs]
         for j, one in enumerate(alone):
             if one.proposal.nodes is not None:
@@ -79,8 +84,9 @@ class JointSearch:
 
     def run(self, limits: Limits, end: float) -> None:
         """Search until the sum is proved, nothing is left to try, or the clock reads ``end``."""
-        self._limits, self._end = limits, end
-        known, rounds = -1, None
+        self._limits, self._end, self._random = limits, end, Random(limits.seed)
+        known, rounds, more = -1, None, True
+        self._prove_alone()
         while not self.proved and perf_counter() < end:
             if (count := sum(map(len, self._shapes))) > known:
                 known = count
@@ -89,8 +95,41 @@ class JointSearch:
             if self.proved or perf_counter() > end:
                 return
             rounds = rounds or self._open_rounds()
-            if not self._round(rounds):
+            more = more and self._round(rounds)
+            if not more and not self._another_order():
                 return
+
+    def _prove_alone(self) -> None:
+        """Search the jobs again whose bound alone is not proved: what is open there is open in the sum."""
+        unproved = [j for j, one in enumerate(self._alone) if one.status != "optimal"]
+        for number, j in enumerate(unproved):
+            seconds = (self._end - perf_counter()) / (2 * (len(unproved) - number))
+            if self.proved or seconds < LEAST_SECONDS:
+                return
+            # each on the nodes that it may have, as before
+            cluster = only(self.question.cluster, self._admitted(j))
+            one = run(self._solver, cluster, self.question.jobs[j], replace(self._limits, seconds=seconds))
+            if one.proposal.nodes is not None:
+                self.least[j] = max(self.least[j], self._bound_alone(j, one))
+                self._learn(j, one.proposal.nodes)
+        self.bound = max(self.bound, sum(self.least))
+
+    def _another_order(self) -> bool:
+        """Place the jobs one after the other in an order not tried yet; return whether there was one and time for it."""
+        count, started = len(self._alone), perf_counter()
+        if len(self._orders) >= factorial(count) or self._end - started < self._order_seconds:
+            return False
+        self._limits.say("another order")
+        order = tuple(self._random.sample(range(count), count))
+        while order in self._orders:
+            order = tuple(self._random.sample(range(count), count))
+        self._orders.add(order)
+        limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - perf_counter()))
+        _, nodes = in_turn(self.question, order, self._solver, alone=dict(enumerate(self._alone)), limits=limits)
+        self._order_seconds = perf_counter() - started
+        if nodes:
+            self.found(nodes)
+        return True
 
     def _bound_alone(self, j: int, alone: Outcome) -> float:
         job, bound = self.question.jobs[j], alone.bound
@@ -170,7 +209,7 @@ class JointSearch:
     def _round(self, rounds: _Rounds) -> bool:
         """Raise the bound and search the shares that it is reached with; return whether there is more to try."""
         self._limits.say("raising the bound")
-        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, (self._end - perf_counter()) / 2))
+        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, (self._end - perf_counter()) / 4))
         if found != "yes":
             return False
         # costs are whole numbers, so is their sum
