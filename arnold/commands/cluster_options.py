@@ -110,25 +110,9 @@ class PlacementInputs:
 
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
-        from scheduler.jobfile import load_job, load_records
-        from scheduler.outcome import Instance
-        from topology.files import read_source
-
-        files, own = self.files, self.job
-        check_stdin(
-            {
-                "--cluster": files.cluster,
-                "--job": own.job,
-                "--busy": files.busy,
-                "--flags": files.flags,
-                "--records": own.records,
-            }
-        )
-        records = () if own.records is None else load_records(read_source(own.records))
-        job = load_job(read_source(own.job), overrides=self.overrides, records=records)
-        loaded = files.read()
-        job.check_names(loaded.cluster)
-        return Instance(loaded.cluster, job.job, files.cluster, (*loaded.notes, *job.notes))
+        several = SeveralJobFiles((self.job.job,), (), self.job.records)
+        (instance,), _ = JointInputs(self.files, several, self.overrides, self.limits).read()
+        return instance
 
 
 @dataclass(frozen=True, slots=True)

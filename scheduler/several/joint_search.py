@@ -115,7 +115,7 @@ class JointSearch:
         self.bound = max(self.bound, sum(self.least))
 
     def _another_order(self) -> bool:
-        """Place the jobs one after the other in an order not tried yet; return whether there was one and time for it."""
+        """Place the jobs one after the other in a new order; return whether there was one, and time for it."""
         count, started = len(self._alone), perf_counter()
         if len(self._orders) >= factorial(count) or self._end - started < self._order_seconds:
             return False

@@ -29,6 +29,7 @@ from scheduler.several.joint_question import JointQuestion, only, worth_of
 from scheduler.several.joint_search import WHOLE
 from scheduler.several.lay_out import orderly, seat_on
 from scheduler.several.move_plan import MoveLimits, MovePlan
+from scheduler.several.place_again import placed_again
 from scheduler.several.running_jobs import RunningJob
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
@@ -108,6 +109,8 @@ class MoveSearch:
     def run(self, limits: Limits, end: float) -> None:
         """Search until all is proved, nothing is left to try, or the clock reads ``end``."""
         bounding, known = None, -1
+        limits.say("what would have to leave")
+        self._start(limits, end)
         while not self.proved and perf_counter() < end:
             if len(self._shapes) > known:
                 known = len(self._shapes)
@@ -116,13 +119,20 @@ class MoveSearch:
             if self.proved or perf_counter() > end:
                 return
             limits.say("raising the bound")
-            if bounding is None:
-                self._raise(self._program(bound=True, leaving=True), end)
-                bounding = self._program(bound=True)
-                if self.proved:
-                    return
+            bounding = bounding or self._program(bound=True)
             if not self._round(bounding, limits, end):
                 return
+
+    def _start(self, limits: Limits, end: float) -> None:
+        """Find a bound from what leaves, wherever it goes; and a plan in which all that leaves is placed again."""
+        program = self._program(bound=True, leaving=True)
+        if (solver := self._raise(program, end)) is None or self.proved:
+            return
+        leaving = {i for i, one in enumerate(program.model.running) if solver.value(one.moved)}
+        wanted = np.isin(self.classes.class_of, list(taken(program.new, solver)))
+        plan = placed_again(self.question, self.running, leaving, wanted=wanted, solver=self._solver, limits=limits)
+        if plan is not None:
+            self.found(*plan)
 
     def _as_good(self, one: RunningJob, after: IntArray) -> bool:
         """Return whether a running job is as well off after the moves as now."""
@@ -175,11 +185,11 @@ class MoveSearch:
             return
         _, domain_of_block = program.new.laid_out(solver, shapes)
         targets = [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
-        granted, later = self._granted(targets)
+        granted = self._granted(targets)
         chosen = taken(program.new, solver)
         classes = np.isin(self.classes.class_of, list(chosen))
         nodes = seat_on(self.question.cluster, self.question.jobs[0], domain_of_block, granted & classes)
-        self.found(nodes, self._settled(nodes, targets, granted | later))
+        self.found(nodes, self._settled(nodes, targets))
 
     def _round(self, program: _Program, limits: Limits, end: float) -> bool:
         """Raise the bound, and search the share of the new job it is reached with; return whether there is more."""
@@ -191,7 +201,7 @@ class MoveSearch:
             if all(units is not None for units in self._units)
             else []
         )
-        granted, later = self._granted(targets) if targets or not self.shares else self._left(program, solver)
+        granted = self._granted(targets) if targets or not self.shares else self._left(program, solver)
         cluster, job, known = self.question.cluster, self.question.jobs[0], len(self._shapes)
         seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - perf_counter()))
         one = run(self._solver, only(cluster, granted), job, replace(limits, seconds=seconds))
@@ -199,7 +209,7 @@ class MoveSearch:
             return False
         self.learn(one.proposal.nodes)
         if targets or not self.shares:
-            self.found(one.proposal.nodes, self._settled(one.proposal.nodes, targets, granted | later))
+            self.found(one.proposal.nodes, self._settled(one.proposal.nodes, targets))
         bound = self.question.whole(self.question.priced(0, one.bound, speed_of(cluster, job, one.proposal.nodes)))
         if bound > max(self.asked.target, int(solver.value(program.objective))):
             grant = np.bincount(self.classes.class_of[granted], minlength=len(self.classes.sizes))
@@ -240,18 +250,15 @@ class MoveSearch:
         # all that reach the target are alike in rank: those with most to choose from, the finest, come last
         return ordered[:MOST_SHAPES]
 
-    def _granted(self, targets: Sequence[IntArray]) -> tuple[BoolArray, BoolArray]:
-        """Return nodes for the new job, and those that are kept for cells that move, both shape [nodes]."""
-        free = self.classes.class_of >= 0
+    def _granted(self, targets: Sequence[IntArray]) -> BoolArray:
+        """Return nodes for the new job, without those that are kept for cells that move, shape [nodes]."""
         coming: dict[int, int] = {}
-        for one, share, target in zip(self.running, self.shares, targets, strict=True):
-            stays = target == share.homes
-            free[one.nodes.ravel()[stays]] = False
-            for c in target[~stays].tolist():
+        for share, target in zip(self.shares, targets, strict=True):
+            for c in target[target != share.homes].tolist():
                 coming[c] = coming.get(c, 0) + 1
-        return self._split(free, coming)
+        return self._split(self._vacant(targets), coming)
 
-    def _left(self, program: _Program, solver: Solution) -> tuple[BoolArray, BoolArray]:
+    def _left(self, program: _Program, solver: Solution) -> BoolArray:
         """Return the same where only the number of nodes of each running job is known."""
         used: dict[int, int] = {}
         for part in program.model.running:
@@ -259,18 +266,18 @@ class MoveSearch:
                 used[c] = used.get(c, 0) + int(solver.value(takes))
         return self._split(self.classes.class_of >= 0, used)
 
-    def _split(self, free: BoolArray, later: dict[int, int]) -> tuple[BoolArray, BoolArray]:
-        """Return nodes without as many of each class as others need, the last in order; and these."""
+    def _split(self, free: BoolArray, later: dict[int, int]) -> BoolArray:
+        """Return nodes without as many of each class as others need, the last in order."""
         ordered, kept = orderly(self.question.cluster, free), np.zeros_like(free)
         for c, count in later.items():
             if count:
                 kept[ordered[self.classes.class_of[ordered] == c][-count:]] = True
-        admits = np.append(self.classes.demands[0].admits, False)[self.classes.class_of]
-        return free & ~kept & admits, kept
+        admits: BoolArray = np.append(self.classes.demands[0].admits, False)[self.classes.class_of]
+        return free & ~kept & admits
 
-    def _settled(self, nodes: IntArray, targets: Sequence[IntArray], free: BoolArray) -> list[IntArray]:
+    def _settled(self, nodes: IntArray, targets: Sequence[IntArray]) -> list[IntArray]:
         """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""
-        left = free | self._vacant(targets)
+        left = self._vacant(targets)
         left[nodes.ravel()] = False
         ordered = orderly(self.question.cluster, left).tolist()
         places: dict[int, list[int]] = {}

@@ -5,6 +5,7 @@
 3. *Shapes* of all placements seen so far, and even rectangles, laid out anew side by side by an integer program.
 4. Rounds of a program in which each job satisfies what every placement does (a bound for the sum): its shares of nodes
    are searched by ``exact``, one job after the other; what is proved not to fit into a share is excluded from then on.
+5. While time is left, one after the other in more orders: new shapes for step 3.
 
 Every placement is weighed by the one evaluator.
 """
