@@ -8,7 +8,7 @@ cost of the moves.  Where the second finds a share in which the new job has a pl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -23,31 +23,23 @@ from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.running_part import RunningPart, RunningShare, exact_units
-from scheduler.placement.sharing.share_model import ShareModel, SharePart, taken, top, total
+from scheduler.placement.sharing.share_model import ShareModel, taken, top, total
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only, worth_of
 from scheduler.several.joint_search import WHOLE
 from scheduler.several.lay_out import orderly, seat_on
-from scheduler.several.move_plan import MoveLimits, MovePlan
+from scheduler.several.move_plan import MoveLimits, MovePlan, MoveProgram
 from scheduler.several.place_again import placed_again
 from scheduler.several.running_jobs import RunningJob
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from scheduler.placement.sharing.share_model import Expression, Solution, Variable
+    from scheduler.placement.sharing.share_model import Solution, Variable
 
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
 EFFORT = 6.0  # Of one search, in CP-SAT's deterministic time, about seconds
 RUN_SECONDS = 2.0  # Of searching one share of the new job
-
-
-@dataclass
-class _Program:
-    model: ShareModel
-    new: SharePart
-    objective: Variable  # of the new job
-    rank: Expression  # that, not below the target, and the cost of the moves as one number
 
 
 class MoveSearch:
@@ -126,7 +118,12 @@ class MoveSearch:
     def _start(self, limits: Limits, end: float) -> None:
         """Find a bound from what leaves, wherever it goes; and a plan in which all that leaves is placed again."""
         program = self._program(bound=True, leaving=True)
-        if (solver := self._raise(program, end)) is None or self.proved:
+        # a plan that misses the target ranks behind all that reach it, so these alone are looked at
+        program.model.cp.add(program.objective <= self.asked.target)
+        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        least = (self.asked.target + 1, 0) if found == "no" else self._ranked(solver)
+        self.bound = max(self.bound, least)
+        if found != "yes" or self.proved:
             return
         leaving = {i for i, one in enumerate(program.model.running) if solver.value(one.moved)}
         wanted = np.isin(self.classes.class_of, list(taken(program.new, solver)))
@@ -146,7 +143,7 @@ class MoveSearch:
             return False
         return speed_of(cluster, one.job, after) >= speed_of(cluster, one.job, one.nodes)
 
-    def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False) -> _Program:
+    def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False) -> MoveProgram:
         question, demand = self.question, self.classes.demands[0]
         model = ShareModel(self.classes.sizes)
         new = model.add_job(demand)
@@ -172,7 +169,7 @@ class MoveSearch:
         if self.asked.most is not None:
             model.cp.add(price <= self.asked.most)
         # the objective comes first: one unit of it outweighs all moves together
-        return _Program(model, new, cost, total([self._most, 1], [objective, price]))
+        return MoveProgram(model, new, cost, total([self._most, 1], [objective, price]))
 
     def _pack(self, end: float) -> None:
         """Lay known shapes out beside the running jobs, the best rank first."""
@@ -191,7 +188,7 @@ class MoveSearch:
         nodes = seat_on(self.question.cluster, self.question.jobs[0], domain_of_block, granted & classes)
         self.found(nodes, self._settled(nodes, targets))
 
-    def _round(self, program: _Program, limits: Limits, end: float) -> bool:
+    def _round(self, program: MoveProgram, limits: Limits, end: float) -> bool:
         """Raise the bound, and search the share of the new job it is reached with; return whether there is more."""
         solver = self._raise(program, end)
         if solver is None or self.proved:
@@ -217,7 +214,7 @@ class MoveSearch:
             return True
         return len(self._shapes) > known
 
-    def _raise(self, program: _Program, end: float) -> Solution | None:
+    def _raise(self, program: MoveProgram, end: float) -> Solution | None:
         """Raise the bound by a program that knows no shapes; return its solution if it found one."""
         if self.plan is not None:
             # what is no better than the best plan is of no use: the fewer spreads are left, the sharper the bound
@@ -226,9 +223,12 @@ class MoveSearch:
         if found == "no":
             self.impossible = self.plan is None
             return None
-        least = ceil(solver.best_objective_bound - WHOLE)
-        self.bound = max(self.bound, divmod(least, self._most))
+        self.bound = max(self.bound, self._ranked(solver))
         return solver if found == "yes" else None
+
+    def _ranked(self, solver: Solution) -> tuple[int, int]:
+        """Return the bound of a program as a rank."""
+        return divmod(ceil(solver.best_objective_bound - WHOLE), self._most)
 
     def _price(self, shape: PlacementShape, speed: float) -> float:
         return self.question.priced(0, objective_of(self.question.jobs[0], *shape.pair, shape.soft), speed)
@@ -258,7 +258,7 @@ class MoveSearch:
                 coming[c] = coming.get(c, 0) + 1
         return self._split(self._vacant(targets), coming)
 
-    def _left(self, program: _Program, solver: Solution) -> BoolArray:
+    def _left(self, program: MoveProgram, solver: Solution) -> BoolArray:
         """Return the same where only the number of nodes of each running job is known."""
         used: dict[int, int] = {}
         for part in program.model.running:
