@@ -154,10 +154,14 @@ def report(runs: Sequence[MoveRun]) -> str:
         ]
         for one in runs
     ]
-    fewer = [one for one in runs if one.evicted is None or one.found.cost <= one.elsewhere]
     reached = [one for one in runs if one.found.reached <= one.found.target + 1e-9]
+    fewer = [one for one in reached if one.evicted is None or one.found.cost <= one.elsewhere]
     lines = [
         Promise("the target is reached", f"{len(reached)} of {len(runs)}", len(reached) == len(runs)),
-        Promise("no more nodes move than by the greedy rule", f"{len(fewer)} of {len(runs)}", len(fewer) == len(runs)),
+        Promise(
+            "reached, and no more nodes move than by the greedy rule",
+            f"{len(fewer)} of {len(runs)}",
+            len(fewer) == len(runs),
+        ),
     ]
     return section("Room for 128 nodes at 85 % load", table(header, rows), promises(lines))
