@@ -71,6 +71,13 @@ def _parser() -> argparse.ArgumentParser:
     command = add("table1", _table1, "the paper's Table 1 against the values it must have")
     command.add_argument("--seconds", type=float, default=60.0, help="limit of each algorithm")
 
+    command = add("several", _several, "2, 4 and 8 jobs at once on 1,200 fragmented nodes, against one after the other")
+    command.add_argument("--seeds", type=int, default=5)
+    command.add_argument("--counts", type=int, nargs="+", default=[2, 4, 8], help="of jobs")
+
+    command = add("defragment", _defragment, "fewest moves for 128 nodes on a full cluster, against KAI's rule")
+    command.add_argument("--seeds", type=int, default=3)
+
     command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
     command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
     command.add_argument("--nodes", type=int, default=5_000)
@@ -203,6 +210,18 @@ def _collectives(options: argparse.Namespace) -> str:
 
 KUBERNETES = ("binding", "filter", "waiting", "failover")
 """The parts of ``kubernetes``."""
+
+
+def _several(options: argparse.Namespace) -> str:
+    from benchmarks import several_jobs
+
+    return several_jobs.report(several_jobs.measure(options.seeds, options.counts))
+
+
+def _defragment(options: argparse.Namespace) -> str:
+    from benchmarks import defragmentation
+
+    return defragmentation.report(defragmentation.measure(options.seeds))
 
 
 def _kubernetes(options: argparse.Namespace) -> str:

@@ -15,9 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
+import numpy as np
+
+from scheduler.job import Job
 from scheduler.objective import Evaluation
 from scheduler.placement.admission import TypeChoice
 from scheduler.placement.types import Status
+from topology.cluster import Cluster, IntArray
 from topology.field_types import Count
 from topology.json_record import JsonRecord
 
@@ -111,6 +115,11 @@ def _option(answer: TypeAnswer) -> TypeOption:
         chosen=False,
         sentence=sentence,
     )
+
+
+def speed_of(cluster: Cluster, job: Job, nodes: IntArray) -> float:
+    """Return the relative speed of a job on some nodes, at least one: that of the slowest type in use."""
+    return job.speed_on(cluster.gpu_types[k] for k in np.unique(cluster.gpu_type_of[nodes]))
 
 
 def in_words(names: Sequence[str]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.job import Job
 from scheduler.jobfile import JobDocument, JobFile, job_of
@@ -15,6 +16,8 @@ from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidPlacement
 from topology.field_types import Count
 from topology.files import Source
+
+LONGEST_AGE = 1e9  # Seconds since a checkpoint, thirty years: beyond it is a slip
 
 
 class _Part(BaseModel):
@@ -33,6 +36,7 @@ class _Cell(_Part):
 class _Saved(_Part):
     job: JobDocument
     assignment: list[_Cell]
+    checkpoint_age: Annotated[float, Field(ge=0.0, le=LONGEST_AGE, allow_inf_nan=False, strict=False)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class SavedPlacement:
 
     job: Job
     nodes: IntArray
+    checkpoint_age: float | None = None  # seconds since the job wrote its last checkpoint; None = not said
 
     def by_node_rank(self) -> IntArray:
         """Return the node of each machine by node rank, shape [machines]."""
@@ -67,7 +72,7 @@ def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
     file.check_names(cluster)
     which = _cells(saved.assignment, document, file.job, cluster)
     indices = np.array([cluster.index_of[cell.node] for cell in saved.assignment], dtype=np.int32)
-    return SavedPlacement(file.job, indices[which])
+    return SavedPlacement(file.job, indices[which], saved.checkpoint_age)
 
 
 def load_names(source: Source) -> NamedPlacement:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
+from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from arnold.commands.field_options import options_of, take
 from scheduler.job import Overrides
 from scheduler.placement.types import Limits
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster
     from topology.readers import LoadedTopology
 
+LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -128,6 +130,44 @@ class PlacementInputs:
 
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
+        several = SeveralJobFiles((self.job.job,), (), self.job.records)
+        (instance,), _ = JointInputs(self.files, several, self.overrides, self.limits).read()
+        return instance
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralJobFiles:
+    """The files that describe one job or several, and how much each counts."""
+
+    job: tuple[str, ...] = field(metadata={"file": True})
+    """The job, YAML or JSON; - is stdin. Several, repeated: all are placed at once."""
+    weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER"})
+    """How much the objective of a job counts in the sum of several, 1 if not said; may be repeated."""
+    records: str | None = field(default=None, metadata={"file": True})
+    """Own measurements, where a job leaves alpha to its model."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointInputs:
+    """What a command that places several jobs at once is asked."""
+
+    files: ClusterFiles
+    job: SeveralJobFiles
+    overrides: Overrides
+    limits: Limits
+
+    @property
+    def alone(self) -> PlacementInputs | None:
+        """The question of the one job; ``None`` = there are several, or weights."""
+        if len(self.job.job) > 1 or self.job.weight:
+            return None
+        return PlacementInputs(self.files, JobFiles(self.job.job[0], self.job.records), self.overrides, self.limits)
+
+    def read(self) -> tuple[list[Instance], list[float]]:
+        """Return an instance for each job, all on one cluster, and the weights of the jobs.
+
+        :raises ArnoldError: a file is unusable, two jobs have one name, or a weight is none.
+        """
         from scheduler.jobfile import load_job
         from scheduler.outcome import Instance
         from scheduler.records_file import load_records
@@ -144,22 +184,69 @@ class PlacementInputs:
             }
         )
         records = () if own.records is None else load_records(read_source(own.records))
-        text, loaded = read_source(own.job), files.read()
-        job = load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster)
-        job.check_names(loaded.cluster)
-        return Instance(loaded.cluster, job.job, files.cluster, (*loaded.notes, *job.notes))
+        texts, loaded = [read_source(file) for file in own.job], files.read()
+        jobs = [load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts]
+        named: dict[str, str] = {}
+        for file, job in zip(own.job, jobs, strict=True):
+            if job.job.name in named:
+                said = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
+                raise InvalidJob(said, where=file, fix="give each job a name of its own (name: ...)")
+            if job.job.node_sizes and len(jobs) > 1:
+                said = f"{job.job.name!r} leaves gpus_per_node to the types of GPU, which differ in it"
+                raise InvalidJob(said, where=file, fix="say gpus_per_node in the file of each job, or name one type")
+            named[job.job.name] = file
+        weights = _weights(own.weight, [*named])
+        for job in jobs:
+            job.check_names(loaded.cluster)
+        notes = loaded.notes
+        instances = [Instance(loaded.cluster, job.job, files.cluster, (*notes, *job.notes)) for job in jobs]
+        return instances, [weights.get(name, 1.0) for name in named]
+
+
+def _weights(given: Sequence[str], names: Sequence[str]) -> dict[str, float]:
+    """Return the weight of each job that has one: ``a=2``.
+
+    :raises InvalidInput: no number above 0, or a job twice; UnknownName: there is no such job.
+    """
+    weights: dict[str, float] = {}
+    for text in given:
+        name, separator, number = text.rpartition("=")
+        if not separator:
+            raise InvalidInput(f"{text!r} is no weight", where="--weight", fix="give NAME=NUMBER, such as big=2")
+        if name not in names:
+            fix = f"{did_you_mean(name, names)}jobs: {', '.join(names)}"
+            raise UnknownName(f"no job is called {name!r}", where="--weight", fix=fix)
+        if name in weights:
+            raise InvalidInput(f"the weight of {name} is given twice", where="--weight", fix="give it once")
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            weights[name] = nan
+        if not LEAST_WEIGHT <= weights[name] <= MOST_WEIGHT:
+            fix = f"give a number above 0: {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
+            raise InvalidInput(f"the weight of {name} is {number!r}", where="--weight", fix=fix)
+    return weights
 
 
 def placement_inputs(command: F) -> F:
     """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
+    return _with_inputs(command, JobFiles, PlacementInputs)
 
+
+def joint_inputs(command: F) -> F:
+    """Give a command the same with one job or several, as one record ``inputs``."""
+    return _with_inputs(command, SeveralJobFiles, JointInputs)
+
+
+def _with_inputs(command: F, kind: type, made: type) -> F:
     @wraps(command)
     def call(**options: Any) -> Any:
-        files, job, overrides = take(ClusterFiles, options), take(JobFiles, options), take(Overrides, options)
-        return command(inputs=PlacementInputs(files, job, overrides, take(Limits, options)), **options)
+        files, overrides = take(ClusterFiles, options), take(Overrides, options)
+        job: Any = take(kind, options)
+        return command(inputs=made(files, job, overrides, take(Limits, options)), **options)
 
     # the last decorator's options stand first in the help
-    for part in (Limits, Overrides, JobFiles, ClusterFiles):
+    for part in (Limits, Overrides, kind, ClusterFiles):
         call = options_of(part)(call)
     return cast("F", call)
 

@@ -35,6 +35,9 @@ COMMANDS: Mapping[str, CommandRow] = {
     ),
     "compare": CommandRow("arnold.commands.compare:command", "Run every algorithm on one job and one cluster."),
     "repair": CommandRow("arnold.commands.repair:command", "Replace lost nodes of a placement, moving little."),
+    "defragment": CommandRow(
+        "arnold.commands.defragment:command", "Move running jobs, at the least cost, to make room for a new one."
+    ),
     "recover": CommandRow("arnold.commands.recover:command", "Decide after a fault: evict, replay, standby, peers."),
     "study": CommandRow("arnold.commands.study:command", "Run a placement study, the paper's table among them."),
     "stragglers": CommandRow("arnold.commands.stragglers:command", "Say what a job loses to slow workers, and why."),

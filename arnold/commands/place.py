@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import PlacementInputs, placement_inputs
+from arnold.commands.cluster_options import JointInputs, joint_inputs
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, progress
@@ -30,6 +30,7 @@ Examples:
   arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
   arnold place --cluster cluster.csv --job job.yaml --flags flags.db
   kubectl get nodes -o json | arnold place --cluster - --job job.yaml --level rack --alpha 0.7
+  arnold place --cluster cluster.csv --job a.yaml --job b.yaml --weight a=2 --output 'placement-{job}.json'
 """
 
 
@@ -41,7 +42,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
-@placement_inputs
+@joint_inputs
 @click.option(
     "--algorithm",
     default="exact",
@@ -52,10 +53,11 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 )
 @options_of(PlacementOutputs)
 @click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
-def command(*, as_json: bool, algorithm: str, html: str | None, inputs: PlacementInputs, **outputs: Any) -> int:
-    """Find where a job goes, proved optimal or with its gap.
+def command(*, as_json: bool, algorithm: str, html: str | None, inputs: JointInputs, **outputs: Any) -> int:
+    """Find where a job goes, proved optimal or with its gap; several jobs (--job a --job b) all at once.
 
-    Exits 3 if the job does not fit, 4 if time ran out with nothing valid.
+    Several: the weighted sum of their objectives is least, and --output and --html have {job} in the name. Exits 3 if
+    a job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document
@@ -64,8 +66,13 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: Placemen
 
     files = take(PlacementOutputs, outputs)
     files.formats(html)
+    if (alone := inputs.alone) is None:
+        from arnold.commands.place_jobs import place_jobs
+
+        status = place_jobs(inputs, algorithm, files, html=html, as_json=as_json)
+        return EXIT_CODES.get(status, OUT_OF_TIME)
     solver = ALGORITHMS.load(algorithm)
-    instance = inputs.read()
+    instance = alone.read()
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)

@@ -55,6 +55,11 @@ class PlacementOutputs:
         :param others: file -> text of other results of the run, which come last.
         :raises InvalidInput: a name cannot stand in a file of its format, or a file cannot be written.
         """
+        for file, text in (self.texts(document, job) | dict(others or {})).items():
+            write_file(file, text)
+
+    def texts(self, document: PlaceDocument | RepairDocument, job: Job) -> dict[str, str]:
+        """Return file -> what stands in it; raises as :meth:`save`, but nothing is written."""
         texts: dict[str, str] = {}
         for file, kind in self.formats().items():
             try:
@@ -62,8 +67,7 @@ class PlacementOutputs:
             except InvalidInput as error:
                 error.where = file
                 raise
-        for file, text in (texts | dict(others or {})).items():
-            write_file(file, text)
+        return texts
 
 
 def _format_of(file: str) -> PlacementFormat:

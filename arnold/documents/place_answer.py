@@ -179,7 +179,7 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     if outcome.status == "refused":
         raise RefusedPlacement(outcome)
     cluster, job, proposal, worth = instance.cluster, instance.job, outcome.proposal, outcome.evaluation
-    assignment = _placed_cells(instance, proposal.nodes)
+    assignment = placed_cells(instance, proposal.nodes)
     used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
     avoided = {flag.node for flag in instance.flags} - {*used}
     return PlaceDocument(
@@ -244,14 +244,14 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
         used_flagged=tuple(names[i] for i in after.flagged),
         domains=after.domains,
         solve_seconds=repair.solve_seconds,
-        assignment=_placed_cells(instance, repair.nodes),
+        assignment=placed_cells(instance, repair.nodes),
         notes=(*instance.notes, *repair.notes),
         job=job_document(instance),
         cluster=summarise_cluster(instance.cluster, instance.source),
     )
 
 
-def _placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
+def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell, ...]:
     """Return one row for each cell, in order of node rank; none without a placement.
 
     :param nodes: shape [rows, columns], index of the node of each cell.

@@ -1,0 +1,202 @@
+"""``arnold defragment``: which running jobs to move so that a new one is placed well."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from glob import glob
+from typing import TYPE_CHECKING
+
+import click
+
+from arnold.commands.cluster_options import PlacementInputs, check_stdin, placement_inputs
+from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import finite
+from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
+from topology.errors import InvalidInput
+from topology.hostlist import spell_names
+from topology.quantities import decimal, plural
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.documents.defragment_answer import DefragmentDocument
+    from scheduler.outcome import Instance
+    from scheduler.several.defragmentation import MoveBudget
+    from scheduler.several.running_jobs import RunningJob
+    from topology.cluster import Cluster
+
+LONGEST = 40  # Most rows of a table on a terminal
+EXAMPLES = """\b
+Examples:
+  arnold defragment --cluster cluster.csv --running 'placements/*.json' --job new.yaml
+  arnold defragment --cluster cluster.csv --running 'placements/*.json' --job new.yaml --moves 20 --json
+  arnold defragment --cluster cluster.csv --running a.json --running b.json --job new.yaml --cost 500 --target 2
+"""
+
+
+@click.command(
+    "defragment", cls=JsonCommand, document="arnold.documents.defragment_answer:DefragmentDocument", epilog=EXAMPLES
+)
+@placement_inputs
+@click.option(
+    "--running",
+    required=True,
+    multiple=True,
+    metavar="FILES",
+    help="What `arnold place --output` saved of each running job: files, or a pattern in quotes; may be repeated.",
+)
+@click.option("--moves", type=int, metavar="K", help="Move at most so many nodes.  [default: as many as it takes]")
+@click.option(
+    "--cost",
+    type=float,
+    callback=finite,
+    metavar="GPU_HOURS",
+    help="Lose at most so much work since the last checkpoints, and as little as possible instead of moving few nodes; "
+    "checkpoint_age, in seconds, stands in each file of --running.",
+)
+@click.option(
+    "--target",
+    type=float,
+    callback=finite,
+    metavar="OBJECTIVE",
+    help="Objective that the new job is to reach.  [default: what it has on the empty cluster]",
+)
+def command(
+    *,
+    as_json: bool,
+    inputs: PlacementInputs,
+    running: tuple[str, ...],
+    moves: int | None,
+    cost: float | None,
+    target: float | None,
+) -> int:
+    """Say which nodes of running jobs to move, and where, so that a new job is placed well at the least cost.
+
+    No running job gets a larger objective than it has, or slower nodes. Whether the cluster file shows the nodes of
+    running jobs as in use makes no difference. Nothing is moved: the answer is a proposal. Exits 3 if the job does not
+    fit even so, 4 if time ran out with nothing valid.
+    """
+    from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
+    from arnold.documents.defragment_answer import defragment_document
+    from scheduler.placement.types import ALGORITHMS
+    from scheduler.several.defragmentation import defragment
+
+    budget = _budget(moves, cost, target)
+    files = _files(running)
+    check_stdin({"--cluster": inputs.files.cluster, "--job": inputs.job.job, "--running": files})
+    instance = inputs.read()
+    jobs = [_running_job(file, instance.cluster, with_age=cost is not None) for file in files]
+    with progress(f"Making room for {instance.job.name}") as say:
+        found = defragment(
+            instance.cluster,
+            instance.job,
+            jobs,
+            solver=ALGORITHMS.load("exact"),
+            limits=replace(inputs.limits, progress=say),
+            budget=budget,
+            target=target,
+        )
+        document = defragment_document(instance, found, budget)
+    answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
+    return EXIT_CODES.get(found.status, OUT_OF_TIME)
+
+
+def _budget(moves: int | None, cost: float | None, target: float | None) -> MoveBudget:
+    """Return what the moves may cost.
+
+    :raises InvalidInput: both limits are given, or a number below 0.
+    """
+    from scheduler.several.defragmentation import MoveBudget
+
+    if moves is not None and cost is not None:
+        fix = "give one of them: nodes, or GPU-hours"
+        raise InvalidInput("--moves and --cost are both given", where="arnold defragment", fix=fix)
+    for option, number in (("--moves", moves), ("--cost", cost), ("--target", target)):
+        if number is not None and number < 0:
+            raise InvalidInput(f"{number:g} is below 0", where=option, fix="give 0 or more")
+    return MoveBudget(moves, cost)
+
+
+def _files(patterns: Sequence[str]) -> list[str]:
+    """Return the files that patterns name, each once, in order.
+
+    :raises InvalidInput: a pattern names none.
+    """
+    files: list[str] = []
+    for pattern in patterns:
+        matches = sorted(glob(pattern))  # noqa: PTH207  (a pattern may begin with /, which Path.glob refuses)
+        found = matches or ([] if any(sign in pattern for sign in "*?[") else [pattern])
+        if not found:
+            fix = "name the files that `arnold place --output` saved"
+            raise InvalidInput("no file has such a name", where=f"--running {pattern}", fix=fix)
+        files += found
+    return list(dict.fromkeys(files))
+
+
+def _running_job(file: str, cluster: Cluster, *, with_age: bool) -> RunningJob:
+    """Read where a job runs.
+
+    :raises ArnoldError: the file is unusable, or says not how old the checkpoint is where that is needed.
+    """
+    from scheduler.placementfile import load_placement
+    from scheduler.several.running_jobs import RunningJob
+    from topology.files import read_source
+
+    saved = load_placement(read_source(file), cluster)
+    if with_age and saved.checkpoint_age is None:
+        fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
+        raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
+    return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age)
+
+
+def _print(out: Console, instance: Instance, document: DefragmentDocument) -> None:
+    from rich.text import Text
+
+    from arnold.commands.place_text import COLOURS, LONGEST_NAMES, print_head
+    from scheduler.outcome import status_words
+
+    print_head(out, instance)
+    out.print()
+    verdict = status_words(document.status)
+    seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
+    if document.objective is None:
+        out.print(Text(f"{verdict}: {document.placement.reason}", BAD) + seconds)
+        return
+    cost = _amount(document, document.cost)
+    if document.cost > document.least_cost + 1e-9:
+        cost += f" (at least {_amount(document, document.least_cost)})"
+    now = "does not fit" if document.now is None else f"objective {decimal(document.now)}"
+    worth = f"{verdict}: {cost}, then objective {decimal(document.objective)}; if nothing moves: {now}"
+    out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
+    aim = "reached" if document.reached else "not reached"
+    out.print(f"target {decimal(document.target)}: {aim}")
+    rows = [
+        [
+            one.job,
+            one.nodes,
+            one.moved,
+            *_lost(one.gpu_hours),
+            decimal(one.before.objective),
+            decimal(one.after.objective),
+        ]
+        for one in document.running
+        if one.moved
+    ]
+    headers = ["job", "nodes", "moved", "GPU-hours lost", "objective", "then"]
+    print_rows(out, headers, rows, title="Running jobs that move", most=LONGEST)
+    table = [[move.job, move.node_rank, move.source, move.target] for move in document.moves]
+    print_rows(out, ["job", "rank", "from", "to"], table, title="Moves", left=["from", "to"], most=LONGEST)
+    placed = spell_names((cell.node for cell in document.placement.assignment), most=LONGEST_NAMES)
+    print_sentences(out, f"Nodes of {instance.job.name}", [placed])
+    print_sentences(out, "Notes", [*document.placement.notes, *document.notes])
+
+
+def _amount(document: DefragmentDocument, cost: float) -> str:
+    if document.measure == "moves":
+        return f"{plural(round(cost), 'node')} moved"
+    return f"{decimal(cost)} GPU-hours lost"
+
+
+def _lost(gpu_hours: float | None) -> list[str]:
+    return ["?" if gpu_hours is None else f"{gpu_hours:,.1f}"]

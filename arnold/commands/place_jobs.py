@@ -1,0 +1,125 @@
+"""``arnold place`` with several jobs: all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from arnold.commands.output import BAD, answer, print_sentences, progress, table
+from topology.errors import InvalidInput
+from topology.files import write_file
+from topology.hostlist import spell_names
+from topology.quantities import decimal, plural
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.commands.cluster_options import JointInputs
+    from arnold.commands.placement_outputs import PlacementOutputs
+    from arnold.documents.joint_answer import JointDocument
+    from scheduler.outcome import Instance
+    from scheduler.placement.types import Status
+    from scheduler.several.turns import TurnResult
+
+JOB = "{job}"  # What stands for the name of the job in the name of a file
+
+
+def place_jobs(
+    inputs: JointInputs, algorithm: str, files: PlacementOutputs, *, html: str | None, as_json: bool
+) -> Status:
+    """Place several jobs at once, write their files and print the answer; return the status of the whole."""
+    from arnold.documents.joint_answer import joint_document
+    from scheduler.placement.types import ALGORITHMS
+    from scheduler.several.together import place_together
+
+    if algorithm != "exact":
+        fix = "leave --algorithm out, or place one job at a time"
+        raise InvalidInput("several jobs at once are placed by exact alone", where="--algorithm", fix=fix)
+    instances, weights = inputs.read()
+    jobs = [instance.job for instance in instances]
+    outputs = {job.name: replace(files, output=tuple(_file(one, job.name) for one in files.output)) for job in jobs}
+    pages = {job.name: None if html is None else _file(html, job.name) for job in jobs}
+    for name, own in outputs.items():
+        own.formats(pages[name])
+    with progress(f"Placing {len(jobs)} jobs") as say:
+        limits = replace(inputs.limits, progress=say)
+        found = place_together(instances[0].cluster, jobs, weights, solver=ALGORITHMS.load(algorithm), limits=limits)
+    document = joint_document(instances, weights, found)
+    texts: dict[str, str] = {}
+    for job, outcome in zip(jobs, found.outcomes, strict=False):
+        texts |= outputs[job.name].texts(document.jobs[job.name], job)
+        if (page := pages[job.name]) is not None:
+            from arnold.pages.placement import placement_page
+
+            texts[page] = placement_page(instances[0].cluster, job, [outcome])
+    for file, text in texts.items():
+        write_file(file, text)
+    answer(document, lambda out, shown: _print(out, instances, shown), as_json=as_json)
+    return found.status
+
+
+def _file(pattern: str, job: str) -> str:
+    """Return the file of one job.
+
+    :raises InvalidInput: the pattern would give all jobs one file, or the name of the job is none for a file.
+    """
+    if JOB not in pattern:
+        fix = f"put {JOB} into its name: placement-{JOB}.json"
+        raise InvalidInput("several jobs go to one file", where=pattern, fix=fix)
+    if "/" in job:
+        fix = "give the job a name without /"
+        raise InvalidInput(f"the name of the job {job!r} cannot stand in a file name", where=pattern, fix=fix)
+    return pattern.replace(JOB, job)
+
+
+def _print(out: Console, instances: Sequence[Instance], document: JointDocument) -> None:
+    from rich.text import Text
+
+    from arnold.commands.place_text import COLOURS, LONGEST_NAMES
+    from scheduler.outcome import status_words
+
+    cluster = instances[0].cluster
+    idle = int(cluster.idle.sum())
+    out.print(
+        f"{plural(len(instances), 'job')} at once on {instances[0].source}: {len(cluster):,} nodes, {idle:,} idle"
+    )
+    out.print()
+    seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
+    verdict = status_words(document.status)
+    if document.objective is None:
+        out.print(Text(f"{verdict}: {document.reason}", BAD) + seconds)
+        if document.left_out:
+            out.print(f"Fewest jobs to leave out: {', '.join(document.left_out)}")
+        return
+    if document.gap:
+        verdict += f", gap {document.gap:.1%}"
+    worth = f"{verdict}: sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}"
+    out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
+    rows = table(
+        "job", "weight", "nodes", "DP spread", "PP spread", "objective", "alone", "where", title="Jobs", left=["where"]
+    )
+    for name, one in document.jobs.items():
+        if one.spread is not None and one.objective is not None:
+            nodes = [cell.node for cell in one.assignment]
+            numbers = (one.spread.dp, one.spread.pp, decimal(one.objective), decimal(one.bound or 0.0))
+            rows.add_row(
+                name,
+                decimal(document.weights[name]),
+                str(len(nodes)),
+                *map(str, numbers),
+                spell_names(one.domains, most=LONGEST_NAMES),
+            )
+    out.print("", rows)
+    sentences = [_in_words(turn, document.objective) for turn in document.one_after_the_other]
+    print_sentences(out, "One job after the other", sentences)
+    notes = [*document.notes, *(f"{name}: {note}" for name, one in document.jobs.items() for note in one.notes)]
+    print_sentences(out, "Notes", notes)
+
+
+def _in_words(turn: TurnResult, objective: float) -> str:
+    order = ", ".join(turn.order)
+    if turn.objective is None:
+        return f"{order}: {turn.stuck} finds no place any more"
+    more = turn.objective / objective - 1.0
+    return f"{order}: sum {decimal(turn.objective)}, {f'{more:.1%} more' if more > 1e-9 else 'as good'}"

@@ -1,0 +1,222 @@
+"""A running job in the program that shares nodes out: which of its cells move, and that its objective gets no worse.
+
+Cells move in *units*, each to one class.  With a unit for each cell nothing is lost; with fewer there is less to
+choose.  A job that has the least objective there is keeps each of its groups in one domain: then the groups are the
+units, and nothing is lost either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.placement.moves.move_choices import integer_weights, terms_of
+from scheduler.placement.sharing.node_classes import NodeDemand
+from scheduler.rank_groups import CellGroups
+from topology.cluster import Cluster, IntArray
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is a unit: as many are decided in seconds
+
+
+@dataclass(frozen=True, slots=True)
+class TouchTerm:
+    """A family whose groups touch domains: a term of the objective, or a hard constraint."""
+
+    weight: int  # in the objective, a whole number; 0 = hard: no group touches two
+    groups: CellGroups
+    domain_of: IntArray  # shape [classes]
+
+
+@dataclass(frozen=True)
+class RunningShare:
+    """What a running job has, and what it must keep."""
+
+    demand: NodeDemand
+    options: tuple[int, ...]  # the options of the demand that are no slower than what it has
+    homes: IntArray  # shape [cells], the class of each
+    terms: tuple[TouchTerm, ...]
+    most: int  # its objective now in whole numbers, of which it may have no more
+    price: int = 0  # what it costs to move any of it, in whole numbers
+
+    @cached_property
+    def parts(self) -> IntArray:
+        """PlacementShape [cells], all cells of a class as one unit."""
+        units: IntArray = np.unique(self.homes, return_inverse=True)[1].reshape(-1).astype(np.int32)
+        return units
+
+    @cached_property
+    def choices(self) -> int:
+        """Cells times classes: what there is to decide with a unit for each cell."""
+        return len(self.homes) * int(self.demand.admits.sum())
+
+    @cached_property
+    def tied(self) -> IntArray | None:
+        """Shape [cells], units of cells that stay together, as parting one makes the objective worse; ``None`` = groups
+        may be parted.
+        """
+        if self.most > sum(term.weight for term in self.terms):
+            return None
+        classes = np.flatnonzero(self.demand.admits)
+        for term in self.terms:
+            # a unit goes to one class, and a domain may have several
+            if len(np.unique(term.domain_of[classes])) < len(classes):
+                return None
+        units = np.arange(len(self.homes), dtype=np.int32)
+        while True:
+            before = units.copy()
+            for term in self.terms:
+                least = np.full(int(term.groups.group.max()) + 1, len(units), dtype=np.int32)
+                np.minimum.at(least, term.groups.group, units[term.groups.cell])
+                np.minimum.at(units, term.groups.cell, least[term.groups.group])
+            if (units == before).all():
+                return units
+
+
+def running_terms(cluster: Cluster, job: Job, example: IntArray) -> tuple[tuple[TouchTerm, ...], int]:
+    """Return what counts in the objective of a job and what holds it, and by how much weights are multiplied.
+
+    :param example: shape [classes], a node of each.
+    """
+    terms = terms_of(cluster, job)
+    weights, scale = integer_weights(terms)
+    groups = job.grid.groups
+    soft = [
+        TouchTerm(weight, groups[term.family], cluster.levels[term.depth].domain_of[example])
+        for term, weight in zip(terms, weights, strict=True)
+        if weight
+    ]
+    hard = [
+        TouchTerm(0, groups[hold.family], cluster.level(hold.level).domain_of[example])
+        for hold in job.holds_on(cluster)
+    ]
+    return (*soft, *hard), scale
+
+
+class RunningPart:
+    """The variables of one running job.
+
+    :param units: shape [cells]; ``None`` = only how many nodes of each class it has is decided, which is less than any
+        placement satisfies: good for bounds alone.
+    """
+
+    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray | None) -> None:
+        self.cp, self.share, self.units = cp, share, units
+        self.options = [cp.new_bool_var("") for _ in share.options]
+        cp.add_exactly_one(self.options)
+        self.takes: dict[int, cp_model.LinearExprT] = {}
+        moved = self._by_count(sizes) if units is None else self._by_unit(units, sizes)
+        self.moved: cp_model.LinearExprT = sum(moved)
+        self.any_moved = cp.new_bool_var("")
+        for one in moved:
+            cp.add(one == 0).only_enforce_if(~self.any_moved)
+
+    def _by_count(self, sizes: IntArray) -> list[cp_model.LinearExprT]:
+        """Add nodes of each class, and return those that cells leave in each."""
+        cp, cells = self.cp, len(self.share.homes)
+        has = np.bincount(self.share.homes, minlength=len(sizes))
+        moved: list[cp_model.LinearExprT] = []
+        for c in np.flatnonzero(self.share.demand.admits).tolist():
+            takes = self.takes[c] = cp.new_int_var(0, min(cells, int(sizes[c])), "")
+            self._only_if_admitted(takes, c, cells)
+            if has[c]:
+                left = cp.new_int_var(0, int(has[c]), "")
+                cp.add(left >= int(has[c]) - takes)
+                moved.append(left)
+        cp.add(sum(self.takes.values()) == cells)
+        return moved
+
+    def _by_unit(self, units: IntArray, sizes: IntArray) -> list[cp_model.LinearExprT]:
+        """Add a class for each unit, and return the cells that move with each."""
+        cp, share = self.cp, self.share
+        names, first, counts = np.unique(units, return_index=True, return_counts=True)
+        self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
+        taken: dict[int, list[cp_model.LinearExprT]] = {}
+        moved: list[cp_model.LinearExprT] = []
+        for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
+            home = int(share.homes[cell])
+            places = [c for c in np.flatnonzero(share.demand.admits).tolist() if size <= sizes[c]]
+            goes = self.goes[name] = {c: cp.new_bool_var("") for c in places}
+            cp.add_exactly_one(goes.values())
+            for c, here in goes.items():
+                taken.setdefault(c, []).append(size * here)
+                self._only_if_admitted(here, c, 1)
+            moved.append(size - size * goes[home])
+        self.takes = {c: sum(of_class) for c, of_class in taken.items()}
+        spreads = [term.weight * self._spread(term, units) for term in share.terms]
+        cp.add(sum(spreads) <= share.most)
+        return moved
+
+    def _only_if_admitted(self, takes: cp_model.IntVar, c: int, most: int) -> None:
+        admitting = [
+            on for on, i in zip(self.options, self.share.options, strict=True) if self.share.demand.options[i].admits[c]
+        ]
+        if len(admitting) < len(self.options):
+            self.cp.add(takes <= most * sum(admitting))
+
+    def _spread(self, term: TouchTerm, units: IntArray) -> cp_model.LinearExprT:
+        """Return the largest number of domains that a group touches, for a hard term 1."""
+        cp = self.cp
+        members: dict[int, set[int]] = {}
+        for group, unit in zip(term.groups.group.tolist(), units[term.groups.cell].tolist(), strict=True):
+            members.setdefault(group, set()).add(unit)
+        several = {frozenset(group) for group in members.values() if len(group) > 1}
+        if not several:
+            return 1
+        domains = np.unique(term.domain_of[self.share.demand.admits]).tolist()
+        spread = cp.new_int_var(1, len(domains) if term.weight else 1, "")
+        for group in sorted(map(sorted, several)):
+            touches = {k: cp.new_bool_var("") for k in domains}
+            for unit in group:
+                for k, touch in touches.items():
+                    here = [on for c, on in self.goes[unit].items() if term.domain_of[c] == k]
+                    cp.add(sum(here) <= touch)
+            cp.add(sum(touches.values()) <= spread)
+        return spread
+
+    def targets(self, solver: cp_model.CpSolver) -> IntArray:
+        """Return the class of each cell in a solution, shape [cells]; of units alone."""
+        if self.units is None:
+            raise ValueError("without units nothing says which cells move")
+        place = {
+            name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
+        }
+        return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
+
+
+class LeavingPart:
+    """A running job of which only is decided what leaves, not where it goes: quick, and good for bounds alone."""
+
+    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray) -> None:
+        self.share = share
+        has = np.bincount(share.homes, minlength=len(sizes))
+        leaves: dict[int, list[cp_model.LinearExprT]] = {}
+        if share.tied is None:
+            for c in np.flatnonzero(has).tolist():
+                leaves[c] = [cp.new_int_var(0, int(has[c]), "")]
+        else:
+            _, first, counts = np.unique(share.tied, return_index=True, return_counts=True)
+            for cell, size in zip(first.tolist(), counts.tolist(), strict=True):
+                leaves.setdefault(int(share.homes[cell]), []).append(size * cp.new_bool_var(""))
+        moved = [one for of_class in leaves.values() for one in of_class]
+        self.takes: dict[int, cp_model.LinearExprT] = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
+        self.moved: cp_model.LinearExprT = sum(moved)
+        self.any_moved = cp.new_bool_var("")
+        for one in moved:
+            cp.add(one == 0).only_enforce_if(~self.any_moved)
+
+
+def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
+    """Return units that lose nothing for each of some jobs, shape [cells]; ``None`` where they are too many."""
+    loose = [share for share in shares if share.tied is None]
+    few = sum(share.choices for share in loose) <= MOST_CHOICES
+    return [
+        np.arange(len(share.homes), dtype=np.int32) if share.tied is None and few else share.tied for share in shares
+    ]

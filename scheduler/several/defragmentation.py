@@ -1,0 +1,192 @@
+"""Defragmentation: which running jobs to move, and where, so that a new job is placed well, at the least cost.
+
+The new job is to reach a target, by default what it would have on the empty cluster.  No running job may get a larger
+objective than it has, a slower node, or a slower type of GPU.  The cost is the number of nodes that move, or the
+GPU-hours that jobs lose which go back to their last checkpoint.  Where the target cannot be reached at the cost that is
+allowed, the best objective that can be is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from time import perf_counter
+
+from scheduler.gpu_types import speed_of
+from scheduler.job import Job
+from scheduler.objective import Evaluation, slowest_in_use
+from scheduler.outcome import TOLERANCE, Outcome, judge, run
+from scheduler.placement.admission import shortage
+from scheduler.placement.sharing.share_model import load_solver
+from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
+from scheduler.several.joint_question import JointQuestion
+from scheduler.several.move_plan import MoveLimits
+from scheduler.several.move_search import MoveSearch
+from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
+from topology.cluster import Cluster, IntArray
+
+FIRST_SHARE = 0.2  # Of the time, for placing the job as things are, and again on the empty cluster
+SECONDS_AN_HOUR = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class MoveBudget:
+    """What the moves may cost: at most one of the two is given."""
+
+    moves: int | None = None  # nodes
+    gpu_hours: float | None = None  # lost since the last checkpoints; then that is what is least, too
+
+
+NO_LIMIT = MoveBudget()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningResult:
+    """A running job before and after."""
+
+    running: RunningJob
+    nodes: IntArray  # shape [rows, columns], where it is then
+    before: Evaluation
+    after: Evaluation
+
+    @property
+    def moved(self) -> int:
+        """Nodes that it leaves."""
+        return int((self.nodes != self.running.nodes).sum())
+
+    @property
+    def lost_hours(self) -> float | None:
+        """GPU-hours that it loses; ``None`` = nothing says how old its checkpoint is."""
+        if not self.moved:
+            return 0.0
+        return None if self.running.checkpoint_age is None else self.running.lost_seconds / SECONDS_AN_HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Defragmentation:
+    """Where a new job goes, and what moves for it."""
+
+    status: (
+        Status  # optimal: no smaller objective down to the target is possible at that cost, and no smaller cost for it
+    )
+    outcome: Outcome  # of the new job, as things are then; its bound is that without regard to what moves
+    now: Outcome  # of the new job if nothing moves
+    target: float  # objective / speed
+    reached: float  # objective / speed of the new job as things are then; infinite without a placement
+    running: tuple[RunningResult, ...] = ()  # empty without a placement
+    cost: float = 0.0  # of the moves: nodes, or GPU-hours
+    least_cost: float = 0.0  # no plan with an objective as good costs less
+    solve_seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+def defragment(
+    cluster: Cluster,
+    job: Job,
+    running: Sequence[RunningJob],
+    *,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+    budget: MoveBudget = NO_LIMIT,
+    target: float | None = None,
+) -> Defragmentation:
+    """Find the cheapest moves of running jobs that let a new job reach its target.
+
+    :param cluster: the cluster now; whether it shows the nodes of running jobs as in use makes no difference.
+    :param target: objective (divided by the speed) of the new job; ``None`` = what it has on the empty cluster.
+    :raises InvalidInput: running jobs share a node; InvalidPlacement: one of them breaks a rule.
+    :raises InvalidJob: the job cannot be cut into nodes; UnknownName: it names a level that the cluster does not have.
+    """
+    load_solver()
+    started = perf_counter()
+    end = started + limits.seconds
+    first = replace(limits, seconds=FIRST_SHARE * limits.seconds)
+    room = opened(cluster, running)
+    worths = check_running(room, running)
+    question = JointQuestion(room, (job,), (1.0,))
+    taken = [int(node) for one in running for node in one.nodes.ravel()]
+    busy = room.with_busy(taken) if taken else room
+    limits.say("if nothing moves")
+    now = run(solver, busy, job, first)
+    empty: Outcome | None = None
+    if target is None:
+        limits.say("on the empty cluster")
+        empty = run(solver, room.emptied(), job, first)
+        target = 0.0 if empty.proposal.nodes is None else _cost(question, room.emptied(), empty)
+    stays = [RunningResult(one, one.nodes, worth, worth) for one, worth in zip(running, worths, strict=True)]
+    cost = _cost(question, busy, now)
+    reached = cost <= target + TOLERANCE
+    if reached or budget.moves == 0 or short(busy, job):
+        placed = tuple(stays) if now.evaluation is not None else ()
+        status: Status = "optimal" if reached else now.status
+        return Defragmentation(status, now, now, target, cost, placed, solve_seconds=perf_counter() - started)
+    slowest = _slowest(room, job, now, empty)
+    classes, shares = classes_with_running(room, job, slowest, running, worths)
+    by_jobs = budget.gpu_hours is not None
+    most = budget.moves if budget.gpu_hours is None else int(budget.gpu_hours * SECONDS_AN_HOUR)
+    asked = MoveLimits(question.whole(target), most, by_jobs)
+    search = MoveSearch(question, running, classes=classes, shares=shares, asked=asked, solver=solver)
+    if now.proposal.nodes is not None:
+        search.found(now.proposal.nodes, [one.nodes for one in running])
+    if empty is not None and empty.proposal.nodes is not None:
+        search.learn(empty.proposal.nodes)
+    search.run(limits, end)
+    found = _answer(search, stays, now, empty, target=target)
+    return replace(found, solve_seconds=perf_counter() - started)
+
+
+def short(cluster: Cluster, job: Job) -> bool:
+    """Return whether nodes are too few wherever they lie: then moving helps nothing."""
+    return int(cluster.idle.sum()) < job.grid.cells and bool(shortage(cluster, job))
+
+
+def _cost(question: JointQuestion, cluster: Cluster, outcome: Outcome) -> float:
+    """Return objective / speed of a placement."""
+    if outcome.evaluation is None or outcome.proposal.nodes is None:
+        return inf
+    return question.priced(0, outcome.evaluation.objective, speed_of(cluster, question.jobs[0], outcome.proposal.nodes))
+
+
+def _slowest(cluster: Cluster, job: Job, *tried: Outcome | None) -> float:
+    """Return up to which slowdown the new job may have nodes: under ``price`` as slow as a placement of it took."""
+    placed = [one.evaluation for one in tried if one is not None and one.evaluation is not None]
+    if job.avoid != "price" or not placed:
+        return inf
+    return max(slowest_in_use(cluster, one) for one in placed)
+
+
+def _answer(
+    search: MoveSearch, stays: Sequence[RunningResult], now: Outcome, empty: Outcome | None, *, target: float
+) -> Defragmentation:
+    plan, question, job = search.plan, search.question, search.question.jobs[0]
+    if plan is None:
+        if search.impossible:
+            limited = "" if search.asked.most is None else " at the cost that is allowed"
+            reason = f"the job does not fit, wherever running jobs move{limited}: {now.reason}"
+            return Defragmentation("infeasible", replace(now, status="infeasible", reason=reason), now, target, inf)
+        reason = "time ran out before moves were found that make room"
+        return Defragmentation("timeout", replace(now, status="timeout", reason=reason), now, target, inf)
+    results = []
+    for one, nodes in zip(stays, plan.running, strict=True):
+        after = one.running.worth(question.cluster, nodes)
+        results.append(one if after is None else replace(one, nodes=nodes, after=after))
+    free = question.cluster.with_busy([int(node) for nodes in plan.running for node in nodes.ravel()])
+    bound = None
+    if empty is not None and empty.bound is not None and empty.proposal.nodes is not None:
+        # the bound of the job as things are now says nothing once others have moved; that of the empty cluster holds
+        speeds = [speed_of(free, job, nodes) for nodes in (plan.nodes, empty.proposal.nodes)]
+        bound = empty.bound * speeds[0] / speeds[1]
+    outcome = judge(now.algorithm, free, job, Proposal(plan.nodes, bound))
+    as_good = search.bound[0] >= plan.rank[0]
+    unit = SECONDS_AN_HOUR if search.asked.by_jobs else 1
+    return Defragmentation(
+        "optimal" if search.proved else "feasible",
+        outcome,
+        now,
+        target,
+        question.cost(0, plan.nodes),
+        tuple(results),
+        plan.rank[1] / unit,
+        min(search.bound[1], plan.rank[1]) / unit if as_good else 0.0,
+    )

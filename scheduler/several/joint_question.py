@@ -1,0 +1,86 @@
+"""Several jobs and their weights on one cluster, and what a placement of one of them costs in the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import floor, inf, lcm
+
+import numpy as np
+
+from scheduler.gpu_types import speed_of
+from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate, objective_of
+from scheduler.outcome import trivial_bound
+from scheduler.placement.sharing.node_classes import NodeOption
+from scheduler.placement.sharing.share_model import OptionCosts
+from topology.cluster import BoolArray, Cluster, IntArray
+from topology.errors import InvalidPlacement
+
+MOST_SCALE = 10**6  # Whole numbers in a program are at most so many to one: finer ones make its arithmetic slow
+ROUNDING = 1e-9  # A number this close to a fraction of a small denominator is that fraction
+
+
+@dataclass(frozen=True)
+class JointQuestion:
+    """Where several jobs go; the sum of ``weight * objective / speed`` is to be least."""
+
+    cluster: Cluster
+    jobs: tuple[Job, ...]
+    weights: tuple[float, ...]  # one for each job, above 0
+
+    def cost(self, j: int, nodes: IntArray) -> float:
+        """Return what a placement of one job adds to the sum; infinite where it breaks a rule."""
+        try:
+            worth = evaluate(self.cluster, self.jobs[j], nodes)
+        except InvalidPlacement:
+            return inf
+        return self.priced(j, worth.objective, speed_of(self.cluster, self.jobs[j], nodes))
+
+    def priced(self, j: int, objective: float, speed: float) -> float:
+        """Return what an objective of one job adds to the sum, at a speed."""
+        return self.weights[j] * objective / speed
+
+    @cached_property
+    def scale(self) -> int:
+        """By how much costs are multiplied to become whole numbers: exact where weights and affinities are simple."""
+        denominators = 1
+        for job, weight in zip(self.jobs, self.weights, strict=True):
+            speeds = {one.factor for one in job.speed} | {1.0}
+            for number in (weight * share / speed for share in (job.alpha, job.beta) for speed in speeds):
+                near = Fraction(number).limit_denominator(1000)
+                if abs(near - number) > ROUNDING:
+                    return MOST_SCALE
+                denominators = lcm(denominators, near.denominator)
+        return min(denominators, MOST_SCALE)
+
+    def whole(self, cost: float) -> int:
+        """Return a cost as a whole number, rounded down: what is least in whole numbers is a bound."""
+        return floor(cost * self.scale + ROUNDING * self.scale)
+
+    def option_costs(self, j: int, options: Sequence[NodeOption]) -> list[OptionCosts]:
+        """Return Eq. 2 of one job in whole numbers, for each of its options; the soft terms are their least."""
+        job = self.jobs[j]
+        fixed = trivial_bound(job) - objective_of(job, 1, 1)
+        return [
+            OptionCosts(*(self.whole(self.priced(j, part, one.speed)) for part in (job.alpha, job.beta, fixed)))
+            for one in options
+        ]
+
+
+def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
+    """Return the cluster with all other nodes in use.
+
+    :param nodes: shape [nodes].
+    """
+    return cluster.replace(free_gpus=np.where(nodes, cluster.free_gpus, 0).astype(cluster.free_gpus.dtype))
+
+
+def worth_of(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation | None:
+    """Return what a placement is worth; ``None`` = it breaks a rule."""
+    try:
+        return evaluate(cluster, job, nodes)
+    except InvalidPlacement:
+        return None

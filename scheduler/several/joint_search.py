@@ -1,0 +1,267 @@
+"""The search of :mod:`scheduler.several.together`: shapes laid out side by side, and rounds that raise the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, factorial, inf
+from random import Random
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.gpu_types import speed_of
+from scheduler.objective import evaluate, objective_of
+from scheduler.outcome import TOLERANCE, Outcome, run, trivial_bound
+from scheduler.placement.admission import blocks_at
+from scheduler.placement.exact.cpsat import Slice
+from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
+from scheduler.placement.sharing.node_classes import NodeClasses
+from scheduler.placement.sharing.share_model import ShareModel, taken
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.several.joint_question import JointQuestion, only
+from scheduler.several.lay_out import disjoint_grants, orderly, seat_on
+from scheduler.several.turns import in_turn
+from scheduler.trunks import LEAST_SECONDS
+from topology.cluster import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from scheduler.placement.sharing.share_model import Solution, Variable
+
+MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
+PACK_EFFORT = 1.5  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
+BOUND_EFFORT = 3.0  # Of one round of the bound
+WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
+RUN_SECONDS = 1.0  # Of searching the share of one job in a round
+
+
+@dataclass
+class _Rounds:
+    """The program of the bound, and the cost of each job in it."""
+
+    model: ShareModel
+    costs: list[Variable]
+    excluded: int = 0  # shares that were proved to be dearer than the program thought
+
+
+class JointSearch:
+    """What is known so far of one question; only gets better."""
+
+    def __init__(
+        self, question: JointQuestion, classes: NodeClasses, alone: Sequence[Outcome], solver: PlacementAlgorithm
+    ) -> None:
+        self.question, self.classes, self._solver = question, classes, solver
+        self.nodes: list[IntArray] = []  # of each job in the best placement known; empty = none is known
+        self.cost = inf  # of that placement
+        # of each job alone, in the sum: no placement of all has a smaller one
+        self.least = [self._bound_alone(j, one) for j, one in enumerate(alone)]
+        self.bound = sum(self.least)
+        self._limits, self._end, self._random = Limits(), inf, Random()
+        self._alone, own = alone, tuple(range(len(alone)))
+        self._orders = {own, own[::-1]}  # those that stand at the start of a joint placement
+        self._order_seconds = 0.0  # that the last one took
+        self._shapes: list[dict[tuple[object, ...], PlacementShape]] = [{} for _ in question.jobs]
+        for j, one in enumerate(alone):
+            if one.proposal.nodes is not None:
+                self._learn(j, one.proposal.nodes)
+
+    @property
+    def proved(self) -> bool:
+        """Whether no placement has a smaller sum."""
+        return self.bound >= self.cost - TOLERANCE
+
+    def found(self, nodes: Sequence[IntArray]) -> None:
+        """Take in a placement of all jobs, no node twice, each weighed by the evaluator."""
+        flat = np.concatenate([one.ravel() for one in nodes])
+        cost = sum(self.question.cost(j, one) for j, one in enumerate(nodes))
+        if cost == inf or len(np.unique(flat)) < len(flat):
+            return
+        for j, one in enumerate(nodes):
+            self._learn(j, one)
+        if cost < self.cost - TOLERANCE:
+            self.nodes, self.cost = list(nodes), cost
+
+    def run(self, limits: Limits, end: float) -> None:
+        """Search until the sum is proved, nothing is left to try, or the clock reads ``end``."""
+        self._limits, self._end, self._random = limits, end, Random(limits.seed)
+        known, rounds, more = -1, None, True
+        self._prove_alone()
+        while not self.proved and perf_counter() < end:
+            if (count := sum(map(len, self._shapes))) > known:
+                known = count
+                limits.say("laying shapes out")
+                self._pack()
+            if self.proved or perf_counter() > end:
+                return
+            rounds = rounds or self._open_rounds()
+            more = more and self._round(rounds)
+            if not more and not self._another_order():
+                return
+
+    def _prove_alone(self) -> None:
+        """Search the jobs again whose bound alone is not proved: what is open there is open in the sum."""
+        unproved = [j for j, one in enumerate(self._alone) if one.status != "optimal"]
+        for number, j in enumerate(unproved):
+            seconds = (self._end - perf_counter()) / (2 * (len(unproved) - number))
+            if self.proved or seconds < LEAST_SECONDS:
+                return
+            # each on the nodes that it may have, as before
+            cluster = only(self.question.cluster, self._admitted(j))
+            one = run(self._solver, cluster, self.question.jobs[j], replace(self._limits, seconds=seconds))
+            if one.proposal.nodes is not None:
+                self.least[j] = max(self.least[j], self._bound_alone(j, one))
+                self._learn(j, one.proposal.nodes)
+        self.bound = max(self.bound, sum(self.least))
+
+    def _another_order(self) -> bool:
+        """Place the jobs one after the other in a new order; return whether there was one, and time for it."""
+        count, started = len(self._alone), perf_counter()
+        if len(self._orders) >= factorial(count) or self._end - started < self._order_seconds:
+            return False
+        self._limits.say("another order")
+        order = tuple(self._random.sample(range(count), count))
+        while order in self._orders:
+            order = tuple(self._random.sample(range(count), count))
+        self._orders.add(order)
+        limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - perf_counter()))
+        _, nodes = in_turn(self.question, order, self._solver, alone=dict(enumerate(self._alone)), limits=limits)
+        self._order_seconds = perf_counter() - started
+        if nodes:
+            self.found(nodes)
+        return True
+
+    def _bound_alone(self, j: int, alone: Outcome) -> float:
+        job, bound = self.question.jobs[j], alone.bound
+        if bound is None or alone.proposal.nodes is None:
+            return self.question.priced(
+                j, trivial_bound(job), max(one.speed for one in self.classes.demands[j].options)
+            )
+        return self.question.priced(j, bound, speed_of(self.question.cluster, job, alone.proposal.nodes))
+
+    def _learn(self, j: int, nodes: IntArray) -> None:
+        """Keep the shape of a placement."""
+        cluster, job = self.question.cluster, self.question.jobs[j]
+        worth, level = evaluate(cluster, job, nodes), cluster.level(job.level)
+        blocks = blocks_at(cluster, job, cluster.level_index(level.name))
+        soft = worth.objective - objective_of(job, worth.dp, worth.pp)
+        self._keep(j, shape_of(blocks, level.domain_of[nodes], soft=soft, movable=self.classes.demands[j].movable))
+
+    def _keep(self, j: int, shape: PlacementShape) -> None:
+        self._shapes[j].setdefault(shape.key, shape)
+
+    def _pack(self) -> None:
+        """Lay shapes out, the least sum, and seat what is better than the best placement known."""
+        question = self.question
+        model, costs, offered = ShareModel(self.classes.sizes), [], []
+        for j, demand in enumerate(self.classes.demands):
+            shapes = self._offered(j)
+            part = model.add_job(demand)
+            prices = [
+                [question.whole(self._price(j, shape, option.speed)) for option in demand.options] for shape in shapes
+            ]
+            costs.append(part.add_shapes(shapes, prices))
+            offered.append(shapes)
+        model.share()
+        if self.cost < inf:
+            model.cp.add(sum(costs) < question.whole(self.cost))
+        found, solver = model.least(sum(costs), Slice(PACK_EFFORT, self._end - perf_counter()))
+        if found != "yes":
+            return
+        cluster, nodes = question.cluster, []
+        shares = [taken(part, solver) for part in model.parts]
+        grants = disjoint_grants(cluster, self.classes, shares, free=self.classes.class_of >= 0)
+        for j, part in enumerate(model.parts):
+            _, domain_of_block = part.laid_out(solver, offered[j])
+            nodes.append(seat_on(cluster, question.jobs[j], domain_of_block, grants[j]))
+        self.found(nodes)
+
+    def _offered(self, j: int) -> list[PlacementShape]:
+        """Return the shapes of one job for a program, the cheapest that may still be of use."""
+        demand, job = self.classes.demands[j], self.question.jobs[j]
+        fastest = max(option.speed for option in demand.options)
+        most = self.cost - self.bound + self.least[j]
+        shapes = list(self._shapes[j].values())
+        if demand.movable:
+            domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
+            soft = trivial_bound(job) - objective_of(job, 1, 1)
+            pairs = pairs_up_to(demand.rows, demand.columns, (domains, domains))
+            worthy = {pair: objective_of(job, *pair, soft) for pair in pairs}
+            affordable = [pair for pair, worth in worthy.items() if self.question.priced(j, worth, fastest) <= most]
+            cheap = sorted(affordable, key=lambda pair: (worthy[pair], max(pair)))[:MOST_SHAPES]
+            shapes += [even_rectangles(demand.rows, demand.columns, pair) for pair in cheap]
+        distinct = {shape.key: shape for shape in shapes}
+        return sorted(distinct.values(), key=lambda shape: self._price(j, shape, fastest))[:MOST_SHAPES]
+
+    def _price(self, j: int, shape: PlacementShape, speed: float) -> float:
+        return self.question.priced(j, objective_of(self.question.jobs[j], *shape.pair, shape.soft), speed)
+
+    def _open_rounds(self) -> _Rounds:
+        """Return the program of the bound."""
+        question, model, costs = self.question, ShareModel(self.classes.sizes), []
+        for j, demand in enumerate(self.classes.demands):
+            part = model.add_job(demand)
+            prices = question.option_costs(j, demand.options)
+            costs.append(part.add_rectangles(prices, least=question.whole(self.least[j])))
+        model.share()
+        return _Rounds(model, costs)
+
+    def _round(self, rounds: _Rounds) -> bool:
+        """Raise the bound and search the shares that it is reached with; return whether there is more to try."""
+        self._limits.say("raising the bound")
+        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, (self._end - perf_counter()) / 4))
+        if found != "yes":
+            return False
+        # costs are whole numbers, so is their sum
+        self.bound = max(self.bound, ceil(solver.best_objective_bound - WHOLE) / self.question.scale)
+        if self.proved or perf_counter() > self._end:
+            return False
+        before, known = rounds.excluded, sum(map(len, self._shapes))
+        self._search_shares(rounds, solver)
+        return rounds.excluded > before or sum(map(len, self._shapes)) > known
+
+    def _search_shares(self, rounds: _Rounds, solver: Solution) -> None:
+        """Search the share of each job, with all that is left besides; exclude what is proved not to be there."""
+        question, cluster, parts = self.question, self.question.cluster, rounds.model.parts
+        shares = [taken(part, solver) for part in parts]
+        free: BoolArray = self.classes.class_of >= 0
+        nodes: list[IntArray] = []
+        for j, job in enumerate(question.jobs):
+            if perf_counter() > self._end:
+                return
+            granted = self._all_but(free & self._admitted(j), free, _sum(shares[j + 1 :]))
+            seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
+            one = run(self._solver, only(cluster, granted), job, replace(self._limits, seconds=seconds))
+            if one.evaluation is None or one.proposal.nodes is None or one.bound is None:
+                return
+            least = question.whole(question.priced(j, one.bound, speed_of(cluster, job, one.proposal.nodes)))
+            if least > solver.value(rounds.costs[j]):
+                grant = np.bincount(self.classes.class_of[granted], minlength=len(self.classes.sizes))
+                parts[j].exclude(dict(enumerate(grant.tolist())), cost=rounds.costs[j], least=least)
+                rounds.excluded += 1
+            self._learn(j, one.proposal.nodes)
+            nodes.append(one.proposal.nodes)
+            free = free.copy()
+            free[one.proposal.nodes.ravel()] = False
+        self.found(nodes)
+
+    def _admitted(self, j: int) -> BoolArray:
+        """Return shape [nodes], whether a job may use the node."""
+        admits = np.append(self.classes.demands[j].admits, False)  # class -1: no job may
+        return admits[self.classes.class_of]
+
+    def _all_but(self, mine: BoolArray, free: BoolArray, later: Mapping[int, int]) -> BoolArray:
+        """Return the nodes of one job without as many of each class as those after it take."""
+        kept = mine.copy()
+        ordered = orderly(self.question.cluster, free)
+        for c, count in later.items():
+            kept[ordered[self.classes.class_of[ordered] == c][-count:]] = False
+        return kept
+
+
+def _sum(shares: Sequence[Mapping[int, int]]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for share in shares:
+        for c, count in share.items():
+            total[c] = total.get(c, 0) + count
+    return total

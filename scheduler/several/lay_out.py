@@ -1,0 +1,63 @@
+"""From shares of classes to nodes: nodes that no two jobs share, and cells on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.placement.admission import blocks_at
+from scheduler.placement.exact.pair_seats import solve_grid
+from scheduler.placement.seating import seat
+from scheduler.placement.sharing.node_classes import NodeClasses
+from topology.capacity import count_nodes
+from topology.cluster import BoolArray, Cluster, IntArray
+
+SEATING_SECONDS = 0.2  # Most wall time of seating one job: its spread is fixed, this is about closer levels
+
+
+def disjoint_grants(
+    cluster: Cluster, classes: NodeClasses, shares: Sequence[Mapping[int, int]], *, free: BoolArray
+) -> list[BoolArray]:
+    """Return nodes for each job, shape [nodes], no node twice: all of a class that no other job takes, else its share.
+
+    :param shares: class -> nodes, for each job.
+    :param free: shape [nodes], nodes to choose among; of each class at least as many as all shares together.
+    """
+    grants = [np.zeros(len(cluster), dtype=np.bool_) for _ in shares]
+    ordered = orderly(cluster, free & (classes.class_of >= 0))
+    for c in {c for share in shares for c in share}:
+        left = ordered[classes.class_of[ordered] == c]
+        takers = sorted((j for j, share in enumerate(shares) if share.get(c)), key=lambda j: -shares[j][c])
+        for j in takers:
+            count = len(left) if len(takers) == 1 else shares[j][c]
+            grants[j][left[:count]] = True
+            left = left[count:]
+    return grants
+
+
+def orderly(cluster: Cluster, nodes: BoolArray) -> IntArray:
+    """Return nodes, by index, in the order in which jobs get them: healthy ones first, whole racks before broken ones.
+
+    :param nodes: shape [nodes].
+    """
+    closest, some = cluster.levels[-1], np.flatnonzero(nodes).astype(np.int32)
+    room = count_nodes(closest, nodes)[closest.domain_of[some]]
+    return some[np.lexsort((some, closest.domain_of[some], -room, cluster.slowdown[some]))]
+
+
+def seat_on(cluster: Cluster, job: Job, domain_of_block: IntArray, granted: BoolArray) -> IntArray:
+    """Return the node of each cell, shape [rows, columns], given the domain of each block and nodes enough in each."""
+    level = cluster.level(job.level)
+    blocks = blocks_at(cluster, job, cluster.level_index(level.name))
+    domain_of_cell = domain_of_block[blocks.row_of[:, None], blocks.column_of[None, :]]
+    return seat(
+        cluster,
+        job,
+        level=level,
+        domain_of_cell=domain_of_cell,
+        admitted=granted,
+        solve_grid=solve_grid,
+        seconds=SEATING_SECONDS,
+    )

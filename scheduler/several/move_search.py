@@ -1,0 +1,300 @@
+"""The search of :mod:`scheduler.several.defragmentation`: two programs that share nodes out to new and running jobs.
+
+One has shapes of the new job that are known, so what it finds can be done; the other has what every placement
+satisfies, so what it needs is a bound.  Both make the objective of the new job least, down to its target, then the
+cost of the moves.  Where the second finds a share in which the new job has a placement as good, both agree: proved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.gpu_types import speed_of
+from scheduler.objective import objective_of, slowest_in_use
+from scheduler.outcome import TOLERANCE, run, trivial_bound
+from scheduler.placement.admission import blocks_at
+from scheduler.placement.exact.cpsat import Slice
+from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
+from scheduler.placement.sharing.node_classes import NodeClasses
+from scheduler.placement.sharing.running_part import RunningPart, RunningShare, exact_units
+from scheduler.placement.sharing.share_model import ShareModel, taken, top, total
+from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.several.joint_question import JointQuestion, only, worth_of
+from scheduler.several.joint_search import WHOLE
+from scheduler.several.lay_out import orderly, seat_on
+from scheduler.several.move_plan import MoveLimits, MovePlan, MoveProgram
+from scheduler.several.place_again import placed_again
+from scheduler.several.running_jobs import RunningJob
+from scheduler.trunks import LEAST_SECONDS
+from topology.cluster import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from scheduler.placement.sharing.share_model import Solution, Variable
+
+MOST_SHAPES = 24  # Of the new job in one program, the cheapest
+EFFORT = 6.0  # Of one search, in CP-SAT's deterministic time, about seconds
+RUN_SECONDS = 2.0  # Of searching one share of the new job
+
+
+class MoveSearch:
+    """What is known so far of one question; only gets better."""
+
+    def __init__(
+        self,
+        question: JointQuestion,
+        running: Sequence[RunningJob],
+        *,
+        classes: NodeClasses,
+        shares: Sequence[RunningShare],
+        asked: MoveLimits,
+        solver: PlacementAlgorithm,
+    ) -> None:
+        self.question, self.running, self.classes, self.shares = question, running, classes, shares
+        self.asked, self._solver = asked, solver
+        self.plan: MovePlan | None = None
+        self.impossible = False  # whether it is proved that there is no plan at all
+        self.bound: tuple[int, int] = (asked.target, 0)  # no plan has a smaller rank
+        self._most = sum(share.price if asked.by_jobs else len(share.homes) for share in shares) + 1
+        self._shapes: dict[tuple[object, ...], PlacementShape] = {}
+        self._units = exact_units(shares)
+
+    @property
+    def proved(self) -> bool:
+        """Whether no plan has a smaller rank, or there is none."""
+        return self.impossible or (self.plan is not None and self.bound >= self.plan.rank)
+
+    def learn(self, nodes: IntArray) -> None:
+        """Keep the shape of a placement of the new job, on any nodes of the cluster."""
+        cluster, job = self.question.cluster, self.question.jobs[0]
+        if (worth := worth_of(cluster.emptied(), job, nodes)) is not None:
+            level = cluster.level(job.level)
+            blocks = blocks_at(cluster, job, cluster.level_index(level.name))
+            soft, movable = worth.objective - objective_of(job, worth.dp, worth.pp), self.classes.demands[0].movable
+            shape = shape_of(blocks, level.domain_of[nodes], soft=soft, movable=movable)
+            self._shapes.setdefault(shape.key, shape)
+
+    def found(self, nodes: IntArray, running: Sequence[IntArray]) -> None:
+        """Take in a plan if it keeps all rules, and no running job gets worse; the evaluator weighs each."""
+        every = np.concatenate([nodes.ravel(), *(one.ravel() for one in running)])
+        cost = self.question.cost(0, nodes)
+        if not np.isfinite(cost) or len(np.unique(every)) < len(every):
+            return
+        if any(not self._as_good(one, after) for one, after in zip(self.running, running, strict=True)):
+            return
+        self.learn(nodes)
+        moved = [int((one.nodes != after).sum()) for one, after in zip(self.running, running, strict=True)]
+        price = sum(
+            one.lost_seconds if self.asked.by_jobs and n else n for one, n in zip(self.running, moved, strict=True)
+        )
+        if self.asked.most is not None and price > self.asked.most:
+            return
+        rank = max(self.asked.target, self.question.whole(cost)), price
+        if self.plan is None or rank < self.plan.rank:
+            self.plan = MovePlan(nodes, tuple(running), rank)
+
+    def run(self, limits: Limits, end: float) -> None:
+        """Search until all is proved, nothing is left to try, or the clock reads ``end``."""
+        bounding, known = None, -1
+        limits.say("what would have to leave")
+        self._start(limits, end)
+        while not self.proved and perf_counter() < end:
+            if len(self._shapes) > known:
+                known = len(self._shapes)
+                limits.say("laying shapes out")
+                self._pack(end)
+            if self.proved or perf_counter() > end:
+                return
+            limits.say("raising the bound")
+            bounding = bounding or self._program(bound=True)
+            if not self._round(bounding, limits, end):
+                return
+
+    def _start(self, limits: Limits, end: float) -> None:
+        """Find a bound from what leaves, wherever it goes; and a plan in which all that leaves is placed again."""
+        program = self._program(bound=True, leaving=True)
+        # a plan that misses the target ranks behind all that reach it, so these alone are looked at
+        program.model.cp.add(program.objective <= self.asked.target)
+        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        least = (self.asked.target + 1, 0) if found == "no" else self._ranked(solver)
+        self.bound = max(self.bound, least)
+        if found != "yes" or self.proved:
+            return
+        leaving = {i for i, one in enumerate(program.model.running) if solver.value(one.moved)}
+        wanted = np.isin(self.classes.class_of, list(taken(program.new, solver)))
+        plan = placed_again(self.question, self.running, leaving, wanted=wanted, solver=self._solver, limits=limits)
+        if plan is not None:
+            self.found(*plan)
+
+    def _as_good(self, one: RunningJob, after: IntArray) -> bool:
+        """Return whether a running job is as well off after the moves as now."""
+        if (one.nodes == after).all():
+            return True
+        cluster, now = self.question.cluster, one.worth(self.question.cluster, one.nodes)
+        then = one.worth(cluster, after)
+        if now is None or then is None or then.objective > now.objective + TOLERANCE:
+            return False
+        if one.job.avoid != "ignore" and slowest_in_use(cluster, then) > slowest_in_use(cluster, now):
+            return False
+        return speed_of(cluster, one.job, after) >= speed_of(cluster, one.job, one.nodes)
+
+    def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False) -> MoveProgram:
+        question, demand = self.question, self.classes.demands[0]
+        model = ShareModel(self.classes.sizes)
+        new = model.add_job(demand)
+        if bound:
+            least = question.whole(trivial_bound(question.jobs[0]) / max(one.speed for one in demand.options))
+            cost: Variable = new.add_rectangles(question.option_costs(0, demand.options), least=least)
+        else:
+            prices = [[question.whole(self._price(shape, one.speed)) for one in demand.options] for shape in shapes]
+            cost = new.add_shapes(shapes, prices)
+        for share, units in zip(self.shares, self._units, strict=True):
+            coarse = None if bound else share.parts
+            if leaving:
+                model.add_leaving(share)
+            else:
+                model.add_running(share, coarse if units is None else units)
+        model.share()
+        objective = model.cp.new_int_var(self.asked.target, max(self.asked.target, top(cost)), "")
+        model.cp.add(objective >= cost)
+        if self.asked.by_jobs:
+            price = total([one.share.price for one in model.running], [one.any_moved for one in model.running])
+        else:
+            price = total([1] * len(model.running), [one.moved for one in model.running])
+        if self.asked.most is not None:
+            model.cp.add(price <= self.asked.most)
+        # the objective comes first: one unit of it outweighs all moves together
+        return MoveProgram(model, new, cost, total([self._most, 1], [objective, price]))
+
+    def _pack(self, end: float) -> None:
+        """Lay known shapes out beside the running jobs, the best rank first."""
+        shapes = self._offered()
+        program = self._program(bound=False, shapes=shapes)
+        if self.plan is not None:
+            program.model.cp.add(program.rank < self._most * self.plan.rank[0] + self.plan.rank[1])
+        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        if found != "yes":
+            return
+        _, domain_of_block = program.new.laid_out(solver, shapes)
+        targets = [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
+        granted = self._granted(targets)
+        chosen = taken(program.new, solver)
+        classes = np.isin(self.classes.class_of, list(chosen))
+        nodes = seat_on(self.question.cluster, self.question.jobs[0], domain_of_block, granted & classes)
+        self.found(nodes, self._settled(nodes, targets))
+
+    def _round(self, program: MoveProgram, limits: Limits, end: float) -> bool:
+        """Raise the bound, and search the share of the new job it is reached with; return whether there is more."""
+        solver = self._raise(program, end)
+        if solver is None or self.proved:
+            return False
+        targets = (
+            [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
+            if all(units is not None for units in self._units)
+            else []
+        )
+        granted = self._granted(targets) if targets or not self.shares else self._left(program, solver)
+        cluster, job, known = self.question.cluster, self.question.jobs[0], len(self._shapes)
+        seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - perf_counter()))
+        one = run(self._solver, only(cluster, granted), job, replace(limits, seconds=seconds))
+        if one.proposal.nodes is None or one.bound is None:
+            return False
+        self.learn(one.proposal.nodes)
+        if targets or not self.shares:
+            self.found(one.proposal.nodes, self._settled(one.proposal.nodes, targets))
+        bound = self.question.whole(self.question.priced(0, one.bound, speed_of(cluster, job, one.proposal.nodes)))
+        if bound > max(self.asked.target, int(solver.value(program.objective))):
+            grant = np.bincount(self.classes.class_of[granted], minlength=len(self.classes.sizes))
+            program.new.exclude(dict(enumerate(grant.tolist())), cost=program.objective, least=bound)
+            return True
+        return len(self._shapes) > known
+
+    def _raise(self, program: MoveProgram, end: float) -> Solution | None:
+        """Raise the bound by a program that knows no shapes; return its solution if it found one."""
+        if self.plan is not None:
+            # what is no better than the best plan is of no use: the fewer spreads are left, the sharper the bound
+            program.model.cp.add(program.objective <= max(self.asked.target, self.plan.rank[0]))
+        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        if found == "no":
+            self.impossible = self.plan is None
+            return None
+        self.bound = max(self.bound, self._ranked(solver))
+        return solver if found == "yes" else None
+
+    def _ranked(self, solver: Solution) -> tuple[int, int]:
+        """Return the bound of a program as a rank."""
+        return divmod(ceil(solver.best_objective_bound - WHOLE), self._most)
+
+    def _price(self, shape: PlacementShape, speed: float) -> float:
+        return self.question.priced(0, objective_of(self.question.jobs[0], *shape.pair, shape.soft), speed)
+
+    def _offered(self) -> list[PlacementShape]:
+        """Return shapes of the new job that are no worse than the best plan, the cheapest ones."""
+        demand, job = self.classes.demands[0], self.question.jobs[0]
+        shapes = list(self._shapes.values())
+        if demand.movable:
+            domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
+            pairs = pairs_up_to(demand.rows, demand.columns, (domains, domains))
+            cheap = sorted(pairs, key=lambda pair: (objective_of(job, *pair), max(pair)))
+            reached = sum(self.question.whole(objective_of(job, *pair)) <= self.asked.target for pair in cheap)
+            shapes += [
+                even_rectangles(demand.rows, demand.columns, pair) for pair in cheap[: reached + MOST_SHAPES // 2]
+            ]
+        distinct = {shape.key: shape for shape in shapes}
+        ordered = sorted(distinct.values(), key=lambda shape: (self._price(shape, 1.0), len(shape.sizes)))
+        # all that reach the target are alike in rank: those with most to choose from, the finest, come last
+        return ordered[:MOST_SHAPES]
+
+    def _granted(self, targets: Sequence[IntArray]) -> BoolArray:
+        """Return nodes for the new job, without those that are kept for cells that move, shape [nodes]."""
+        coming: dict[int, int] = {}
+        for share, target in zip(self.shares, targets, strict=True):
+            for c in target[target != share.homes].tolist():
+                coming[c] = coming.get(c, 0) + 1
+        return self._split(self._vacant(targets), coming)
+
+    def _left(self, program: MoveProgram, solver: Solution) -> BoolArray:
+        """Return the same where only the number of nodes of each running job is known."""
+        used: dict[int, int] = {}
+        for part in program.model.running:
+            for c, takes in part.takes.items():
+                used[c] = used.get(c, 0) + int(solver.value(takes))
+        return self._split(self.classes.class_of >= 0, used)
+
+    def _split(self, free: BoolArray, later: dict[int, int]) -> BoolArray:
+        """Return nodes without as many of each class as others need, the last in order."""
+        ordered, kept = orderly(self.question.cluster, free), np.zeros_like(free)
+        for c, count in later.items():
+            if count:
+                kept[ordered[self.classes.class_of[ordered] == c][-count:]] = True
+        admits: BoolArray = np.append(self.classes.demands[0].admits, False)[self.classes.class_of]
+        return free & ~kept & admits
+
+    def _settled(self, nodes: IntArray, targets: Sequence[IntArray]) -> list[IntArray]:
+        """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""
+        left = self._vacant(targets)
+        left[nodes.ravel()] = False
+        ordered = orderly(self.question.cluster, left).tolist()
+        places: dict[int, list[int]] = {}
+        for node in reversed(ordered):
+            places.setdefault(int(self.classes.class_of[node]), []).append(node)
+        after = []
+        for one, share, target in zip(self.running, self.shares, targets, strict=True):
+            settled = one.nodes.ravel().copy()
+            moving = np.flatnonzero(target != share.homes)
+            for cell in moving[np.argsort(one.job.grid.node_rank.ravel()[moving])].tolist():
+                settled[cell] = places[int(target[cell])].pop()
+            after.append(settled.reshape(one.nodes.shape))
+        return after
+
+    def _vacant(self, targets: Sequence[IntArray]) -> BoolArray:
+        """Return shape [nodes], whether a node is in some class and no cell stays on it."""
+        vacant: BoolArray = self.classes.class_of >= 0
+        for one, share, target in zip(self.running, self.shares, targets, strict=True):
+            vacant[one.nodes.ravel()[target == share.homes]] = False
+        return vacant

@@ -1,0 +1,111 @@
+"""Jobs that run: where they are, what that is worth, and what they ask of the classes of nodes if they may move."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from scheduler.gpu_types import speed_of
+from scheduler.job import Job
+from scheduler.objective import Evaluation, evaluate, slowest_in_use
+from scheduler.placement.sharing.node_classes import NodeClasses, classify
+from scheduler.placement.sharing.running_part import RunningShare, running_terms
+from scheduler.repair.repair_problem import of_its_type
+from topology.cluster import Cluster, IntArray
+from topology.errors import InvalidInput, InvalidPlacement
+
+
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job that runs on some nodes."""
+
+    source: str  # file that says so
+    job: Job
+    nodes: IntArray  # shape [rows, columns], index of the node of each cell
+    checkpoint_age: float | None = None  # seconds since its last checkpoint, lost if any of it moves; None = unknown
+
+    @property
+    def lost_seconds(self) -> int:
+        """GPU-seconds that are lost if any of it moves; all its GPUs go back to the checkpoint."""
+        return round((self.checkpoint_age or 0.0) * self.job.parallelism.gpus)
+
+    def worth(self, cluster: Cluster, nodes: IntArray) -> Evaluation | None:
+        """Return what a placement of it is worth, on nodes that are free of others; ``None`` = it breaks a rule.
+
+        What was found about its own nodes since it started is no reason to leave them.
+        """
+        own = set(self.nodes.ravel().tolist())
+        flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
+        try:
+            return evaluate(cluster.replace(flags=flags), self.job, nodes)
+        except InvalidPlacement:
+            return None
+
+
+def opened(cluster: Cluster, running: Sequence[RunningJob]) -> Cluster:
+    """Return the cluster with the nodes of running jobs free; whether it shows them as in use makes no difference."""
+    free = cluster.free_gpus.copy()
+    for one in running:
+        free[one.nodes] = cluster.gpus[one.nodes]
+    return cluster.replace(free_gpus=free)
+
+
+def check_running(cluster: Cluster, running: Sequence[RunningJob]) -> list[Evaluation]:
+    """Return what each running job has now.
+
+    :param cluster: with their nodes free.
+    :raises InvalidInput: two of them have one node; InvalidPlacement: one breaks a rule of its job or the cluster.
+    """
+    holder: dict[int, RunningJob] = {}
+    worths = []
+    for one in running:
+        for node in one.nodes.ravel().tolist():
+            if node in holder:
+                raise InvalidInput(
+                    f"node {cluster.names[node]!r} has a cell of {one.job.name!r} and one of the job of "
+                    f"{holder[node].source}",
+                    where=one.source,
+                    fix="give each running job once, and leave out those that have ended",
+                )
+        holder |= dict.fromkeys(one.nodes.ravel().tolist(), one)
+        try:
+            own = set(one.nodes.ravel().tolist())
+            flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
+            worths.append(evaluate(cluster.replace(flags=flags), one.job, one.nodes))
+        except InvalidPlacement as error:
+            fix = "give the cluster that the job was placed on"
+            raise InvalidPlacement(f"{one.job.name!r}: {error.message}", where=one.source, fix=fix) from None
+    return worths
+
+
+def classes_with_running(
+    cluster: Cluster, job: Job, slowest: float, running: Sequence[RunningJob], worths: Sequence[Evaluation]
+) -> tuple[NodeClasses, list[RunningShare]]:
+    """Return the classes for a new job, which is the first, and running ones; and what each of these must keep.
+
+    :param cluster: with the nodes of running jobs free.
+    :param slowest: up to which slowdown the new job may have nodes.
+    """
+    jobs = [of_its_type(cluster, one.job, one.nodes) for one in running]
+    limits = [
+        inf if job.avoid == "ignore" else slowest_in_use(cluster, now) for job, now in zip(jobs, worths, strict=True)
+    ]
+    own = {i + 1: one.nodes.ravel() for i, one in enumerate(running)}
+    classes = classify(cluster, [job, *jobs], [slowest, *limits], own=own)
+    shares = []
+    for one, kept, now, demand in zip(running, jobs, worths, classes.demands[1:], strict=True):
+        terms, scale = running_terms(cluster, kept, classes.example)
+        least = speed_of(cluster, kept, one.nodes)
+        options = tuple(i for i, option in enumerate(demand.options) if option.speed >= least)
+        homes = classes.class_of[one.nodes.ravel()]
+        # a thousandth of a unit makes up for what rounding took
+        shares.append(RunningShare(demand, options, homes, terms, int(now.objective * scale + 1e-3), one.lost_seconds))
+    return classes, shares
+
+
+def node_names(cluster: Cluster, nodes: IntArray) -> list[str]:
+    """Return the names of nodes, in order."""
+    return [cluster.names[i] for i in np.asarray(nodes).ravel().tolist()]

@@ -1,0 +1,172 @@
+"""Several jobs placed at once: the least weighted sum of their objectives, proved or with its gap.
+
+1. Each job alone on the cluster: the sum of these bounds is a bound for all together.
+2. One job after the other, in the order given and in reverse: the answer is never worse than the better of the two.
+3. *Shapes* of all placements seen so far, and even rectangles, laid out anew side by side by an integer program.
+4. Rounds of a program in which each job satisfies what every placement does (a bound for the sum): its shares of nodes
+   are searched by ``exact``, one job after the other; what is proved not to fit into a share is excluded from then on.
+5. While time is left, one after the other in more orders: new shapes for step 3.
+
+Every placement is weighed by the one evaluator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from time import perf_counter
+
+from scheduler.gpu_types import speed_of
+from scheduler.job import Job
+from scheduler.objective import slowest_in_use
+from scheduler.outcome import TOLERANCE, Outcome, judge, run
+from scheduler.placement.sharing.node_classes import NodeClasses, classify
+from scheduler.placement.sharing.share_model import load_solver
+from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
+from scheduler.several.joint_question import JointQuestion
+from scheduler.several.joint_search import JointSearch
+from scheduler.several.leave_out import fewest_left_out
+from scheduler.several.turns import TurnResult, in_turn
+from topology.cluster import Cluster, IntArray
+
+ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
+TURNS_SHARE = 0.3  # Of the time, for both orders together
+COUNT_SECONDS = 2.0  # To find out which jobs fit together, where the time limit is longer
+
+
+@dataclass(frozen=True, slots=True)
+class JointOutcome:
+    """Where several jobs go."""
+
+    status: Status
+    outcomes: tuple[Outcome, ...] = ()  # of each job, its bound that of the job alone; empty without a placement
+    objective: float | None = None  # sum of weight * objective / speed
+    bound: float | None = None  # no placement of all jobs has a smaller sum
+    left_out: tuple[int, ...] = ()  # where not all fit: the fewest jobs without which the others do, by number
+    turns: tuple[TurnResult, ...] = ()  # one after the other: in the order given, and in reverse
+    reason: str = ""  # why there is no placement
+    notes: tuple[str, ...] = ()
+    solve_seconds: float = 0.0
+
+    @property
+    def gap(self) -> float | None:
+        """(objective - bound) / objective, 0 when proved; ``None`` without a placement."""
+        if self.objective is None or self.bound is None:
+            return None
+        return max(0.0, (self.objective - self.bound) / self.objective)
+
+
+def place_together(
+    cluster: Cluster, jobs: Sequence[Job], weights: Sequence[float], *, solver: PlacementAlgorithm, limits: Limits
+) -> JointOutcome:
+    """Place several jobs at once, at least one.
+
+    :param weights: of the jobs' objectives, above 0.
+    :param solver: places one job; its bounds are believed only as far as the evaluator goes.
+    :raises InvalidJob: a job cannot be cut into nodes; UnknownName: one names a level that the cluster does not have.
+    """
+    load_solver()
+    started = perf_counter()
+    question = JointQuestion(cluster, tuple(jobs), tuple(weights))
+    found = _answer(question, solver, limits, notes=())
+    if found.status == "infeasible" and any(job.avoid == "price" for job in jobs):
+        # alone each job may do without slow nodes; together they may need them
+        any_node = tuple(job.replace(avoid="ignore") if job.avoid == "price" else job for job in jobs)
+        again = _answer(replace(question, jobs=any_node), solver, limits, notes=(SLOW_NEEDED,))
+        if again.status != "infeasible":
+            found = _as_asked(question, again)
+    return replace(found, solve_seconds=perf_counter() - started)
+
+
+SLOW_NEEDED = "Not all jobs fit on the nodes that each would use alone, so slow nodes are used whatever their price."
+
+
+def _answer(
+    question: JointQuestion, solver: PlacementAlgorithm, limits: Limits, *, notes: tuple[str, ...]
+) -> JointOutcome:
+    end = perf_counter() + limits.seconds
+    alone = _each_alone(question, solver, replace(limits, seconds=ALONE_SHARE * limits.seconds))
+    classes = classify(question.cluster, question.jobs, [_slowest(question, j, one) for j, one in enumerate(alone)])
+    left_out = fewest_left_out(classes, question.weights, seconds=min(COUNT_SECONDS, limits.seconds))
+    if left_out:
+        reason = _does_not_fit(question, classes, left_out, alone)
+        return JointOutcome("infeasible", left_out=left_out, reason=reason)
+    if any(one.evaluation is None for one in alone):
+        stuck = question.jobs[next(j for j, one in enumerate(alone) if one.evaluation is None)]
+        return JointOutcome("timeout", reason=f"time ran out before {stuck.name!r} was placed", notes=notes)
+    turns, start = _both_orders(question, solver, alone, replace(limits, seconds=TURNS_SHARE * limits.seconds))
+    search = JointSearch(question, classes, alone, solver)
+    if start:
+        search.found(start)
+    search.run(limits, end)
+    if not search.nodes:
+        return JointOutcome("timeout", turns=turns, reason="time ran out before all jobs were placed", notes=notes)
+    outcomes = tuple(_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(search.nodes))
+    bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
+    status: Status = "optimal" if bound == search.cost else "feasible"
+    return JointOutcome(status, outcomes, search.cost, bound, turns=turns, notes=notes)
+
+
+def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Limits) -> list[Outcome]:
+    end, outcomes = perf_counter() + limits.seconds, []
+    for number, job in enumerate(question.jobs):
+        limits.say(f"{job.name} alone")
+        # one that takes long must not leave the others without time: a job without a proof leaves the sum without one
+        seconds = max(limits.seconds / (2 * len(question.jobs)), (end - perf_counter()) / (len(question.jobs) - number))
+        outcomes.append(run(solver, question.cluster, job, replace(limits, seconds=seconds)))
+    return outcomes
+
+
+def _slowest(question: JointQuestion, j: int, alone: Outcome) -> float:
+    """Return up to which slowdown a job may have nodes: under ``price`` as slow as those that it takes alone."""
+    if question.jobs[j].avoid != "price" or alone.evaluation is None:
+        return inf
+    return slowest_in_use(question.cluster, alone.evaluation)
+
+
+def _does_not_fit(
+    question: JointQuestion, classes: NodeClasses, left_out: Sequence[int], alone: Sequence[Outcome]
+) -> str:
+    names = ", ".join(question.jobs[j].name for j in left_out)
+    needed, usable = sum(job.grid.cells for job in question.jobs), int(classes.sizes.sum())
+    said = next((alone[j].reason for j in left_out if alone[j].status == "infeasible"), "")
+    if not said and needed > usable:
+        said = f"they need {needed} nodes together, and may use {usable}"
+    elif not said:
+        said = "there is no way to share the nodes out so that all keep their hard constraints, each on one type of GPU"
+    return f"not all jobs fit at once; without {names} the others do: {said}"
+
+
+def _both_orders(
+    question: JointQuestion, solver: PlacementAlgorithm, alone: Sequence[Outcome], limits: Limits
+) -> tuple[tuple[TurnResult, ...], list[IntArray]]:
+    """Return the results of both orders, and the nodes of each job in the better one; none if both get stuck."""
+    order = range(len(question.jobs))
+    limits = replace(limits, seconds=limits.seconds / 2)
+    first: Mapping[int, Outcome] = dict(enumerate(alone))
+    limits.say("one after the other")
+    results = [in_turn(question, one, solver, alone=first, limits=limits) for one in (order, order[::-1])[: len(order)]]
+    best, nodes = min(results, key=lambda one: inf if one[0].objective is None else one[0].objective)
+    return tuple(result for result, _ in results), nodes if best.objective is not None else []
+
+
+def _judged(question: JointQuestion, j: int, nodes: IntArray, alone: Outcome) -> Outcome:
+    """Return the outcome of one job: its placement beside the others, its bound that of the job alone."""
+    cluster, job = question.cluster, question.jobs[j]
+    speed = speed_of(cluster, job, nodes)
+    bound = None
+    if alone.bound is not None and alone.proposal.nodes is not None:
+        bound = alone.bound / speed_of(cluster, job, alone.proposal.nodes) * speed
+    kept = alone.proposal
+    proposal = Proposal(nodes, bound, complete=kept.complete, pareto=kept.pareto, solve_seconds=kept.solve_seconds)
+    return judge(alone.algorithm, cluster, job, proposal)
+
+
+def _as_asked(question: JointQuestion, found: JointOutcome) -> JointOutcome:
+    """Return the outcome with the jobs as they were asked for; what is claimed of all nodes stays true."""
+    outcomes = tuple(
+        judge(one.algorithm, question.cluster, job, one.proposal)
+        for job, one in zip(question.jobs, found.outcomes, strict=True)
+    )
+    return replace(found, outcomes=outcomes)

@@ -1,0 +1,130 @@
+"""`arnold defragment`: the JSON contract, the text, exit codes, bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arnold.documents.defragment_answer import DefragmentDocument
+from tests.arnold.commands.conftest import write_cluster
+from topology.json_record import json_data, read_json
+
+Arnold = Callable[..., Any]
+
+
+def job_file(folder: Path, name: str, dp: int) -> Path:
+    """A job of dp nodes in a column."""
+    path = folder / f"{name}.yaml"
+    path.write_text(f"name: {name}\nparallelism: {{tp: 8, dp: {dp}, pp: 1}}\nalpha: 0.25\n")
+    return path
+
+
+@pytest.fixture
+def world(arnold: Arnold, tmp_path: Path) -> Arnold:
+    """Three minipods of four nodes.  One job has a node of the first and two of the second, another one of each of
+    these; a new one needs four nodes in one minipod.
+    """
+    cluster = write_cluster(tmp_path / "cluster.csv", [f"n{i:02},mp{i // 4},r{i // 2},8,8," for i in range(12)])
+    folder = tmp_path / "placements"
+    folder.mkdir()
+    for name, nodes, age in (("a", ["n00"], 7200), ("b", ["n04", "n05"], None), ("c", ["n08", "n09", "n10"], 60)):
+        saved = arnold("place", "--cluster", cluster, "--job", job_file(tmp_path, name, len(nodes)), "--json").json
+        for cell, node in zip(saved["assignment"], nodes, strict=True):
+            cell["node"] = node
+        (folder / f"{name}.json").write_text(json.dumps(saved | ({} if age is None else {"checkpoint_age": age})))
+
+    def run(*words: object, pattern: str = "*.json", dp: int = 4) -> Any:
+        job = job_file(tmp_path, "new", dp)
+        return arnold("defragment", "--cluster", cluster, "--running", folder / pattern, "--job", job, *words)
+
+    return run
+
+
+def test_one_node_moves(world: Arnold) -> None:
+    """The first minipod is freed of one node, the fewest; the job reaches what it has on the empty cluster."""
+    ran = world("--json")
+    said = ran.json
+    assert (ran.code, said["status"], said["measure"], said["cost"], said["least_cost"]) == (
+        0,
+        "optimal",
+        "moves",
+        1,
+        1,
+    )
+    assert (said["target"], said["reached"], said["objective"], said["now"]) == (1.0, True, 1.0, 1.25)
+    (move,) = said["moves"]
+    assert (move["job"], move["source"], move["node_rank"]) == ("a", "n00", 0)
+    assert {cell["node"] for cell in said["placement"]["assignment"]} == {"n00", "n01", "n02", "n03"}
+    moved = {one["job"]: one["moved"] for one in said["running"]}
+    assert moved == {"a": 1, "b": 0, "c": 0}
+    assert said["running"][0]["gpu_hours"] == 16.0  # two hours of eight GPUs
+    assert said["running"][0]["assignment"][0]["node"] == move["target"]
+    assert json_data(DefragmentDocument, read_json(DefragmentDocument, said)) == said
+
+
+def test_no_move_is_what_place_gives(world: Arnold) -> None:
+    """K = 0: nothing moves, and the target is not reached."""
+    said = world("--moves", "0", "--json").json
+    assert (said["cost"], said["moves"], said["reached"], said["objective"]) == (0, [], False, 1.25)
+    assert said["objective"] == said["now"]
+
+
+def test_gpu_hours_instead_of_nodes(world: Arnold) -> None:
+    """Without b the second minipod is free, so nothing is lost; with b the age of its checkpoint is missing."""
+    said = world("--cost", "100", "--json", pattern="[ac].json").json
+    assert (said["measure"], said["allowed"], said["cost"], said["reached"]) == ("gpu-hours", 100.0, 0.0, True)
+    ran = world("--cost", "100")
+    assert ran.code == 2
+    assert "nothing says how old the checkpoint of 'b' is" in ran.err
+
+
+def test_the_text_names_jobs_and_moves(world: Arnold) -> None:
+    """The verdict, the target, who moves where."""
+    out = world().out
+    assert "proved optimal: 1 node moved, then objective 1.0; if nothing moves: objective 1.25" in out
+    assert "target 1.0: reached" in out
+    assert "n00" in out
+
+
+def test_too_few_nodes_are_infeasible(world: Arnold) -> None:
+    """Moving makes no nodes: seven are wanted of six."""
+    ran = world("--json", dp=7)
+    assert (ran.code, ran.json["status"], ran.json["objective"]) == (3, "infeasible", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--moves", "-1"], "-1 is below 0"),
+        (["--cost", "-1"], "-1 is below 0"),
+        (["--cost", "nan"], "not a finite number"),
+        (["--target", "-2"], "-2 is below 0"),
+        (["--moves", "1", "--cost", "1"], "--moves and --cost are both given"),
+        (["--running", "nothing*.json"], "no file has such a name"),
+    ],
+)
+def test_bad_input_is_one_error(world: Arnold, words: list[str], said: str) -> None:
+    """Exit 2, what is wrong, and how to mend it."""
+    ran = world(*words)
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert ran.err.count("To fix: ") == 1
+
+
+def test_placements_that_cannot_be(world: Arnold, tmp_path: Path) -> None:
+    """Two jobs on one node, and a node that the cluster has not; the message names the file."""
+    first = json.loads((tmp_path / "placements/a.json").read_text())
+    (tmp_path / "placements/d.json").write_text(json.dumps(first))
+    ran = world()
+    assert ran.code == 2
+    assert "d.json: node 'n00' has a cell of 'a' and one of the job of" in ran.err
+    first["assignment"][0]["node"] = "elsewhere"
+    (tmp_path / "placements/d.json").write_text(json.dumps(first))
+    assert "the cluster has no node 'elsewhere'" in world().err
+    first["assignment"][0]["node"] = "n11"
+    (tmp_path / "placements/d.json").write_text(json.dumps(first | {"checkpoint_age": -5}))
+    assert "checkpoint_age" in world().err

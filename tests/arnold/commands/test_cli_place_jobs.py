@@ -1,0 +1,106 @@
+"""`arnold place` with several jobs: the JSON contract, the text, files, exit codes, bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arnold.documents.joint_answer import JointDocument
+from arnold.documents.place_answer import PlaceDocument
+from tests.arnold.commands.conftest import write_cluster
+from topology.json_record import json_data, read_json
+
+Arnold = Callable[..., Any]
+
+
+@pytest.fixture
+def place(arnold: Arnold, tmp_path: Path) -> Arnold:
+    """Two minipods of four nodes and two jobs: a takes 2 x 2 nodes, b 3 x 1."""
+    cluster = write_cluster(tmp_path / "cluster.csv", [f"n{i},mp{i // 4},r{i // 2},8,8," for i in range(8)])
+    for name, dp, pp in (("a", 2, 2), ("b", 3, 1), ("large", 6, 1)):
+        text = f"name: {name}\nparallelism: {{tp: 8, dp: {dp}, pp: {pp}}}\nalpha: 0.25\n"
+        (tmp_path / f"{name}.yaml").write_text(text)
+
+    def run(*words: object, jobs: str) -> Any:
+        files = [word for name in jobs.split() for word in ("--job", tmp_path / f"{name}.yaml")]
+        return arnold("place", "--cluster", cluster, *files, *words)
+
+    return run
+
+
+def test_the_document_is_that_of_the_contract(place: Arnold) -> None:
+    """A place document for each job, the weighted sum and what is proved: a has 1, b 1, so 3 with a counting twice."""
+    ran = place("--weight", "a=2", "--json", jobs="a b")
+    assert ran.code == 0
+    assert {"jobs", "objective", "bound", "gap", "status"} <= set(ran.json)
+    assert (ran.json["status"], ran.json["objective"], ran.json["bound"], ran.json["gap"]) == ("optimal", 3.0, 3.0, 0.0)
+    assert json_data(JointDocument, read_json(JointDocument, ran.json)) == ran.json
+    nodes = {name: [cell["node"] for cell in one["assignment"]] for name, one in ran.json["jobs"].items()}
+    assert {name: len(of_job) for name, of_job in nodes.items()} == {"a": 4, "b": 3}
+    assert len({*nodes["a"], *nodes["b"]}) == 7
+    assert ran.json["one_after_the_other"][0] == {"order": ["a", "b"], "objective": 3.0, "stuck": None}
+
+
+def test_one_job_is_answered_as_ever(place: Arnold) -> None:
+    """A single `--job` prints the place document; with a weight it is one of several."""
+    assert "assignment" in place("--json", jobs="a").json
+    assert set(place("--weight", "a=2", "--json", jobs="a").json["jobs"]) == {"a"}
+
+
+def test_what_does_not_fit_is_named(place: Arnold) -> None:
+    """4 + 3 + 6 nodes on 8: without the largest the others fit."""
+    ran = place("--json", jobs="a b large")
+    assert (ran.code, ran.json["status"], ran.json["left_out"], ran.json["jobs"]) == (3, "infeasible", ["large"], {})
+    assert "they need 13 nodes together, and may use 8" in ran.json["reason"]
+    assert "Fewest jobs to leave out: large" in place(jobs="a b large").out
+
+
+def test_the_text_says_what_one_after_the_other_gives(place: Arnold) -> None:
+    """The sum, the bound, a line for each job."""
+    out = place(jobs="a b").out
+    assert "proved optimal: sum 2.0, proved bound 2.0" in out
+    assert "b, a: sum 2.0, as good" in out
+
+
+def test_each_job_has_its_own_files(place: Arnold, tmp_path: Path) -> None:
+    """The name of the job stands where {job} stood."""
+    ran = place("--output", tmp_path / "out-{job}.json", "--html", tmp_path / "{job}.html", "--json", jobs="a b")
+    assert ran.code == 0
+    for name in "ab":
+        saved = (tmp_path / f"out-{name}.json").read_text()
+        assert f'"name": "{name}"' in saved
+        assert "<html" in (tmp_path / f"{name}.html").read_text()
+    assert json_data(PlaceDocument, read_json(PlaceDocument, ran.json["jobs"]["a"])) == ran.json["jobs"]["a"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--weight", "c=2"], "no job is called 'c'"),
+        (["--weight", "a"], "'a' is no weight"),
+        (["--weight", "a=0"], "the weight of a is '0'"),
+        (["--weight", "a=-1"], "the weight of a is '-1'"),
+        (["--weight", "a=nan"], "the weight of a is 'nan'"),
+        (["--weight", "a=inf"], "the weight of a is 'inf'"),
+        (["--weight", "a=1", "--weight", "a=2"], "the weight of a is given twice"),
+        (["--output", "x.json"], "several jobs go to one file"),
+        (["--html", "x.html"], "several jobs go to one file"),
+        (["--algorithm", "kai"], "placed by exact alone"),
+    ],
+)
+def test_bad_input_is_one_error(place: Arnold, words: list[str], said: str) -> None:
+    """Exit 2, what is wrong, and how to mend it."""
+    ran = place(*words, jobs="a b")
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert ran.err.count("To fix: ") == 1
+
+
+def test_two_jobs_of_one_name_are_refused(place: Arnold) -> None:
+    """Their answers could not be told apart."""
+    ran = place(jobs="a a")
+    assert ran.code == 2
+    assert "two jobs are called 'a'" in ran.err
