@@ -266,11 +266,11 @@ def test_too_few_nodes_is_infeasible() -> None:
 
 
 def test_mistakes_of_the_user_are_errors() -> None:
-    """A level that does not exist; groups that do not cut into nodes."""
+    """A level that does not exist; TP groups that neither divide a node nor fill several."""
     with pytest.raises(UnknownName, match="no level 'rack'"):
         placed(minipods(4), Job("job", Parallelism(tp=8), alpha=0.5, level="rack"))
-    with pytest.raises(InvalidJob, match="does not cut into nodes"):
-        placed(minipods(4), Job("job", Parallelism(tp=4, dp=3), alpha=0.5))
+    with pytest.raises(InvalidJob, match="groups of 3 GPUs"):
+        placed(minipods(4), Job("job", Parallelism(tp=3), alpha=0.5))
 
 
 @pytest.mark.parametrize(("avoid", "optimum"), [("strict", 2.5), ("price", 2.5), ("ignore", 2.0)])
