@@ -21,10 +21,11 @@ from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.client import Client, Object
 from tests.e2e.harness.nodes import level_labels, namespace, nodes_of
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.process import Healthy, Process, free_port
+from tests.e2e.harness.process import Healthy, Process
 from tests.e2e.harness.waiting import wait_until
 from tests.manifests.certificates_job import NAMES, contents, run_job
 from tests.manifests.rendering import SYSTEM, pick, pod_template, read
+from tests.ports import free_port
 from topology.generate import generate
 
 NAMESPACE = "together"

@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,6 +18,8 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
+
+from tests.ports import free_port
 
 Arnold = Callable[..., Any]
 
@@ -175,20 +176,11 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A Slurm of four nodes of two GPUs on the loopback address; yields the environment that leads to it."""
     folder = tmp_path_factory.mktemp("slurm")
-    port, *ports = free_ports(1 + len(NODES))
+    port, *ports = (free_port() for _ in range(1 + len(NODES)))
     lines = [
         f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={one} CPUs=4 Gres=gpu:{GPUS}"
         for node, one in zip(sorted(NODES), ports, strict=True)

@@ -22,7 +22,8 @@ from tests.e2e.harness.certificates import LOOPBACK, KeyPair
 from tests.e2e.harness.client import Object
 from tests.e2e.harness.forwarder import Forwarder
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.process import Healthy, Process, free_port
+from tests.e2e.harness.process import Healthy, Process
+from tests.ports import free_port
 
 MANIFESTS = Path(__file__).parents[3] / "manifests"
 CRDS = ("crds/gangplans.yaml", "crds/capacityreservations.yaml", "crds/ganghistories.yaml")

@@ -16,9 +16,10 @@ import yaml
 from tests.e2e.harness.certificates import LOOPBACK
 from tests.e2e.harness.client import Object, home_of
 from tests.e2e.harness.plane import ControlPlane
-from tests.e2e.harness.process import Healthy, Process, free_port
+from tests.e2e.harness.process import Healthy, Process
 from tests.e2e.harness.programs import from_folder, module_folder
 from tests.e2e.harness.waiting import wait_until
+from tests.ports import free_port
 
 MODULES = Path(__file__).parents[1] / "peers"
 """A folder for each peer: a module that pins its program as a tool."""

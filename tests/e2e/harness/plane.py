@@ -20,9 +20,10 @@ from typing import Any
 
 from tests.e2e.harness.certificates import LOOPBACK, Certificates, KeyPair, write_kubeconfig
 from tests.e2e.harness.client import Client, home_of
-from tests.e2e.harness.process import Healthy, Process, free_port
+from tests.e2e.harness.process import Healthy, Process
 from tests.e2e.harness.programs import Command
 from tests.e2e.harness.waiting import wait_until
+from tests.ports import free_port
 
 CONTROLLERS = (
     "garbage-collector-controller",

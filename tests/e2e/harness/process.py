@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import urllib.request
@@ -14,14 +13,6 @@ from pathlib import Path
 from urllib.error import HTTPError
 
 from tests.e2e.harness.waiting import WaitedTooLong, wait_until
-
-
-def free_port() -> int:
-    """A TCP port of the loopback address that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class Process:

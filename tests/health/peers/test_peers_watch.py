@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from threading import Event
 from typing import Any
 
@@ -13,6 +12,7 @@ from health.peers.prometheus import Endpoint, EndpointAway
 from health.peers.sample_sources import WatchPlan
 from health.peers.watch import FIRST_RETRY, WatchRound, watch
 from tests.health.peers.fake_prometheus import machines, serving
+from tests.ports import free_port
 from topology.errors import InvalidInput
 
 NOW = 1_800_000_000.0
@@ -45,13 +45,6 @@ class Clock:
         return Stop()
 
 
-def closed_port() -> int:
-    """A port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def run(url: str, *, rounds: int, plan: WatchPlan = PLAN) -> tuple[list[WatchRound], Clock]:
     """Some rounds of a watch."""
     clock = Clock()
@@ -76,7 +69,7 @@ def test_a_round_flags_the_machine_that_idles() -> None:
 
 def test_an_endpoint_that_is_away_is_asked_again_soon() -> None:
     """Nobody is flagged meanwhile; the waits are 15, 30 and 60 s, and never more than the usual."""
-    made, clock = run(f"http://127.0.0.1:{closed_port()}", rounds=7)
+    made, clock = run(f"http://127.0.0.1:{free_port()}", rounds=7)
     assert all(one.verdict is None and isinstance(one.error, EndpointAway) for one in made)
     assert all(one.flags == () for one in made)
     assert clock.waits == [FIRST_RETRY * factor for factor in (1, 2, 4, 8, 16)] + [480.0, 480.0]
