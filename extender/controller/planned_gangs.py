@@ -12,7 +12,7 @@ from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_ui
 from extender.texts import counted, named
 
 # what a gang's pods ask, but for its levels and holds
-_ASKED = attrgetter("parallelism", "order", "alpha", "avoid", "counts", "microbatches")
+_ASKED = attrgetter("parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types", "microbatches")
 
 
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
@@ -174,5 +174,6 @@ def _changed(sight: PlanProgress) -> str:
     same = _ASKED(asked) == _ASKED(spec) and (asked.level or spec.level) == spec.level
     same = same and (asked.tp_level or spec.tp_level) == spec.tp_level
     # the plan also holds what peers ask of levels by their numbers
-    same = same and set(asked.holds or ()) <= set(spec.holds or ())
+    holds, planned = set(asked.holds or ()), set(spec.holds or ())
+    same = same and (holds <= planned if sight.gang.tiers else holds == planned)
     return "" if same else "its pods ask otherwise than before"

@@ -32,6 +32,8 @@ from topology.errors import InvalidJob, did_you_mean
 from topology.readers.kubernetes_pods import Pod
 
 MOST_TYPES = 32  # types of GPU that a GangPlan can hold (maxItems of the CRD)
+# Characters of the texts that a parser reads, as many as the CRD lets a CapacityReservation have
+MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096}
 MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 _DEGREE = re.compile(r"\s*([A-Za-z]{1,20})\s*=\s*([0-9]{1,9})\s*")
@@ -145,20 +147,29 @@ def parse_model(text: str) -> Model:
     # not at the top: it takes pydantic, which most gangs can do without
     from scheduler.job_parts import read_model
 
+    _check_length(text, MODEL, reason="InvalidModel")
     try:
         return read_model(text)
     except InvalidJob as error:
-        raise InvalidGang(error.message, reason="InvalidModel", where=MODEL, fix=error.fix) from None
+        raise InvalidGang(clip(error.message), reason="InvalidModel", where=MODEL, fix=error.fix) from None
+
+
+def _check_length(text: str, key: str, *, reason: str) -> None:
+    """Raise ``InvalidGang`` for a text that would take long to read, and much room in the caches of what was read."""
+    if len(text) > MOST_TEXT[key]:
+        fix = f"write at most {MOST_TEXT[key]:,} characters"
+        raise InvalidGang(f"it has {len(text):,} characters", reason=reason, where=key, fix=fix)
 
 
 def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:
     """Read hard and soft constraints, or raise ``InvalidGang``: no list as in the job file, or levels are no labels."""
     from scheduler.job_parts import read_constraints
 
+    _check_length(text, CONSTRAINTS, reason="InvalidConstraints")
     try:
         found = read_constraints(text)
     except InvalidJob as error:
-        raise InvalidGang(error.message, reason="InvalidConstraints", where=CONSTRAINTS, fix=error.fix) from None
+        raise InvalidGang(clip(error.message), reason="InvalidConstraints", where=CONSTRAINTS, fix=error.fix) from None
     for level in (*(hold.level for hold in found.holds), *(count.level for count in found.counts)):
         parse_level(level, key=CONSTRAINTS)
     return found

@@ -23,6 +23,7 @@ from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, Q
 from scheduler.queue.run_times import Prediction
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
+from topology.readers.kubernetes_labels import gpu_type
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -121,7 +122,17 @@ def repair_question(
     if job is None or unknown or len(plan.nodes) != job.grid.cells:
         what = f"no nodes of it: {', '.join(unknown)}" if unknown else "another size"
         return replace(question, refused=f"the plan does not fit what is asked ({what})")
+    job = _as_it_lies(job, plan, lost, state.fleet)
     return _with_cluster(question, state.fleet, job, () if job.holds else gang.tiers)
+
+
+def _as_it_lies(job: Job, plan: GangPlan, lost: Sequence[str], fleet: Fleet) -> Job:
+    """Return a job that has nodes; where their labels changed since, its types are those of the nodes that it keeps."""
+    hosts = (fleet.host(name) for name in plan.nodes if name not in lost)
+    kept = dict.fromkeys(gpu_type(host.labels) for host in hosts if host is not None)
+    if len(kept) < 2 and (job.gpu_types is None or kept.keys() <= {*job.gpu_types}):
+        return job
+    return job.replace(gpu_types=tuple(dict.fromkeys((*kept, *(job.gpu_types or ())))), mix_types=True)
 
 
 def _running(gang: Gang, plan: GangPlan, lost: Sequence[str]) -> frozenset[int]:

@@ -6,6 +6,7 @@ restart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -159,10 +160,17 @@ class Reservation(CustomResource, frozen=True):
         return found.job
 
 
+_ANNOTATION = re.compile(rf"{re.escape(GROUP)}/([a-z]+)((?:-[a-z]+)*)")
+
+
+def _as_field(name: re.Match[str]) -> str:
+    return f"spec.{name[1]}{name[2].title().replace('-', '')}"
+
+
 def _in_words_of_the_spec(error: InvalidGang) -> InvalidGang:
     """Return a mistake that annotations may have too, in the names of the fields of the spec."""
     message, where, fix = (
-        text.replace(GANG_SIZE, "spec.nodes").replace(f"{GROUP}/", "spec.")
+        _ANNOTATION.sub(_as_field, text.replace(GANG_SIZE, "spec.nodes"))
         for text in (error.message, error.where, error.fix)
     )
     return InvalidGang(message, reason=error.reason, where=where, fix=fix)

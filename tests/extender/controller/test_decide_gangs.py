@@ -12,7 +12,7 @@ from extender.controller.actions import Forget, Learn, NotifyPod, Recreate, Rele
 from extender.objects import decode_node, decode_owner
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
-from tests.extender.things import MINIPOD, NOW, key, member_json, minipods, node_json, pod_json, uid
+from tests.extender.things import MINIPOD, NOW, key, member_json, minipods, node, node_json, pod_json, uid
 
 OWNER = ("Job", "train")
 JUST_NOW = "2026-11-21T12:00:00Z"
@@ -749,6 +749,38 @@ def test_a_gang_that_asks_otherwise_before_it_starts_is_planned_anew(
     assert world.phase("g") is PlanPhase.RELEASED
 
 
+def test_a_gang_that_asks_for_another_type_before_it_starts_is_planned_anew() -> None:
+    """H100 in one minipod, H200 in the other: the plan follows the annotation."""
+    types = {"0": "H100", "1": "H200"}
+    nodes = [
+        node(one.name, labels=one.labels | {"nvidia.com/gpu.product": types[one.labels[MINIPOD][-1]]})
+        for one in minipods(4, 4)
+    ]
+    world = World(nodes)
+    kind = {one.name: one.labels["nvidia.com/gpu.product"] for one in nodes}
+    members = world.gang("g", 3, {"arnold.dev/gpu-types": "H100"})
+    world.do(world.decide())
+    assert {kind[name] for name in world.plan("g").nodes} == {"H100"}
+    for name in members:
+        world.change(name, lambda pod: pod["metadata"]["annotations"].update({"arnold.dev/gpu-types": "H200"}))
+    world.settle()
+    assert {kind[name] for name in world.plan("g").nodes} == {"H200"}
+    assert world.phase("g") is PlanPhase.RELEASED
+
+
+def test_a_gang_that_takes_a_constraint_back_before_it_starts_is_planned_anew() -> None:
+    """What the plan keeps is what is asked now."""
+    world = World()
+    members = world.gang("g", 4, {"arnold.dev/constraints": f"[{{family: dp, within: {MINIPOD}}}]"})
+    world.do(world.decide())
+    assert world.plan("g").spec.holds
+    for name in members:
+        world.change(name, lambda pod: pod["metadata"]["annotations"].pop("arnold.dev/constraints"))
+    world.settle()
+    assert not world.plan("g").spec.holds
+    assert world.phase("g") is PlanPhase.RELEASED
+
+
 def test_a_gang_made_anew_with_other_wishes() -> None:
     """All its pods are replaced, by as many that are cut into other groups: the plan before is worth nothing."""
     world = bound()
@@ -844,8 +876,8 @@ POD_GROUP = {"scheduling.x-k8s.io/pod-group": "jumper"}
 
 def jumpers(world: World, nodes: list[str], *, bound: bool = False) -> None:
     """A gang without gate whose pods choose these nodes; ``None`` has no choice."""
-    for rank, node in enumerate(nodes):
-        spec: dict[str, Any] = {"node": node} if bound and node else {"affinity": pinned_to(node)} if node else {}
+    for rank, name in enumerate(nodes):
+        spec: dict[str, Any] = {"node": name} if bound and name else {"affinity": pinned_to(name)} if name else {}
         labels = {**POD_GROUP, "arnold.dev/rank": str(rank)}
         notes = {"arnold.dev/gang-size": str(len(nodes))}
         world.add(pod_json(f"jumper-{rank}", labels=labels, annotations=notes, owner=OWNER, **spec))

@@ -170,3 +170,18 @@ def test_a_batch_that_does_not_divide_is_blamed_on_the_model() -> None:
     with pytest.raises(InvalidGang, match="a global batch of 63") as caught:
         asked({"model": model})
     assert (caught.value.reason, caught.value.where) == ("InvalidModel", "arnold.dev/model")
+
+
+@pytest.mark.parametrize("annotation", ["constraints", "model"])
+def test_a_long_text_is_refused_without_being_read(annotation: str) -> None:
+    """Whoever writes it must not hold the controller up, nor fill its caches."""
+    with pytest.raises(InvalidGang, match="it has 200,000 characters") as refused:
+        asked({annotation: "- 1\n" * 50_000})
+    assert "write at most" in refused.value.fix
+
+
+def test_what_a_refusal_repeats_of_the_text_is_short() -> None:
+    """A GangPlan with the message must be one that the API server takes: 32,768 bytes at most."""
+    with pytest.raises(InvalidGang) as refused:
+        asked({"constraints": "- &" + "x" * 30_000 + " 1"})
+    assert len(str(refused.value)) < 10_000

@@ -33,6 +33,7 @@ from tests.extender.things import (
     state_of,
     uid,
 )
+from topology.readers.kubernetes_objects import NodeObject
 
 LIMITS = Limits(seconds=5.0, workers=1)
 GRID = {"arnold.dev/parallelism": "tp=8,pp=2,dp=4", "arnold.dev/alpha": "0.7"}
@@ -145,6 +146,31 @@ def test_tensor_parallel_groups_of_several_nodes() -> None:
     answer = solve(repair_question(state, plan, [plan.nodes[3]], NOW), LIMITS)
     assert answer.moved == (3,)
     assert answer.plan.nodes[3].split("-")[0] == racks[2]
+
+
+@pytest.mark.parametrize("now", [["H100", "H100", "H200", "H200"], [None, "H100", "H100", "H100"], [None] * 4])
+def test_a_running_gang_is_repaired_though_the_labels_of_its_nodes_changed(now: list[str | None]) -> None:
+    """What says the types of GPU comes and goes node by node; the gang lies where it lies, and gets the spare."""
+
+    def labelled(name: str, gpu: str | None) -> NodeObject:
+        return node(name, labels={MINIPOD: "m", RACK: "r"} | ({"nvidia.com/gpu.product": gpu} if gpu else {}))
+
+    notes = {"arnold.dev/gpu-types": "H100"}
+    plan = plan_all(state_of([labelled(f"n{i}", "H100") for i in range(4)], gang_pods("g", 4, notes)))["g"].plan
+    lost = plan.nodes[1]
+    left = [labelled(name, gpu) for name, gpu in zip(plan.nodes, now, strict=True) if name != lost]
+    state = state_of([*left, labelled("spare", "H100")], gang_pods("g", 4, notes))
+    assert solve(repair_question(state, plan, [lost], NOW), LIMITS).plan.nodes[1] == "spare"
+
+
+def test_a_running_gang_of_one_type_takes_no_spare_of_another() -> None:
+    """All its nodes are H100, and the job says nothing of types."""
+    nodes = [node(f"n{i}", labels={MINIPOD: "m", RACK: "r", "nvidia.com/gpu.product": "H100"}) for i in range(4)]
+    plan = plan_all(state_of(nodes, gang_pods("g", 4)))["g"].plan
+    spare = node("spare", labels={MINIPOD: "m", RACK: "r", "nvidia.com/gpu.product": "H200"})
+    left = [one for one in nodes if one.name != plan.nodes[1]]
+    state = state_of([*left, spare], gang_pods("g", 4))
+    assert not solve(repair_question(state, plan, [plan.nodes[1]], NOW), LIMITS).found
 
 
 def test_a_node_of_a_tensor_parallel_group_that_is_gone() -> None:
