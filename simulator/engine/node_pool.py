@@ -16,13 +16,13 @@ import numpy as np
 from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
-from scheduler.outcome import run
+from scheduler.outcome import Outcome, run
 from scheduler.placement.admission import check_held_together, typed
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
 from scheduler.second_constraints import within_the_tree
-from simulator.engine.pools import Disagreement, Found, NoSuchNodes
+from simulator.engine.pools import Disagreement, Found, NoSuchNodes, Unplaced
 from simulator.engine.sim_job import UNITS, Need, SimJob, picky
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
@@ -32,7 +32,6 @@ from topology.errors import InvalidJob, UnknownName, did_you_mean
 from topology.flags import HEALTHY, NodeFlag
 
 Types = tuple[str, ...] | None  # Types of GPU that a job admits; None = any
-_LESS = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
 
 
 class NodePool:
@@ -108,10 +107,10 @@ class NodePool:
         if (most := most_together(self.cluster, usable, mix_types=record.mix_types)) < nodes:
             of_type = f"{wanted}, all with the same type of GPU; of one type there are at most {most}"
             raise Disagreement("larger than one type of GPU", of_type)
-        if gang is not None and picky(record, need.gpus) and self._run(gang, usable.nonzero()[0]) is None:
-            held = gang.holds_on(self.cluster)
-            kept = "its constraints cannot be kept" if held else "there are too few nodes that are not slow"
-            raise Disagreement("constraints", f"{wanted}; {kept}, even if the cluster were empty", fix=_LESS)
+        if gang is not None and picky(record, need.gpus):
+            outcome = self._outcome(gang, usable.nonzero()[0])
+            if outcome.evaluation is None:
+                raise Unplaced(wanted, outcome, held=bool(gang.holds_on(self.cluster)))
         return need
 
     def _gang(self, need: Need, record: JobRecord) -> Job:
@@ -204,11 +203,15 @@ class NodePool:
         among = together(self.cluster, rows, job.nodes, mix_types=job.mix_types)
         return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
 
-    def _run(self, gang: Job, rows: Rows) -> Found | None:
-        """Return where placement puts a gang on some nodes."""
+    def _outcome(self, gang: Job, rows: Rows) -> Outcome:
+        """Return what placement finds for a gang on some nodes."""
         free = np.zeros_like(self.free)
         free[rows] = self.occupancy.size[rows] // UNITS
-        outcome = run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
+        return run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
+
+    def _run(self, gang: Job, rows: Rows) -> Found | None:
+        """Return where placement puts a gang on some nodes."""
+        outcome = self._outcome(gang, rows)
         if outcome.evaluation is None or outcome.proposal.nodes is None:
             return None
         return Found(tuple(outcome.proposal.nodes.ravel().tolist()), (outcome.evaluation.dp, outcome.evaluation.pp))

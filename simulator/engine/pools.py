@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from scheduler.outcome import Outcome
 from scheduler.queue.queue_policy import Keep, Waiting
 from simulator.engine.sim_job import UNITS, Need, SimJob
 from simulator.job_record import JobRecord
@@ -31,6 +32,22 @@ class NoSuchNodes(Disagreement):
 
     def __init__(self, sentence: str) -> None:
         super().__init__("larger than the cluster", sentence)
+
+
+class Unplaced(Disagreement):
+    """A gang for which placement found nothing on the empty cluster.
+
+    :param wanted: its nodes, in words.
+    :param held: whether it has something to keep; else it refuses slow nodes.
+    """
+
+    def __init__(self, wanted: str, outcome: Outcome, *, held: bool) -> None:
+        why = "no placement was found on the empty cluster, which does not prove that there is none"
+        if outcome.status == "infeasible":
+            kept = "its constraints cannot be kept" if held else "there are too few nodes that are not slow"
+            why = f"{kept}, even if the cluster were empty"
+        fix = "ask for less (`arnold explain` says what would help), or give a cluster that can keep them"
+        super().__init__("constraints", f"{wanted}; {why}", fix=fix)
 
 
 @dataclass(frozen=True, slots=True)

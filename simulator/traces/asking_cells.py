@@ -52,7 +52,7 @@ def asking_cells(record: JobRecord) -> dict[str, object]:
         if record.parallelism.order != MEGATRON_ORDER:
             cells["order"] = record.parallelism.order
     if record.gpu_types is not None or record.mix_types:
-        cells["gpu_types"] = ANY if record.gpu_types is None else json.dumps(record.gpu_types)
+        cells["gpu_types"] = ANY if record.gpu_types is None else json.dumps(record.gpu_types, ensure_ascii=False)
     hard = [{"family": one.family, "within": one.level} for one in record.holds]
     soft = [{"family": one.family, "level": one.level, "weight": one.weight} for one in record.counts]
     if hard or soft:
