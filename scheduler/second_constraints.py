@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import ceil, inf
 from time import perf_counter
 
@@ -56,7 +57,10 @@ class SecondConstraints:
         depths = range(len(cluster.levels) + 1)
         nested = next((depth for depth in depths if _nests(cluster, job, name, depth)), None)
         if nested is not None:
-            return self.place(laid_into_tree(cluster, name, nested), job, limits)
+            found = self.place(laid_into_tree(cluster, name, nested), job, limits)
+            kept = _as_in_the_tree(cluster, job, name, nested)
+            bounds = {level: bound for level, bound in found.closer_bounds.items() if level in kept}
+            return replace(found, closer_bounds=bounds)
         return self._unnested(cluster, job, name, limits)
 
     def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
@@ -73,6 +77,9 @@ class SecondConstraints:
             return _with_claims(first, relaxed, ())
         answers = [first] if first.evaluation is not None else []
         for depth in range(len(cluster.levels) + 1):
+            if perf_counter() > end and any(one.evaluation is not None for one in answers):
+                relaxed = replace(relaxed, complete=False)
+                break
             seconds = max(LEAST_SECONDS, (end - perf_counter()) / (parts - 1 - depth))
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
@@ -147,6 +154,18 @@ def _nests(cluster: Cluster, job: Job, name: str, depth: int) -> bool:
     )
 
 
+def _as_in_the_tree(cluster: Cluster, job: Job, name: str, depth: int) -> Collection[str]:
+    """Return the closer levels of which a tree with a second hierarchy after so many levels says what the cluster's
+    does: those before it, and, where it is no closer level itself, those after it down to the first that it cuts.
+    """
+    nodes, second, counted = admissible(cluster, job), cluster.level(name), cluster.level_index(job.level)
+    if depth > counted:
+        return {level.name for level in cluster.levels[counted + 1 : depth]}
+    closer = cluster.levels[counted + 1 :]
+    whole = takewhile(lambda level: _refines(level.domain_of, second.domain_of, nodes), closer)
+    return {level.name for level in whole}
+
+
 def _refines(closer: IntArray, broader: IntArray, nodes: BoolArray) -> bool:
     """Return whether each domain of one partition of some nodes lies inside one domain of another."""
     pairs = np.unique(np.stack([closer[nodes], broader[nodes]]), axis=1)
@@ -182,6 +201,7 @@ def _with_claims(answer: WeighedProposal, relaxed: Proposal, notes: tuple[str, .
     return replace(
         proposal,
         lower_bound=relaxed.lower_bound,
+        closer_bounds=relaxed.closer_bounds,
         refutations=relaxed.refutations,
         pareto=tuple(point for point in relaxed.pareto if (point.dp, point.pp) == pair),
         complete=proposal.complete and relaxed.complete,

@@ -191,13 +191,14 @@ class JointInputs:
             if job.job.name in named:
                 said = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
                 raise InvalidJob(said, where=file, fix="give each job a name of its own (name: ...)")
-            if job.job.node_sizes and len(jobs) > 1:
-                said = f"{job.job.name!r} leaves gpus_per_node to the types of GPU, which differ in it"
-                raise InvalidJob(said, where=file, fix="say gpus_per_node in the file of each job, or name one type")
             named[job.job.name] = file
         weights = _weights(own.weight, [*named])
-        for job in jobs:
+        for file, job in zip(own.job, jobs, strict=True):
             job.check_names(loaded.cluster)
+            if self.alone is None:
+                from scheduler.several.joint_question import check_shared
+
+                check_shared(loaded.cluster, job.job, where=file)
         notes = loaded.notes
         instances = [Instance(loaded.cluster, job.job, files.cluster, (*notes, *job.notes)) for job in jobs]
         return instances, [weights.get(name, 1.0) for name in named]

@@ -39,10 +39,10 @@ def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
     :returns: the job itself, alone, where there is nothing to choose.
     """
     names = types_of(cluster, job)
-    if len(names) < 2:
-        return (job,)
     sizes = {one.gpu_type: one.gpus for one in job.node_sizes}
     size_of = {name: sizes.get(name, job.gpus_per_node) for name in names}
+    if len(names) < 2:
+        return (job.replace(node_sizes=(), gpus_per_node=size_of[names[0]]) if sizes and names else job,)
     job = job.replace(node_sizes=())
     alone = [job.replace(gpu_types=(name,), mix_types=False, gpus_per_node=size_of[name]) for name in names]
     if not job.mix_types:

@@ -16,11 +16,27 @@ from scheduler.objective import Evaluation, evaluate, objective_of
 from scheduler.outcome import trivial_bound
 from scheduler.placement.sharing.node_classes import NodeOption
 from scheduler.placement.sharing.share_model import OptionCosts
+from scheduler.second_constraints import named_beside
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import InvalidPlacement
+from topology.errors import InvalidJob, InvalidPlacement
 
 MOST_SCALE = 10**6  # Whole numbers in a program are at most so many to one: finer ones make its arithmetic slow
 ROUNDING = 1e-9  # A number this close to a fraction of a small denominator is that fraction
+
+
+def check_shared(cluster: Cluster, job: Job, *, where: str) -> None:
+    """Make sure that nodes can be shared out between a job and others.
+
+    :param where: file that describes the job.
+    :raises InvalidJob: its nodes differ by type of GPU, or it has a constraint at a second hierarchy: shares are
+        counted in nodes of one size, in domains of levels.
+    """
+    if job.node_sizes:
+        said = f"{job.name!r} leaves gpus_per_node to the types of GPU, which differ in it"
+        raise InvalidJob(said, where=where, fix="say gpus_per_node in the file of the job, or name one type")
+    if (name := named_beside(cluster, job)) is not None:
+        said = f"{job.name!r} has a constraint at {name}, and several jobs share nodes by levels of the tree alone"
+        raise InvalidJob(said, where=where, fix="place it by itself, or leave that constraint out")
 
 
 @dataclass(frozen=True)

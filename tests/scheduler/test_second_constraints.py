@@ -1,16 +1,18 @@
 """Constraints at second hierarchies: power and failure domains that nest with nothing."""
 
 from itertools import permutations
+from time import sleep
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.closer_spread import closer_spreads
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.outcome import Outcome, run
-from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.repair import repair
 from scheduler.second_constraints import laid_into_tree
 from tests.case_counts import examples
@@ -227,3 +229,46 @@ def _valued(cluster: Cluster, job: Job, nodes: np.ndarray) -> float | None:
         return evaluate(cluster, job, nodes).objective
     except InvalidPlacement:
         return None
+
+
+def test_nothing_is_claimed_of_levels_that_a_hierarchy_cuts() -> None:
+    """Stages in racks r3 (two nodes), r2 and r1: PP groups need two racks at least.  Laid into the tree power domains
+    come before racks and cut r3, so that nothing of what holds there is known of the cluster.
+    """
+    places = {"n1": ("r3", "p0"), "n3": ("r2", "p1"), "n4": ("r1", "p1"), "n6": ("r3", "p2")}
+    nodes = [Node(name, ("m0", rack), 8, 8, second_path=(power,)) for name, (rack, power) in places.items()]
+    cluster = build_cluster(["minipod", "rack"], nodes, second=["@power"])
+    job = Job("job", Parallelism(tp=8, pp=3), level="minipod", holds=(Hold("cp", "@power"),))
+    in_racks = closer_spreads(cluster, job, place(cluster, job))["rack"]
+    assert (in_racks.dp, in_racks.pp) == (1, 2) or not in_racks.proved
+
+
+def test_two_hierarchies_that_nest_nowhere_keep_the_time_limit() -> None:
+    """Of all trees that they can be laid into, those that are left when time is up are not asked any more: a rule that
+    takes a tenth of a second is asked a few times in a limit of a tenth of a second, not once a tree.
+    """
+    cluster = cluster_of([(f"m{i % 2}", f"p{i % 3}", f"f{i % 5}") for i in range(8)])
+    counts = (Count("dp", "@power", 0.1), Count("dp", "@failure", 0.1))
+    slow, job = _Slow(), job_of(2, 2, counts=counts)
+    outcome = run(slow, cluster, job, Limits(seconds=0.1))
+    assert outcome.evaluation is not None
+    assert slow.asked <= MOST_ASKED
+
+
+MOST_ASKED = 5  # without either hierarchy, without one of them, and a tree of each; of all trees there are sixteen
+
+
+class _Slow:
+    """The exact search, a tenth of a second late."""
+
+    name = "slow"
+    summary = "for tests"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
+        """Propose, and count how often."""
+        self.asked += 1
+        sleep(0.1)
+        return ALGORITHMS.load("exact").place(cluster, job, limits)

@@ -104,3 +104,29 @@ def test_two_jobs_of_one_name_are_refused(place: Arnold) -> None:
     ran = place(jobs="a a")
     assert ran.code == 2
     assert "two jobs are called 'a'" in ran.err
+
+
+@pytest.mark.parametrize("command", ["place", "defragment"])
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ('constraints: [{family: dp, level: "@power", weight: 0.5}]', "'x' has a constraint at @power"),
+        ("alpha: 0.3", "'x' leaves gpus_per_node to the types of GPU"),
+    ],
+)
+def test_what_shares_cannot_count_is_refused(
+    arnold: Arnold, tmp_path: Path, command: str, keys: str, said: str
+) -> None:
+    """Shares are nodes of one size in domains of levels; nothing false is said of other jobs."""
+    small = 8 if "constraints" in keys else 4
+    nodes = [f"n{i},m{i // 4},{small if i < 4 else 8},{'AB'[i // 4]},p{i % 2}" for i in range(8)]
+    (tmp_path / "c.csv").write_text("\n".join(["node,minipod,gpus,gpu_type,@power", *nodes, ""]))
+    (tmp_path / "x.yaml").write_text(f"name: x\nparallelism: {{tp: 4, dp: 4}}\n{keys}\n")
+    (tmp_path / "y.yaml").write_text("name: y\ngpus_per_node: 8\nparallelism: {tp: 8}\n")
+    saved = arnold("place", "--cluster", tmp_path / "c.csv", "--job", tmp_path / "y.yaml", "--json")
+    (tmp_path / "y.json").write_text(saved.out)
+    words = ["--running", tmp_path / "y.json"] if command == "defragment" else ["--weight", "x=2"]
+    ran = arnold(command, "--cluster", tmp_path / "c.csv", "--job", tmp_path / "x.yaml", *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "x.yaml" in ran.err
