@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import Row
-from scheduler.outcome import TOLERANCE
+from scheduler.objective import TOLERANCE
 
 
 def report(best: str, rows: Mapping[str, Sequence[Row]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchmarks.report import Promise, promises, section, table
-from scheduler.outcome import TOLERANCE
+from scheduler.objective import TOLERANCE
 from scheduler.placement.types import Limits
 from scheduler.study import table1 as study
 from scheduler.study.placement_sweep import CaseResult, sweep_placements

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scheduler.job import Job
-from scheduler.objective import closer_levels, objective_of
-from scheduler.outcome import TOLERANCE, Outcome
+from scheduler.objective import TOLERANCE, closer_levels, objective_of
+from scheduler.outcome import Outcome
 from topology.cluster import Cluster
 from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord

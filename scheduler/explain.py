@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.job import FAMILIES, Job
-from scheduler.objective import Spread, objective_of
-from scheduler.outcome import TOLERANCE, Outcome
+from scheduler.objective import TOLERANCE, Spread, objective_of
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, types_of
 from scheduler.placement.types import Pair, Refutation
 from scheduler.second_constraints import within_the_tree

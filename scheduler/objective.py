@@ -24,6 +24,7 @@ from topology.field_types import AtLeastOne
 from topology.flags import HEALTHY
 from topology.json_record import JsonRecord
 
+TOLERANCE = 1e-9  # Two objectives closer than this are the same: they are sums of a few products of small integers
 FEW_CELLS = 64  # up to here a set of pairs is counted faster than an array is sorted: several times at four cells
 
 

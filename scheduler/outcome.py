@@ -18,7 +18,7 @@ from time import perf_counter
 
 from scheduler.gpu_types import TypeAnswer, TypeComparison, TypeOption, compare_types, in_words
 from scheduler.job import Job
-from scheduler.objective import Evaluation, Spread, evaluate, objective_of
+from scheduler.objective import TOLERANCE, Evaluation, Spread, evaluate, objective_of
 from scheduler.placement.admission import TypeChoice, admissible, flags_of_usable, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.second_constraints import SecondConstraints, named_beside
@@ -37,8 +37,6 @@ STATUS: Mapping[Status, str] = {
     "refused": "refused",
 }
 """Statuses of an outcome as text and pages show them."""
-
-TOLERANCE = 1e-9  # Two objectives closer than this are the same: they are sums of a few products of small integers
 
 
 @dataclass(frozen=True)

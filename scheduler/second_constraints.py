@@ -19,13 +19,12 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import TOLERANCE
 from scheduler.placement.admission import Blocks, admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
-
-SAME = 1e-9  # Two objectives closer than this are the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +118,7 @@ def _least_soft(cluster: Cluster, job: Job, name: str) -> float:
 
 def _proved(proposal: Proposal) -> float:
     """Return what an objective may be and still be proved by a proposal's bound."""
-    return -inf if proposal.lower_bound is None else proposal.lower_bound + SAME
+    return -inf if proposal.lower_bound is None else proposal.lower_bound + TOLERANCE
 
 
 def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:

@@ -14,14 +14,13 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, closer_costs, evaluate, slowest_in_use, step_time
+from scheduler.objective import TOLERANCE, Evaluation, closer_costs, evaluate, slowest_in_use, step_time
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
 
-_SAME = 1e-9  # Objectives closer than this are equal
 LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others have used all of it up
 
 
@@ -110,7 +109,7 @@ def _closer_bounds(best: WeighedProposal, answers: Sequence[WeighedProposal]) ->
     """Return what the best answer says of closer levels, where a placement in no other trunk is as good."""
     if best.evaluation is None:
         return {}
-    reached = best.evaluation.objective + _SAME
+    reached = best.evaluation.objective + TOLERANCE
     others = (one.proposal for one in answers if one is not best and not one.proposal.infeasible)
     rivals = any(other.lower_bound is None or other.lower_bound <= reached for other in others)
     return {} if rivals else best.proposal.closer_bounds

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from arnold.documents.place_answer import PlacedCell, PlaceDocument, PlacementWorth, place_document, placed_cells
-from scheduler.outcome import TOLERANCE, Instance
+from scheduler.objective import TOLERANCE
+from scheduler.outcome import Instance
 from scheduler.several.defragmentation import Defragmentation, MoveBudget
 from topology.cluster import Cluster
 from topology.field_types import Count, NotNegative

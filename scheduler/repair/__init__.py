@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, evaluate
+from scheduler.objective import TOLERANCE, Evaluation, evaluate
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, fewest_moves
 from scheduler.repair.objective_first import best_objective
@@ -71,7 +71,7 @@ class Repair(RepairPlan):
     @property
     def objective_proved(self) -> bool:
         """Whether a better objective is impossible."""
-        return self.objective_bound >= self.after.objective - 1e-9
+        return self.objective_bound >= self.after.objective - TOLERANCE
 
 
 def repair(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.gpu_types import speed_of
-from scheduler.objective import evaluate, objective_of
-from scheduler.outcome import TOLERANCE, Outcome, run, trivial_bound
+from scheduler.objective import TOLERANCE, evaluate, objective_of
+from scheduler.outcome import Outcome, run, trivial_bound
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of

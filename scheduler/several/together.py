@@ -19,8 +19,8 @@ from time import perf_counter
 
 from scheduler.gpu_types import speed_of
 from scheduler.job import Job
-from scheduler.objective import slowest_in_use
-from scheduler.outcome import TOLERANCE, Outcome, judge, run
+from scheduler.objective import TOLERANCE, slowest_in_use
+from scheduler.outcome import Outcome, judge, run
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status

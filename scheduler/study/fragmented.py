@@ -13,7 +13,7 @@ from math import inf
 from statistics import fmean, median
 
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import TOLERANCE
+from scheduler.objective import TOLERANCE
 from scheduler.placement.types import Limits
 from scheduler.study.placement_sweep import CaseResult, CaseResults
 from scheduler.study.table1 import EXACT, ratio

@@ -12,8 +12,8 @@ import numpy as np
 
 from scheduler.explain import CheaperPair
 from scheduler.job import FAMILIES, Job
-from scheduler.objective import Evaluation, objective_of
-from scheduler.outcome import TOLERANCE, Outcome, status_words
+from scheduler.objective import TOLERANCE, Evaluation, objective_of
+from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, Level
 from topology.flags import HEALTHY
 from topology.quantities import decimal, fixed, percent, plural, seconds, several

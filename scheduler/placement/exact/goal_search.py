@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Count, Job
-from scheduler.objective import Evaluation, closer_costs, closer_levels, evaluate
+from scheduler.objective import TOLERANCE, Evaluation, closer_costs, closer_levels, evaluate
 from scheduler.placement.exact.cell_model import CellModel, Goal
 from scheduler.placement.exact.cell_sites import Sites
 from scheduler.placement.exact.cpsat import Slice
@@ -29,8 +29,6 @@ from scheduler.placement.types import Limits
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidPlacement
-
-_SAME = 1e-9  # Sums of weights times spreads closer than this are equal
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class GoalSearch:
 
     def settled(self, goal: int) -> bool:
         """Whether the best placement reaches the bound of a goal."""
-        return goal < len(self.certified) and self.best.costs[goal] <= self.certified[goal] + _SAME
+        return goal < len(self.certified) and self.best.costs[goal] <= self.certified[goal] + TOLERANCE
 
     def offer(self, nodes: IntArray) -> None:
         """Take a placement where it is better than the best."""
@@ -211,4 +209,4 @@ class GoalSearch:
 
     def _error(self, goal: Goal) -> float:
         """Return the most that rounding of the weights can make of a goal."""
-        return goal.error * len(self.sites) if goal.error > _SAME / 1000 else 0.0
+        return goal.error * len(self.sites) if goal.error > TOLERANCE / 1000 else 0.0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TypeVar
 
+from scheduler.objective import TOLERANCE
 from scheduler.placement.exact.bounds import RectangleBound
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
@@ -19,7 +20,6 @@ from topology.cluster import IntArray
 
 T = TypeVar("T")
 
-_SAME = 1e-9  # Costs closer than this are equal: they are sums of two products of small integers and affinities
 _DRIFT = 1e-6  # Weight of a spread without affinity: too small to be worth a unit of the other, enough to break ties
 
 
@@ -69,7 +69,7 @@ class Lattice:
     @property
     def proved(self) -> bool:
         """Whether nothing cheaper than the best pair built exists."""
-        return self.bound() >= self.cost(self.best) - _SAME
+        return self.bound() >= self.cost(self.best) - TOLERANCE
 
     def undecided(self) -> list[Pair]:
         """Return all pairs neither refuted nor built, by cost."""
@@ -79,7 +79,7 @@ class Lattice:
 
     def open(self) -> list[Pair]:
         """Return the undecided pairs that would be better than the best one built, by cost."""
-        limit = self._worth(self.best) - _SAME
+        limit = self._worth(self.best) - TOLERANCE
         return [pair for pair in self.undecided() if self._worth(pair) < limit]
 
     def bound(self) -> float:

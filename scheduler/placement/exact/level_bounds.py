@@ -12,14 +12,13 @@ from dataclasses import dataclass, field
 from math import ceil, inf
 
 from scheduler.job import Count, Hold
+from scheduler.objective import TOLERANCE
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.search import apply_closed_forms, count_edges, count_rectangles_if_quick
 from scheduler.placement.types import Limits, Pair, corners
 from topology.capacity import count_nodes
-
-_SAME = 1e-9  # Sums of weights times spreads closer than this are equal
 
 
 @dataclass
@@ -37,7 +36,7 @@ class LevelBounds:
         :param among: of placements alone in which other terms come to no more than a number.
         """
         asked = [terms, *(others for others, _ in among)]
-        limits = [inf, *(most + _SAME for _, most in among)]
+        limits = [inf, *(most + TOLERANCE for _, most in among)]
         fixed = [
             sum(one.weight * self._fewest(one) for one in some if one.family not in ("dp", "pp")) for some in asked
         ]

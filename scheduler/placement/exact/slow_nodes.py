@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import step_time
+from scheduler.objective import TOLERANCE, step_time
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.goal_search import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
@@ -23,8 +23,6 @@ from scheduler.placement.exact.soft_terms import goals_of, has_more_terms
 from scheduler.placement.types import Limits, PriceOption
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
-
-_SAME = 1e-9  # Step times closer than this are equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ def search_thresholds(
         # fewer nodes have no better objective, so no step time of this threshold is below this one
         fastest = step_time(job, objective=least, slowest=slowest)
         refusal = GridReduction(cluster, counted_where_held(cluster, job), slowest).refusal
-        if refusal or any(one.time <= fastest + _SAME for one in searched):
+        if refusal or any(one.time <= fastest + TOLERANCE for one in searched):
             continue
         shares = len(options) - 1 - i
         reduction = GridReduction(cluster, job, slowest)

@@ -15,6 +15,7 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Hold, Job
+from scheduler.objective import TOLERANCE
 from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement, eq2_terms, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
@@ -24,8 +25,6 @@ from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.tight_fills import tight_fills
 from scheduler.placement.types import Limits
 from topology.cluster import Cluster, IntArray
-
-_SAME = 1e-9  # Costs of pairs closer than this are equal
 
 
 def has_more_terms(cluster: Cluster, job: Job) -> bool:
@@ -51,7 +50,7 @@ def other_seats(
     """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
     lattice, seconds = search.lattice, params.seating_share * limits.seconds
     yield from tight_fills(reduction)
-    equal = [pair for pair in lattice.built if lattice.cost(pair) <= lattice.cost(lattice.best) + _SAME]
+    equal = [pair for pair in lattice.built if lattice.cost(pair) <= lattice.cost(lattice.best) + TOLERANCE]
     for pair in sorted(equal):
         best_fit = reduction.domain_of_cell(lattice.built[pair])
         looked_inside = reduction.domain_of_cell(lattice.built[pair], closer_first=True)
