@@ -14,7 +14,6 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import finite
 from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
 from topology.errors import InvalidInput
-from topology.hostlist import spell_names
 from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
@@ -159,6 +158,7 @@ def _print(out: Console, instance: Instance, document: DefragmentDocument) -> No
 
     from arnold.commands.place_text import COLOURS, LONGEST_NAMES, print_head
     from scheduler.outcome import status_words
+    from topology.hostlist import spell_names
 
     print_head(out, instance)
     out.print()
