@@ -180,7 +180,7 @@ def _print(out: Console, instance: Instance, document: DefragmentDocument) -> No
             one.job,
             one.nodes,
             one.moved,
-            *_lost(one.gpu_hours),
+            "?" if one.gpu_hours is None else f"{one.gpu_hours:,.1f}",
             decimal(one.before.objective),
             decimal(one.after.objective),
         ]
@@ -200,7 +200,3 @@ def _amount(document: DefragmentDocument, cost: float) -> str:
     if document.measure == "moves":
         return f"{plural(round(cost), 'node')} moved"
     return f"{decimal(cost)} GPU-hours lost"
-
-
-def _lost(gpu_hours: float | None) -> list[str]:
-    return ["?" if gpu_hours is None else f"{gpu_hours:,.1f}"]

@@ -94,6 +94,7 @@ def defragment_document(instance: Instance, found: Defragmentation, budget: Move
     """Return the document of a defragmentation; ``instance`` is the new job on the cluster as it was read."""
     by_hours = budget.gpu_hours is not None
     placed = found.outcome.evaluation
+    running = _running(instance.cluster, found)
     return DefragmentDocument(
         status="gave-up" if found.status == "refused" else found.status,
         target=found.target,
@@ -104,8 +105,8 @@ def defragment_document(instance: Instance, found: Defragmentation, budget: Move
         cost=found.cost,
         least_cost=found.least_cost,
         allowed=budget.gpu_hours if by_hours else budget.moves,
-        moves=tuple(move for one in _running(instance.cluster, found) for move in one[1]),
-        running=tuple(one for one, _ in _running(instance.cluster, found)),
+        moves=tuple(move for _, moved in running for move in moved),
+        running=tuple(one for one, _ in running),
         placement=place_document(instance, found.outcome),
         solve_seconds=found.solve_seconds,
         notes=found.notes,
