@@ -177,7 +177,7 @@ class UnfitRanks:
     move: Mapping[int, str]  # ranks to be moved, each with the reason
     # ranks with a pod that is pinned to the node and has no controller to make it anew, with the reason
     stuck: Mapping[int, tuple[Pod, str]]
-    # ranks that cannot have their node, and stay: it has or waits for other pods of the gang, without which none moves
+    # ranks that cannot have their node and do not move, as another pod of the gang is on it, or pinned to it for good
     staying: Mapping[int, str]
     doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet, or that stay
     wake: datetime | None  # when the first of these nodes will be lost
@@ -220,7 +220,7 @@ class Context:
                 lost_at |= dict.fromkeys(waiting, until)
             if not why:
                 continue
-            pinned = {rank: pods[rank] for rank in waiting if rank in pods and _stuck(pods[rank], node)}
+            pinned = {rank: pods[rank] for rank in waiting if rank in pods and is_stuck(pods[rank], node)}
             stuck |= {rank: (pod, why) for rank, pod in pinned.items()}
             stay = pinned or any(rank in pods and pods[rank].node == node for rank in ranks)
             kind = staying if stay else move
@@ -262,7 +262,7 @@ def is_pinned(pod: Pod, node: str) -> bool:
     return pod.node is None and not pod.gated_by(GATE) and pod.pin == node
 
 
-def _stuck(pod: Pod, node: str) -> bool:
+def is_stuck(pod: Pod, node: str) -> bool:
     """Return whether a pod waits for a node that it is pinned to, and has no controller that would make it anew."""
     return pod.owner is None and is_pinned(pod, node)
 

@@ -113,9 +113,10 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -
     a plan would not put on one node.
     """
     pods = [(rank, member.pod) for rank, member in enumerate(gang.members) if member is not None]
-    there: defaultdict[str | None, set[int]] = defaultdict(set)  # node ranks of the pods on each node
+    there: defaultdict[str, set[int]] = defaultdict(set)  # node ranks of the pods on each node
     for rank, pod in pods:
-        there[pod.node].add(node_rank(rank, _sharings(context, gang, (pod.node,))[0]))
+        if pod.node is not None:
+            there[pod.node].add(node_rank(rank, _sharings(context, gang, (pod.node,))[0]))
     remembered = dict(enumerate(plan.nodes)) if plan is not None else {}
     chosen = []
     for rank, pod in pods:

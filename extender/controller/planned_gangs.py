@@ -5,15 +5,16 @@ from __future__ import annotations
 from operator import attrgetter
 
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
-from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, nodes_of
+from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, is_stuck, nodes_of
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
 from extender.texts import counted, named
 
 # what a gang's pods ask, but for its levels and holds
-_SIZES = attrgetter("gpus_per_pod", "parallelism", "order", "microbatches")
-_TERMS = attrgetter("alpha", "avoid", "counts", "gpu_types", "mix_types")
+_ASKED = attrgetter(
+    *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types", "microbatches")
+)
 
 
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
@@ -125,7 +126,7 @@ def _expire(context: Context, sight: PlanProgress) -> None:
         return
     renewed = context.renewed(plan, sight.gang).with_condition("Bound", False, "Expired", message, context.now)
     # ranks that share a node move together, or not
-    kept = {node for pod, node in late if pod.owner is None and is_pinned(pod, node)}
+    kept = {node for pod, node in late if is_stuck(pod, node)}
     kept |= {node for _, pod, node in sight.pods if pod.node == node}
     if lost := tuple(dict.fromkeys(node for pod, node in late if pod.unschedulable and node not in kept)):
         context.do(RepairAction(plan, lost, message, else_keep=renewed))
@@ -177,7 +178,7 @@ def _changed(sight: PlanProgress) -> str:
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
     asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
-    same = (_SIZES(asked), _TERMS(asked)) == (_SIZES(spec), _TERMS(spec)) and (asked.level or spec.level) == spec.level
+    same = _ASKED(asked) == _ASKED(spec) and (asked.level or spec.level) == spec.level
     same = same and (asked.tp_level or spec.tp_level) == spec.tp_level
     # the plan also holds what peers ask of levels by their numbers
     holds, planned = set(asked.holds or ()), set(spec.holds or ())

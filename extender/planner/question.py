@@ -60,10 +60,10 @@ class Question:
     estimate: Prediction | None = None  # how long the gang will run, as ended ones tell
 
     @property
-    def gpus_per_pod(self) -> int:
-        """GPUs of each pod of a gang that is understood."""
+    def of_pods(self) -> Job:
+        """What a gang that is understood asks for: its job, a cell for each pod."""
         assert self.gang.job is not None
-        return self.gang.job.gpus_per_node
+        return self.gang.job
 
     @property
     def attempts(self) -> Iterator[Cluster]:
@@ -125,7 +125,7 @@ def repair_question(
         job = plan.spec.job(str(plan.key)) or gang.job
         if job is not None:
             job = job.replace(gpus_per_node=job.gpus_per_node * plan.pods_per_node)
-            fits = plan.moved_to(plan.node_names) == plan and len(plan.node_names) == job.grid.cells
+            fits = plan.moved_to(plan.node_names).nodes == plan.nodes and len(plan.node_names) == job.grid.cells
     except ArnoldError as error:
         return replace(question, refused=str(error))
     unknown = [name for name in lost if name not in plan.node_names]
@@ -164,10 +164,8 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
     own, stay = None, set[str]()
     if question.lost and question.before is not None:
         plan = question.before
-        own, stay = (
-            Own(plan.node_names, job.gpus_per_node, _likenesses(plan, job, fleet)),
-            {*plan.nodes} - {*question.lost},
-        )
+        own = Own(plan.node_names, job.gpus_per_node, _likenesses(plan, job, fleet))
+        stay = {*plan.nodes} - {*question.lost}
     view = fleet.view(
         demands_of(member.pod for member in question.gang.members if member is not None),
         question.now,

@@ -60,10 +60,12 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
         return _no_room(question, cluster, job, outcome, limits)
     evaluation = outcome.evaluation
     job = job.replace(gpus_per_node=outcome.gpus_per_node or job.gpus_per_node, node_sizes=())
+    if job.nodes_of_tp == 1:  # a level was named for nodes of another size
+        job = job.replace(tp_level=question.of_pods.tp_level)
     names, pods = by_rank(cluster, job, outcome.proposal.nodes), uids_of(question.gang)
-    pods_per_node = job.gpus_per_node // question.gpus_per_pod
+    pods_per_node = job.gpus_per_node // question.of_pods.gpus_per_node
     notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
-    if len(outcome.types) > 1 or job.gpu_types is not None:
+    if len({one.gpu_types for one in outcome.types}) > 1 or job.gpu_types is not None:
         notes += [f"on GPUs of the type {in_words(one.gpu_types)}" for one in outcome.types if one.chosen]
     if pods_per_node > 1:
         notes.append(f"{pods_per_node} pods on each node of {job.gpus_per_node} GPUs")
@@ -83,7 +85,7 @@ def _base(question: Question, job: Job | None) -> GangPlan:
     if job is None:
         spec = plan.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority)
     else:
-        of_pods = job.replace(gpus_per_node=question.gpus_per_pod, node_sizes=())
+        of_pods = job.replace(gpus_per_node=question.of_pods.gpus_per_node, node_sizes=())
         spec = PlanSpec.of(of_pods, dialect=gang.dialect, priority=gang.priority)
     return plan.replace(spec=spec, expires=None, bound_pods=0, estimate=question.estimate)
 

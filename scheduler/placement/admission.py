@@ -135,7 +135,7 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
 
 
 def _needs(job: Job) -> str:
-    types = "" if job.gpu_types is None else f" of the type {' or '.join(job.gpu_types)}"
+    types = f" of the type {' or '.join(job.gpu_types)}" if job.gpu_types and any(job.gpu_types) else ""
     return f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs{types}"
 
 

@@ -103,7 +103,7 @@ def test_degrees_may_cut_into_nodes_and_not_into_pods() -> None:
     assert (found.problem, found.size) == (None, 4)
     assert found.job is not None
     assert on_nodes(found.job, (NodeSize("", 8),)).grid.cells == 2
-    with pytest.raises(InvalidGang, match="on nodes of 4 GPUs.* are 2 apart") as caught:
+    with pytest.raises(InvalidGang, match=r"on nodes of 4 GPUs.* are 2 apart") as caught:
         on_nodes(found.job, (NodeSize("", 4),))
     assert (caught.value.reason, bool(caught.value.fix)) == ("InvalidParallelism", True)
     never = gang(6, 4, degrees_of("tp=3,dp=8"))
@@ -135,7 +135,7 @@ def job_of(gpus: int, text: str = "tp=4,dp=4", gpu_types: tuple[str, ...] | None
 
 def test_sizes_of_nodes_are_read_off_the_cluster() -> None:
     """Those that most nodes have come first."""
-    cluster = generate("minipods", minipods=2, nodes=8).with_gpu_types({i: "H100" for i in range(6)})
+    cluster = generate("minipods", minipods=2, nodes=8).with_gpu_types(dict.fromkeys(range(6), "H100"))
     assert node_sizes(cluster) == (NodeSize("H100", 8), NodeSize("", 8))
 
 
