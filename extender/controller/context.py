@@ -214,8 +214,10 @@ class Context:
         pods = {rank: pod for rank, pod, _ in sight.pods}
         obstacles = Obstacles(self.fleet, sight.gang, sight.plan, self.now, self.terms.lost)
         for ranks in sight.plan.ranks_by_node:
+            if sight.bound.issuperset(ranks):
+                continue
             node, waiting = sight.plan.nodes[ranks[0]], [rank for rank in ranks if rank not in sight.bound]
-            why, until = obstacles.at(node) if waiting else ("", None)
+            why, until = obstacles.at(node)
             if until is not None:
                 lost_at |= dict.fromkeys(waiting, until)
             if not why:

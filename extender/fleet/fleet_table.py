@@ -10,7 +10,6 @@ from datetime import datetime
 import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host
-from extender.gangs.pods_on_nodes import node_sizes
 from scheduler.job import NodeSize
 from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, qualified
@@ -69,6 +68,14 @@ def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTabl
     index_of = {host.name: i for i, host in enumerate(rows)}
     sizes = () if tree is None else node_sizes(tree)
     return FleetTable(tuple(rows), index_of, tree, sizes, unplaced, sentence, tuple(problems))
+
+
+def node_sizes(cluster: Cluster) -> tuple[NodeSize, ...]:
+    """Return the GPUs that the nodes of each type have, those that most nodes have first."""
+    pairs = np.stack([cluster.gpu_type_of, cluster.gpus], axis=1)
+    found, counts = np.unique(pairs, axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return tuple(NodeSize(cluster.gpu_types[of], gpus) for of, gpus in found[order].tolist())
 
 
 def _levels(

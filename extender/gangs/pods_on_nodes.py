@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from extender.gangs.gang_annotations import format_parallelism, impossible_degrees
 from extender.gangs.types import InvalidGang
 from scheduler.job import Job, NodeSize, Parallelism
-from topology.cluster import Cluster
 from topology.errors import InvalidJob
 
 # pods to a node that are thought of while no node is known: as many as the parts that 8 GPUs can be cut into, 64
@@ -42,6 +39,11 @@ def nodes_of_pods(nodes: Sequence[str], pods: int, pods_per_node: int) -> tuple[
     return tuple(nodes[node_rank(rank, pods_per_node)] for rank in range(pods))
 
 
+def nodes_by_rank(of_pods: tuple[str, ...], pods_per_node: int) -> tuple[str, ...]:
+    """Return the nodes by node rank, each once, from the node of each pod by rank."""
+    return of_pods[::pods_per_node]
+
+
 def ranks_by_node(pods: int, pods_per_node: int) -> Iterator[range]:
     """Yield the ranks of the pods of each node, by node rank."""
     for first in range(0, pods, pods_per_node):
@@ -59,18 +61,10 @@ def cut_into_nodes(parallelism: Parallelism, gpus: int, *, alike: bool) -> None:
         raise why
 
 
-def node_sizes(cluster: Cluster) -> tuple[NodeSize, ...]:
-    """Return the GPUs that the nodes of each type have, those that most nodes have first."""
-    pairs = np.stack([cluster.gpu_type_of, cluster.gpus], axis=1)
-    found, counts = np.unique(pairs, axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return tuple(NodeSize(cluster.gpu_types[of], gpus) for of, gpus in found[order].tolist())
-
-
 def on_nodes(job: Job, sizes: Sequence[NodeSize]) -> Job:
     """Return a job whose cells are pods as one whose cells are nodes.
 
-    :param sizes: GPUs of the nodes that there are, as :func:`node_sizes` returns them.
+    :param sizes: GPUs of the nodes that there are, those that most nodes have first.
     :returns: the job with the GPUs of most nodes that will do as ``gpus_per_node``, and all of them in ``node_sizes``
         where they differ.
     :raises InvalidGang: its pods would fill none of the nodes, or it does not cut into any.

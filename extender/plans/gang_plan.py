@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
@@ -23,7 +23,7 @@ from uuid import UUID
 import msgspec
 
 from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
-from extender.gangs.pods_on_nodes import nodes_of_pods, pods_of, ranks_by_node
+from extender.gangs.pods_on_nodes import nodes_by_rank, nodes_of_pods, pods_of, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
@@ -155,15 +155,15 @@ class GangPlan(CustomResource, frozen=True):
         """GPUs of each of its nodes; 0 while its gang is not understood."""
         return self.spec.gpus_per_pod * self.pods_per_node
 
-    @cached_property
-    def ranks_by_node(self) -> tuple[range, ...]:
+    @property
+    def ranks_by_node(self) -> Iterator[range]:
         """Ranks of the pods of each node, by node rank."""
-        return tuple(ranks_by_node(len(self.nodes), self.pods_per_node))
+        return ranks_by_node(len(self.nodes), self.pods_per_node)
 
-    @cached_property
+    @property
     def node_names(self) -> tuple[str, ...]:
         """Names of the nodes by node rank, each once."""
-        return tuple(self.nodes[ranks[0]] for ranks in self.ranks_by_node)
+        return nodes_by_rank(self.nodes, self.pods_per_node)
 
     def moved_to(self, node_names: Sequence[str]) -> Self:
         """Return the plan with other nodes, given by node rank."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from extender.gangs.gang_assembly import assemble
 from extender.gangs.pods_on_nodes import (
     node_rank,
-    node_sizes,
+    nodes_by_rank,
     nodes_needed,
     nodes_of_pods,
     on_nodes,
@@ -21,7 +21,6 @@ from extender.gangs.types import Gang, InvalidGang
 from scheduler.job import Hold, Job, NodeSize, Parallelism
 from tests.case_counts import examples
 from tests.extender.things import RACK, gang_pods, key
-from topology.generate import generate
 
 SIZES = st.sampled_from([(1, 8), (2, 8), (4, 8), (8, 8), (4, 12), (1, 16), (4, 4)])
 
@@ -36,6 +35,7 @@ def test_ranks_fill_nodes_in_turn(pods: int, sizes: tuple[int, int]) -> None:
     assert len(names) == -(-pods * gpus // of_node)
     where = nodes_of_pods(names, pods, each)
     assert where == tuple(f"n{rank * gpus // of_node}" for rank in range(pods))
+    assert nodes_by_rank(where, each) == tuple(names)
     groups = list(ranks_by_node(pods, each))
     assert [rank for ranks in groups for rank in ranks] == list(range(pods))
     assert [{node_rank(rank, each) for rank in ranks} for ranks in groups] == [{i} for i in range(len(names))]
@@ -131,12 +131,6 @@ def job_of(gpus: int, text: str = "tp=4,dp=4", gpu_types: tuple[str, ...] | None
     """A job of pods of so many GPUs."""
     degrees = Parallelism(**{name: int(number) for name, number in (part.split("=") for part in text.split(","))})
     return Job("team/g", degrees, gpus_per_node=gpus, gpu_types=gpu_types)
-
-
-def test_sizes_of_nodes_are_read_off_the_cluster() -> None:
-    """Those that most nodes have come first."""
-    cluster = generate("minipods", minipods=2, nodes=8).with_gpu_types(dict.fromkeys(range(6), "H100"))
-    assert node_sizes(cluster) == (NodeSize("H100", 8), NodeSize("", 8))
 
 
 def test_each_size_that_pods_fill_is_tried() -> None:
