@@ -45,17 +45,17 @@ class Understood:
     doubts: tuple[InvalidGang, ...] = ()  # what says nothing as it is written
 
 
-def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None, alike: bool = False) -> Understood:
+def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None, whole_nodes: bool = False) -> Understood:
     """Return the size and the job of a gang.
 
     :param gpus: GPUs of each pod.
     :param size: pods, as its controller or its group says; the annotation and the degrees of parallelism come first.
-    :param alike: whether pods are as large as nodes; else several may share one.
+    :param whole_nodes: whether each pod takes one; else several may share a node.
     :raises InvalidGang: an annotation cannot be read, or contradicts another.
     """
     order = MEGATRON_ORDER if asked.order is None else parse_order(asked.order)
     degrees = None if asked.parallelism is None else parse_degrees(asked.parallelism, order=order)
-    made = None if degrees is None else _pods(degrees, gpus, alike=alike)
+    made = None if degrees is None else _pods(degrees, gpus, whole_nodes=whole_nodes)
     if asked.size is not None:
         size = parse_size(asked.size)
     elif made is not None:
@@ -72,7 +72,7 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None, alike
     if degrees is None:
         slices = {one.slice_size for one in asked.requests if one.slice_size is not None and one.slice_size < size}
         degrees = _without_degrees(size, gpus, slices)
-        _pods(degrees, gpus, alike=alike)
+        _pods(degrees, gpus, whole_nodes=whole_nodes)
     understood = _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
     if asked.order is None or asked.parallelism is not None:
         return understood
@@ -139,9 +139,9 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
     )
 
 
-def _pods(degrees: Parallelism, gpus: int, *, alike: bool) -> int:
+def _pods(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
     """Return how many pods of so many GPUs a job has, the last perhaps with ranks for some of its GPUs alone."""
-    cut_into_nodes(degrees, gpus, alike=alike)
+    cut_into_nodes(degrees, gpus, whole_nodes=whole_nodes)
     if (pods := -(-degrees.gpus // gpus)) > MOST_PODS:
         message = f"makes a gang of {pods:,} pods"
         fix = f"a gang has at most {MOST_PODS:,} pods: check the degrees for a slip"

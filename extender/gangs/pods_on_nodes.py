@@ -50,14 +50,14 @@ def ranks_by_node(pods: int, pods_per_node: int) -> Iterator[range]:
         yield range(first, min(first + pods_per_node, pods))
 
 
-def cut_into_nodes(parallelism: Parallelism, gpus: int, *, alike: bool) -> None:
+def cut_into_nodes(parallelism: Parallelism, gpus: int, *, whole_nodes: bool) -> None:
     """Make sure that there could be nodes for pods of so many GPUs into which degrees of parallelism cut.
 
-    :param alike: whether nodes are as large as pods.
+    :param whole_nodes: whether each pod takes one; else several may share a node.
     :raises InvalidGang: they cut into none.
     """
     why = _uncut(parallelism, gpus)
-    if why is not None and (alike or all(_uncut(parallelism, number * gpus) for number in _SHARING)):
+    if why is not None and (whole_nodes or all(_uncut(parallelism, number * gpus) for number in _SHARING)):
         raise why
 
 

@@ -148,7 +148,7 @@ class Reservation(CustomResource, frozen=True):
             avoid=ask.avoid,
         )
         try:
-            found = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None, alike=True)
+            found = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None, whole_nodes=True)
         except InvalidGang as error:
             return _in_words_of_the_spec(error)
         if found.job is None:
