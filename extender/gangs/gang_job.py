@@ -24,7 +24,7 @@ from extender.gangs.gang_annotations import (
     parse_order,
     parse_size,
 )
-from extender.gangs.pods_on_nodes import cut_into_nodes
+from extender.gangs.pods_on_nodes import cut_into_nodes, pods_of
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
 from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, ORDER, PARALLELISM, TP_LEVEL
 from scheduler.job import MEGATRON_ORDER, Hold, Job, Parallelism
@@ -140,9 +140,9 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
 
 
 def _pods(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
-    """Return how many pods of so many GPUs a job has, the last perhaps with ranks for some of its GPUs alone."""
+    """Return how many pods of so many GPUs a job has, or raise ``InvalidGang``: too many, or no nodes could be theirs."""
     cut_into_nodes(degrees, gpus, whole_nodes=whole_nodes)
-    if (pods := -(-degrees.gpus // gpus)) > MOST_PODS:
+    if (pods := pods_of(degrees, gpus)) > MOST_PODS:
         message = f"makes a gang of {pods:,} pods"
         fix = f"a gang has at most {MOST_PODS:,} pods: check the degrees for a slip"
         raise InvalidGang(message, reason="InvalidParallelism", where=PARALLELISM, fix=fix)

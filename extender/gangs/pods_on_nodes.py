@@ -24,9 +24,9 @@ def node_rank(rank: int, pods_per_node: int) -> int:
     return rank // pods_per_node
 
 
-def pods_of(job: Job) -> int:
-    """Return how many pods a job has whose cells are pods; of the last, some GPUs may have no rank."""
-    return -(-job.parallelism.gpus // job.gpus_per_node)
+def pods_of(parallelism: Parallelism, gpus: int) -> int:
+    """Return how many pods of so many GPUs a job has; of the last, some GPUs may have no rank."""
+    return -(-parallelism.gpus // gpus)
 
 
 def nodes_needed(pods: int, pods_per_node: int) -> int:

@@ -89,7 +89,7 @@ class PlanSpec(StoredPart, frozen=True):
         """Return the spec that makes this job, whose cells are pods."""
         return cls(
             dialect=dialect,
-            size=pods_of(job),
+            size=pods_of(job.parallelism, job.gpus_per_node),
             gpus_per_pod=job.gpus_per_node,
             parallelism=format_parallelism(job.parallelism),
             order=job.parallelism.order,

@@ -14,7 +14,7 @@ from extender.controller.actions import Evict, Recreate, Release, RepairAction, 
 from extender.controller.decide_gangs import decide
 from extender.extender_metrics import Metrics
 from extender.objects import decode_node
-from extender.plans.gang_plan import PlanPhase
+from extender.plans.gang_plan import GangPlan, PlanPhase
 from tests.case_counts import examples
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key, minipods, node_json, pod_json, state_of
@@ -222,28 +222,28 @@ def test_a_deleted_plan_of_pods_without_mark_or_pin() -> None:
     assert len({*after}) == 3
 
 
-def test_pods_that_bound_themselves_as_no_plan_would() -> None:
-    """Ranks 0 and 2 on one node, where a plan puts 0 and 1: it is said that they chose, and nothing is promised."""
-    world = World()
-    notes = {"arnold.dev/gang-size": "4"}
-    for rank, where in enumerate(["m0-0", "m0-1", "m0-0", "m0-1"]):
+def jumper(*nodes: str) -> GangPlan:
+    """The plan of a gang without the gate, each of whose pods of 4 GPUs came with one of these nodes."""
+    world, notes = World(), {"arnold.dev/gang-size": str(len(nodes))}
+    for rank, where in enumerate(nodes):
         labels = {"scheduling.x-k8s.io/pod-group": "jumper", "arnold.dev/rank": str(rank)}
         world.add(pod_json(f"jumper-{rank}", gpus=4, labels=labels, annotations=notes, owner=OWNER, node=where))
     world.settle()
-    plan = world.plan("jumper")
+    return world.plan("jumper")
+
+
+def test_pods_that_bound_themselves_as_no_plan_would() -> None:
+    """Ranks 0 and 2 on one node, where a plan puts 0 and 1: it is said that they chose, and nothing is promised."""
+    plan = jumper("m0-0", "m0-1", "m0-0", "m0-1")
     assert (plan.phase, plan.reason, plan.nodes) == (PlanPhase.INVALID, "ChoosesNodes", ())
 
 
 def test_pods_that_bound_themselves_as_a_plan_would() -> None:
-    """Ranks 0 and 1 on one node, 2 and 3 on another: the plan says so."""
-    world = World()
-    notes = {"arnold.dev/gang-size": "4"}
-    for rank, where in enumerate(["m0-0", "m0-0", "m0-1", "m0-1"]):
-        labels = {"scheduling.x-k8s.io/pod-group": "jumper", "arnold.dev/rank": str(rank)}
-        world.add(pod_json(f"jumper-{rank}", gpus=4, labels=labels, annotations=notes, owner=OWNER, node=where))
-    world.settle()
-    plan = world.plan("jumper")
+    """Ranks 0 and 1 on one node, 2 and 3 on another: the plan says so.  One on each node is where it is, too."""
+    plan = jumper("m0-0", "m0-0", "m0-1", "m0-1")
     assert (plan.phase, plan.node_names, plan.pods_per_node) == (PlanPhase.BOUND, ("m0-0", "m0-1"), 2)
+    plan = jumper("m0-0", "m0-1", "m0-2", "m0-3")
+    assert (plan.phase, plan.node_names, plan.pods_per_node) == (PlanPhase.BOUND, plan.nodes, 1)
 
 
 def test_a_gang_of_other_pods_is_planned_anew() -> None:

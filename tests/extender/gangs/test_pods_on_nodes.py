@@ -56,8 +56,8 @@ DEGREES = st.builds(
 def test_a_gang_has_as_many_pods_as_its_ranks_fill(degrees: Parallelism, gpus: int) -> None:
     """On nodes as large as pods, that is one for each cell; and pods that share nodes fill the cells of larger ones."""
     job = Job("team/g", degrees, gpus_per_node=gpus)
-    assert pods_of(job) == job.grid.cells
-    assert nodes_needed(pods_of(job), 8 // gpus) == degrees.grid(8).cells
+    assert pods_of(degrees, gpus) == job.grid.cells
+    assert nodes_needed(pods_of(degrees, gpus), 8 // gpus) == degrees.grid(8).cells
 
 
 def gang(size: int, gpus: int, notes: dict[str, str] | None = None) -> Gang:
