@@ -140,7 +140,7 @@ def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...
 
 
 def _pods(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
-    """Return how many pods of so many GPUs a job has, or raise ``InvalidGang``: too many, or no nodes could be theirs."""
+    """Return how many pods of so many GPUs a job has, or raise ``InvalidGang``: too many, or they fill no nodes."""
     cut_into_nodes(degrees, gpus, whole_nodes=whole_nodes)
     if (pods := pods_of(degrees, gpus)) > MOST_PODS:
         message = f"makes a gang of {pods:,} pods"
