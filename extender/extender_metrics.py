@@ -90,7 +90,7 @@ class _Gauges(Collector):
                 gap.add_metric([*plan.key], plan.gap)
         yield spread
         yield gap
-        nodes = sum(len(plan.nodes) for plan in holding)
+        nodes = sum(len(plan.node_names) for plan in holding)
         yield GaugeMetricFamily("arnold_promised_nodes", "Nodes that plans hold", nodes)
 
     @staticmethod

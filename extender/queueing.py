@@ -7,7 +7,9 @@ binding on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +20,8 @@ import numpy as np
 from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet_table import FleetTable
 from extender.gangs.gang_annotations import hints_of
-from extender.gangs.types import Gang, GangKey
+from extender.gangs.pods_on_nodes import nodes_needed, on_nodes
+from extender.gangs.types import Gang, GangKey, InvalidGang
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
 from scheduler.queue.queue_policy import CapacityReservation, QueuedJob, Waiting
@@ -48,12 +51,13 @@ def key_of_pod(pod: Pod) -> GangKey:
 def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
     """Return a complete gang without nodes as it stands in the queue."""
     own, told = reservation_for(state, gang), state.prediction(gang)
+    nodes, gpus = _nodes_wanted(state, gang)
     return QueuedJob(
         key=gang.key,
         priority=gang.priority,
         submitted=gang.created.timestamp(),
-        nodes=gang.size or 0,
-        gpus=gang.job.gpus_per_node if gang.job is not None else 0,
+        nodes=nodes,
+        gpus=gpus,
         predicted=gang.seconds if told is None else told.seconds,
         predicted_high=gang.seconds if told is None else told.high,
         preemptible=gang.preemptible,
@@ -61,6 +65,20 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
         gpu_types=None if gang.job is None else gang.job.gpu_types,
         mix_types=gang.job is not None and gang.job.mix_types,
     )
+
+
+def _nodes_wanted(state: ClusterCache, gang: Gang) -> tuple[int, int]:
+    """Return how many nodes a gang wants, and the GPUs of each: where several sizes will do, of that of most nodes.
+
+    A gang that fits on no size is taken to want a node for each pod: it is told why it waits when it is asked about.
+    """
+    pods, of_pods = gang.size or 0, gang.job
+    if of_pods is None:
+        return pods, 0
+    gpus = of_pods.gpus_per_node
+    with suppress(InvalidGang):
+        gpus = on_nodes(of_pods, state.fleet.table.node_sizes).gpus_per_node
+    return nodes_needed(pods, gpus // of_pods.gpus_per_node), gpus
 
 
 def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
@@ -101,7 +119,10 @@ def _running_gang(state: ClusterCache, gang: Gang, rows: Mapping[str, int], now:
     places = tuple(rows[name] for name in names if name in rows)
     if not places:
         return None
-    gpus = max(pod.readable_gpus for pod in bound) if plan is None else plan.spec.gpus_per_node
+    held = Counter[str]()
+    for pod in bound:
+        held[pod.node or ""] += pod.readable_gpus
+    gpus = max(held.values()) if plan is None else plan.gpus_per_node
     started = min((pod.bound_at for pod in bound), default=now).timestamp()
     told = state.prediction(gang)
     seconds = gang.seconds if told is None else told.seconds

@@ -141,7 +141,7 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class NodeSize:
-    """GPUs of every node of a type."""
+    """GPUs of nodes of a type."""
 
     gpu_type: str  # empty text = nodes of which no type is said
     gpus: int
@@ -155,7 +155,7 @@ class Job:
     parallelism: Parallelism
     alpha: float = DEFAULT_ALPHA  # DP affinity in [0, 1]; beta = 1 - alpha is the PP affinity (Eq. 2)
     gpus_per_node: int = 8
-    # by type of GPU, where the job leaves them to the cluster and its types differ; of these a placement has one
+    # by type of GPU, where the job leaves them to the cluster and its nodes differ; of these a placement has one
     node_sizes: tuple[NodeSize, ...] = ()
     level: str | None = None  # at which spread counts; None = the broadest with more than one domain
     # whose domains hold each TP group that takes several nodes; None = the closest of the cluster

@@ -83,7 +83,7 @@ class Outcome:
     reason: str = ""  # why there is no placement; empty when there is one
     notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each
     types: tuple[TypeOption, ...] = ()  # the types of GPU that it could be on; empty = nothing says any
-    gpus_per_node: int | None = None  # of its nodes, where the job leaves that to their type
+    gpus_per_node: int | None = None  # of its nodes, where the job leaves that to them
     by_type: tuple[
         tuple[Job, Outcome], ...
     ] = ()  # what was compared: the job for each choice of types, and its outcome
@@ -138,7 +138,7 @@ def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limit
     """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`."""
     choices, short = type_choices(cluster, job)
     outcomes = list(_outcomes(algorithm, cluster, choices, limits))
-    outcome = outcomes[0]
+    outcome = replace(outcomes[0], gpus_per_node=choices[0].job.gpus_per_node if job.node_sizes else None)
     options: tuple[TypeOption, ...] = ()
     if choices[0].gpu_types:
         comparison = compare_types([_of_type(*pair) for pair in zip(choices, outcomes, strict=True)])

@@ -214,13 +214,13 @@ def nodes_to_free(cluster: Cluster, job: Job) -> IntArray:
     large domains become whole.  Under a hard constraint a domain hosts ``floor(free / g)`` groups of g cells, and nodes
     are taken where the next group is cheapest.
 
-    All of the type of GPU that needs fewest, unless the job may mix types; and where nothing joins the trunks of the
-    cluster, all in the one that needs fewest.
+    All of the type of GPU and the size that needs fewest, unless the job may mix types of one size; and where nothing
+    joins the trunks of the cluster, all in the one that needs fewest.
 
     :returns: indices of nodes; empty when no choice helps.
     """
     nowhere = np.zeros(0, dtype=np.int32)
-    if not job.mix_types and len(jobs := choices(cluster, job)) > 1:
+    if (job.node_sizes or not job.mix_types) and len(jobs := choices(cluster, job)) > 1:
         of_types = [nodes_to_free(cluster, one) for one in jobs]
         return min((nodes for nodes in of_types if len(nodes)), key=len, default=nowhere)
     job = within_the_tree(cluster, job)

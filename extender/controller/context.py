@@ -105,7 +105,7 @@ class Vacancy(str):
     __slots__ = ()
 
     def __new__(cls, rank: int) -> Vacancy:
-        """Return the vacancy of a rank."""
+        """Return the vacancy of a rank, and of those that share its node."""
         return super().__new__(cls, f"rank {rank}")
 
 
@@ -115,12 +115,12 @@ class Obstacles:
 
     fleet: Fleet
     gang: Gang
-    gpus: int  # GPUs of each pod of the gang
+    plan: GangPlan
     now: datetime
     lost: timedelta  # how long a node may be not Ready before it is lost
 
     def at(self, node: str) -> tuple[str, datetime | None]:
-        """Return why a rank not bound cannot have a node, empty = it can, and when a node not Ready will be lost."""
+        """Return why ranks not bound cannot have a node, empty = they can, and when a node not Ready will be lost."""
         if isinstance(node, Vacancy):
             return f"{node} has no node", None
         until: datetime | None = None
@@ -139,13 +139,19 @@ class Obstacles:
             return f"node {node}: taint {key}, which the pods do not tolerate", None
         if others := self.fleet.held(node) - self._own_gpus[node]:
             room = 0 if host is None else host.allocatable - others
-            if room < self.gpus:
+            if room < self._wanted[node]:
                 return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
         return "", until
 
     @cached_property
     def _demands(self) -> frozenset[Demand]:
         return demands_of(member.pod for member in self.gang.members if member is not None)
+
+    @cached_property
+    def _wanted(self) -> Counter[str]:
+        """GPUs that the gang's pods want of each node of the plan; of one that they fill in part fewer than it has."""
+        gpus = self.plan.spec.gpus_per_pod
+        return Counter({node: pods * gpus for node, pods in Counter(self.plan.nodes).items()})
 
     @cached_property
     def _own_gpus(self) -> Counter[str]:
@@ -171,7 +177,9 @@ class UnfitRanks:
     move: Mapping[int, str]  # ranks to be moved, each with the reason
     # ranks with a pod that is pinned to the node and has no controller to make it anew, with the reason
     stuck: Mapping[int, tuple[Pod, str]]
-    doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet
+    # ranks that cannot have their node and do not move, as another pod of the gang is on it, or pinned to it for good
+    staying: Mapping[int, str]
+    doubtful: AbstractSet[int]  # ranks on nodes that are not Ready and not lost yet, or that stay
     wake: datetime | None  # when the first of these nodes will be lost
 
     @property
@@ -197,22 +205,30 @@ class Context:
         self.decision.actions += actions
 
     def unfit_ranks(self, sight: PlanProgress) -> UnfitRanks:
-        """Return the ranks that are not bound and cannot have their node, or perhaps not."""
-        move, stuck, lost_at = dict[int, str](), dict[int, tuple[Pod, str]](), dict[int, datetime]()
+        """Return the ranks that are not bound and cannot have their node, or perhaps not.
+
+        Ranks that share a node move together: while a pod of one is there, or cannot be told to leave, all stay.
+        """
+        move, staying, lost_at = dict[int, str](), dict[int, str](), dict[int, datetime]()
+        stuck = dict[int, tuple[Pod, str]]()
         pods = {rank: pod for rank, pod, _ in sight.pods}
-        obstacles = Obstacles(self.fleet, sight.gang, sight.plan.spec.gpus_per_node, self.now, self.terms.lost)
-        for rank, node in enumerate(sight.plan.nodes):
-            if rank in sight.bound:
+        obstacles = Obstacles(self.fleet, sight.gang, sight.plan, self.now, self.terms.lost)
+        for ranks in sight.plan.ranks_by_node:
+            if sight.bound.issuperset(ranks):
                 continue
+            node, waiting = sight.plan.nodes[ranks[0]], [rank for rank in ranks if rank not in sight.bound]
             why, until = obstacles.at(node)
             if until is not None:
-                lost_at[rank] = until
-            pod = pods.get(rank)
-            if why and pod is not None and pod.owner is None and is_pinned(pod, node):
-                stuck[rank] = (pod, why)
-            elif why:
-                move[rank] = why
-        return UnfitRanks(move, stuck, lost_at.keys(), min(lost_at.values(), default=None))
+                lost_at |= dict.fromkeys(waiting, until)
+            if not why:
+                continue
+            pinned = {rank: pods[rank] for rank in waiting if rank in pods and is_stuck(pods[rank], node)}
+            stuck |= {rank: (pod, why) for rank, pod in pinned.items()}
+            stay = pinned or any(rank in pods and pods[rank].node == node for rank in ranks)
+            kind = staying if stay else move
+            kind |= {rank: why for rank in waiting if rank not in pinned}
+        doubtful = lost_at.keys() | staying.keys()
+        return UnfitRanks(move, stuck, staying, doubtful, min(lost_at.values(), default=None))
 
     def watch(self, unfit: UnfitRanks) -> None:
         """Tell the owners of pods that are stuck, and decide again when the next node will be lost."""
@@ -231,7 +247,7 @@ class Context:
         """Promise the nodes no more; an expired plan remembers them."""
         new = plan.replace(phase=phase, reason=reason, message=message, expires=None)
         if phase is PlanPhase.QUEUED:
-            new = new.without_worth().replace(nodes=(), pods=())
+            new = new.without_nodes()
         new = self._undone(new, reason, message).with_condition("Planned", False, reason, message, self.now)
         self.do(Write(new, events=(EventNote(reason, message, "Warning"),)))
 
@@ -248,6 +264,11 @@ def is_pinned(pod: Pod, node: str) -> bool:
     return pod.node is None and not pod.gated_by(GATE) and pod.pin == node
 
 
+def is_stuck(pod: Pod, node: str) -> bool:
+    """Return whether a pod waits for a node that it is pinned to, and has no controller that would make it anew."""
+    return pod.owner is None and is_pinned(pod, node)
+
+
 def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:
     """Return what is asked now; while it cannot be understood, as much as can be told."""
     if gang.job is not None:
@@ -256,5 +277,5 @@ def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:
 
 
 def nodes_of(plan: GangPlan, ranks: Iterable[int]) -> tuple[str, ...]:
-    """Return the nodes of some ranks."""
-    return tuple(plan.nodes[rank] for rank in ranks)
+    """Return the nodes of some ranks, each once."""
+    return tuple(dict.fromkeys(plan.nodes[rank] for rank in ranks))

@@ -17,8 +17,8 @@ made anew after that, as a pin cannot be taken off; while no other node can be h
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from extender.cluster_cache import ClusterCache
@@ -27,6 +27,7 @@ from extender.controller.context import Context, PlanProgress, Vacancy, nodes_of
 from extender.controller.ended_runs import ended_run
 from extender.controller.pacing import Timeouts
 from extender.controller.planned_gangs import decide_holding
+from extender.gangs.pods_on_nodes import node_rank, nodes_of_pods, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
 from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts
@@ -108,17 +109,21 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -
 
     Any client may write a node into a pod.  Were it taken for that of a lost plan, the gang would pass all that
     wait, and choose.  A pod that is on a node already is there, by whatever choice: kube-scheduler leaves no mark when
-    it binds one without the gate.  Its plan says where it is, unless that node is promised to others, or has two pods.
+    it binds one without the gate.  Its plan says where it is, unless that node is promised to others, or has pods that
+    a plan would not put on one node.
     """
     pods = [(rank, member.pod) for rank, member in enumerate(gang.members) if member is not None]
-    on = Counter(pod.node for _, pod in pods)
+    there: defaultdict[str, set[int]] = defaultdict(set)  # node ranks of the pods on each node
+    for rank, pod in pods:
+        if pod.node is not None:
+            there[pod.node].add(node_rank(rank, _sharings(context, gang, (pod.node,))[0]))
     remembered = dict(enumerate(plan.nodes)) if plan is not None else {}
     chosen = []
     for rank, pod in pods:
         node = None if pod.released or pod.gated_by(GATE) else pod.node or pod.pin
         if node is None or remembered.get(rank) == node:
             continue
-        if pod.node is None or on[node] > 1 or context.fleet.promised_to(node) is not None:
+        if pod.node is None or len(there[node]) > 1 or context.fleet.promised_to(node) is not None:
             chosen.append(f"{pod.name} ({node})")
     if not chosen:
         return ""
@@ -158,7 +163,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     remembered = None
     if plan is not None and plan.nodes and (sight := PlanProgress(gang, plan)).matching and not sight.off_plan:
         remembered = plan
-    if (base := remembered or _from_pods(gang, plan)) is None:
+    if (base := remembered or _from_pods(context, gang, plan)) is None:
         return False
     sight = PlanProgress(gang, base)
     if not sight.matching or not sight.started:
@@ -186,18 +191,39 @@ def _in_the_queue(context: Context) -> list[str]:
     return [str(plan.key) for plan in plans if plan.reason != LOST and plan.would_fit_if_empty is not False]
 
 
-def _from_pods(gang: Gang, plan: GangPlan | None) -> GangPlan | None:
+def _from_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:
     """Return a plan in place of a deleted one, read off the pods that are bound or were released.
 
     Other ranks are vacant, so that a repair gives them nodes.
 
-    :returns: ``None`` where there is nothing to read, or a rank is done and it is not known where it was.
+    :returns: ``None`` where there is nothing to read, or a rank is done and it is not known where it was, or the pods
+        lie as in no plan.
     """
     pods = [None if member is None else member.pod for member in gang.members]
     known = [None if pod is None else pod.node or (pod.pin if pod.released else None) for pod in pods]
-    there = [node for node in known if node is not None]
-    if not there or len(set(there)) < len(there) or None in pods:
+    if not any(known) or None in pods:
         return None
-    nodes = tuple(node or Vacancy(rank) for rank, node in enumerate(known))
     base = plan or GangPlan(gang.key, PlanPhase.WAITING)
-    return base.without_worth().replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, base.spec))
+    for pods_per_node in _sharings(context, gang, known):
+        names = [_node_of(known, ranks) for ranks in ranks_by_node(len(pods), pods_per_node)]
+        if None not in names and len(set(names)) == len(names):
+            nodes = nodes_of_pods([name for name in names if name is not None], len(pods), pods_per_node)
+            base = base.without_worth().replace(nodes=nodes, pods=uids_of(gang), spec=spec_of(gang, base.spec))
+            return base.replace(pods_per_node=pods_per_node)
+    return None
+
+
+def _node_of(known: Sequence[str | None], ranks: range) -> str | None:
+    """Return the node that some ranks share, vacant where none has one; ``None`` = they have several."""
+    names = {name for rank in ranks if (name := known[rank]) is not None}
+    if len(names) > 1:
+        return None
+    return names.pop() if names else Vacancy(ranks[0])
+
+
+def _sharings(context: Context, gang: Gang, known: Iterable[str | None]) -> list[int]:
+    """Return how many pods of a gang a node may have, as far as the nodes tell on which some are; at last, one."""
+    hosts = [host for name in known if name is not None and (host := context.fleet.host(name)) is not None]
+    sizes = {host.gpus for host in hosts} or {one.gpus for one in context.fleet.table.node_sizes}
+    gpus = gang.job.gpus_per_node if gang.job is not None else 0
+    return [*(size // gpus for size in sorted(sizes) if gpus and size > gpus and size % gpus == 0), 1]

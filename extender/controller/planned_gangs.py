@@ -5,14 +5,16 @@ from __future__ import annotations
 from operator import attrgetter
 
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
-from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, nodes_of
+from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, is_stuck, nodes_of
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
 from extender.texts import counted, named
 
 # what a gang's pods ask, but for its levels and holds
-_ASKED = attrgetter("parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types", "microbatches")
+_ASKED = attrgetter(
+    *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types", "microbatches")
+)
 
 
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
@@ -33,7 +35,7 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
             context.do(*(Recreate(context.key, pod, f"rank {rank} has node {node} now") for rank, pod, node in moved))
             _release(context, sight, unfit)
             _tell(context, sight)
-            _advance(context, sight)
+            _advance(context, sight, unfit)
     if plan.expires is not None and plan.expires > context.now:
         context.decision.wake_by(plan.expires)
 
@@ -79,7 +81,7 @@ def _tell(context: Context, sight: PlanProgress) -> None:
             context.decision.wake_by(written + terms.tell)
 
 
-def _advance(context: Context, sight: PlanProgress) -> None:
+def _advance(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
     """Write how far the gang is."""
     plan, new, bound = sight.plan, sight.plan, len(sight.bound)
     if plan.phase is PlanPhase.PLANNED and sight.gang.complete and not sight.gated:
@@ -90,7 +92,7 @@ def _advance(context: Context, sight: PlanProgress) -> None:
         new = new.replace(phase=PlanPhase.BOUND, reason="Bound", message="", expires=None)
         new = new.with_condition("Bound", True, "Bound", "", context.now)
         events = (EventNote("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
-    new = _with_health(context, new, sight).replace(bound_pods=bound, estimate=context.estimate)
+    new = _with_health(context, new, sight, unfit).replace(bound_pods=bound, estimate=context.estimate)
     new = with_doubts(new, sight.gang, context.now)
     if new != plan:
         context.do(Write(new, urgent=new.phase is not plan.phase, events=events))
@@ -123,14 +125,16 @@ def _expire(context: Context, sight: PlanProgress) -> None:
         context.give_back(plan, PlanPhase.EXPIRED, "Expired", message)
         return
     renewed = context.renewed(plan, sight.gang).with_condition("Bound", False, "Expired", message, context.now)
-    movable = ((pod, node) for pod, node in late if pod.owner is not None or not is_pinned(pod, node))
-    if lost := tuple(node for pod, node in movable if pod.unschedulable):
+    # ranks that share a node move together, or not
+    kept = {node for pod, node in late if is_stuck(pod, node)}
+    kept |= {node for _, pod, node in sight.pods if pod.node == node}
+    if lost := tuple(dict.fromkeys(node for pod, node in late if pod.unschedulable and node not in kept)):
         context.do(RepairAction(plan, lost, message, else_keep=renewed))
     else:
         context.do(Write(renewed, events=(EventNote("Expired", message, "Warning"),)))
 
 
-def _with_health(context: Context, plan: GangPlan, sight: PlanProgress) -> GangPlan:
+def _with_health(context: Context, plan: GangPlan, sight: PlanProgress, unfit: UnfitRanks) -> GangPlan:
     """Return the plan with a condition that says what of it is not as planned."""
     reason, told = "NotAsPlanned", []
     gang = sight.gang
@@ -140,6 +144,9 @@ def _with_health(context: Context, plan: GangPlan, sight: PlanProgress) -> GangP
         told.append(gang.waits)
     elif gang.complete and not sight.matching:
         told.append(_changed(sight))
+    if unfit.staying:
+        ranks, why = named(map(str, unfit.staying)), next(iter(unfit.staying.values()))
+        told.append(f"waiting until no pod of the gang is on the same node: rank {ranks} ({why})")
     pods = ((pod.node, context.fleet.ailing(pod.node, context.now)) for _, pod, _ in sight.pods if pod.node is not None)
     if ailing := {node: why for node, why in pods if why}:
         reason = "NodeAiling"

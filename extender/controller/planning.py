@@ -116,10 +116,9 @@ class Planning:
         note = f"{action.why}, and no other node can be had: {reason}"
         told = before.with_condition("Healthy", False, "NoSpare", note, self.shared.now())
         if not before.holding:
-            known = self.shared.state.plans.get(before.key)
-            remembered = ((), ()) if known is None else (known.nodes, known.pods)
+            known = self.shared.state.plans.get(before.key) or GangPlan(before.key)
             told = told.replace(phase=PlanPhase.QUEUED, reason="NoSpare", message=note)
-            told = told.replace(nodes=remembered[0], pods=remembered[1])
+            told = told.replace(nodes=known.nodes, pods=known.pods, pods_per_node=known.pods_per_node)
         if told != before:
             await self._write(told, EventNote("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
@@ -166,9 +165,7 @@ class Planning:
         if gang is None or (moved is None and (not gang.complete or uids_of(gang) != plan.pods)):
             return True
         ranks = range(len(plan.nodes)) if moved is None else moved
-        obstacles = Obstacles(
-            self.shared.state.fleet, gang, plan.spec.gpus_per_node, self.shared.now(), lost=timedelta(0)
-        )
+        obstacles = Obstacles(self.shared.state.fleet, gang, plan, self.shared.now(), lost=timedelta(0))
         return any(obstacles.at(plan.nodes[rank])[0] for rank in ranks)
 
     async def _write(self, plan: GangPlan, *said: EventNote) -> None:
@@ -179,7 +176,7 @@ class Planning:
 def _worth(plan: GangPlan) -> str:
     """Return what a placement is worth, in one sentence."""
     if plan.spread is None or plan.objective is None:
-        return f"{counted(plan.size, 'node')} planned"
+        return f"{counted(len(plan.node_names), 'node')} planned"
     proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} from the best"
     return f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
 

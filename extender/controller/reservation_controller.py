@@ -55,7 +55,7 @@ def decide_reservation(
         inside = len({*plan.nodes} & {*reservation.zone})
         note = f"gang {gang.key} has its nodes"
         if reservation.phase is not ReservationPhase.USED:
-            note += f", {inside} of {len(plan.nodes)} in the zone"
+            note += f", {inside} of {len(plan.node_names)} in the zone"
             return Next(new.replace(phase=ReservationPhase.USED, reason="Used", message=note, held_by_others=None))
         return Next(new)
     if reservation.phase is ReservationPhase.USED and (gang is None or gang.over):

@@ -10,6 +10,7 @@ from datetime import datetime
 import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host
+from scheduler.job import NodeSize
 from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, qualified
 from topology.cluster import BoolArray, Cluster, IntArray, Node
@@ -36,6 +37,7 @@ class FleetTable:
     hosts: tuple[Host, ...]  # nodes with GPUs, by name
     index_of: Mapping[str, int]
     tree: Cluster | None  # all of them, none in use and without flags; None when there are none
+    node_sizes: tuple[NodeSize, ...]  # GPUs that the nodes of each type have, those that most nodes have first
     unplaced: tuple[BoolArray, ...]  # for each level, shape [nodes], the nodes without its label
     sentence: str  # which labels are the levels, and why
     problems: tuple[Problem, ...]
@@ -64,7 +66,16 @@ def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTabl
         if lacking:
             problems.append(_unlabelled(label, lacking, len(labels)))
     index_of = {host.name: i for i, host in enumerate(rows)}
-    return FleetTable(tuple(rows), index_of, tree, unplaced, sentence, tuple(problems))
+    sizes = () if tree is None else node_sizes(tree)
+    return FleetTable(tuple(rows), index_of, tree, sizes, unplaced, sentence, tuple(problems))
+
+
+def node_sizes(cluster: Cluster) -> tuple[NodeSize, ...]:
+    """Return the GPUs that the nodes of each type have, those that most nodes have first."""
+    pairs = np.stack([cluster.gpu_type_of, cluster.gpus], axis=1)
+    found, counts = np.unique(pairs, axis=0, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    return tuple(NodeSize(cluster.gpu_types[of], gpus) for of, gpus in found[order].tolist())
 
 
 def _levels(

@@ -108,6 +108,6 @@ def _gpus(members: Sequence[GangMember]) -> int:
     if len(by) > 1:
         listed = ", ".join(f"{gpus} ({pod})" for gpus, pod in sorted(by.items()))
         message = f"pods of one gang ask for different numbers of GPUs: {listed}"
-        fix = "make all pods of a gang alike: each takes one whole node"
+        fix = "make all pods of a gang alike: each takes one whole node, or the same share of one"
         raise InvalidGang(message, reason="UnequalPods", fix=fix)
     return next(iter(by))

@@ -1,6 +1,7 @@
 """What a gang asks the solver: annotations and peers' requests as a :class:`~scheduler.job.Job`.
 
-Each pod takes one whole node, and rank r is the cell (dp = r mod D, pp = r div D) of the grid, as Megatron numbers
+A cell of this job is a pod; which nodes these lie on, one to a node or several, is found out where it is planned
+(:mod:`extender.gangs.pods_on_nodes`).  Rank r is the cell (dp = r mod D, pp = r div D) of the grid, as Megatron numbers
 nodes, unless the gang says another order.  Without degrees of parallelism a gang is one data-parallel group: its
 domains are counted, its ranks are alike.
 """
@@ -11,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from extender.gangs.gang_annotations import (
     MOST_PODS,
-    format_parallelism,
     impossible_degrees,
     parse_alpha,
     parse_avoid,
@@ -24,6 +24,7 @@ from extender.gangs.gang_annotations import (
     parse_order,
     parse_size,
 )
+from extender.gangs.pods_on_nodes import cut_into_nodes, pods_of
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
 from extender.kubernetes_names import CONSTRAINTS, GANG_SIZE, MODEL, ORDER, PARALLELISM, TP_LEVEL
 from scheduler.job import MEGATRON_ORDER, Hold, Job, Parallelism
@@ -44,26 +45,26 @@ class Understood:
     doubts: tuple[InvalidGang, ...] = ()  # what says nothing as it is written
 
 
-def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Understood:
+def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None, whole_nodes: bool = False) -> Understood:
     """Return the size and the job of a gang.
 
+    :param gpus: GPUs of each pod.
     :param size: pods, as its controller or its group says; the annotation and the degrees of parallelism come first.
+    :param whole_nodes: whether each pod takes one; else several may share a node.
     :raises InvalidGang: an annotation cannot be read, or contradicts another.
     """
     order = MEGATRON_ORDER if asked.order is None else parse_order(asked.order)
     degrees = None if asked.parallelism is None else parse_degrees(asked.parallelism, order=order)
-    shape = None if degrees is None else _shape(degrees, gpus)
+    made = None if degrees is None else _pods(degrees, gpus, whole_nodes=whole_nodes)
     if asked.size is not None:
         size = parse_size(asked.size)
-    elif shape is not None:
-        size = shape[0] * shape[1]
+    elif made is not None:
+        size = made
     if size is None or size < 1:
         return Understood()
-    if shape is not None and shape[0] * shape[1] != size:
-        rows, columns = shape
-        made = rows * columns
+    if degrees is not None and made != size:
         raise InvalidGang(
-            f"{size}, but {PARALLELISM} on pods of {gpus} GPUs makes {made} pods ({rows} pipelines of {columns})",
+            f"{size}, but {PARALLELISM} on pods of {gpus} GPUs makes {made} pods{_pipelines(degrees, gpus)}",
             reason="SizeContradictsParallelism",
             where=GANG_SIZE,
             fix=f"set {GANG_SIZE} to {made}, or correct the degrees",
@@ -71,7 +72,7 @@ def understand(key: GangKey, asked: Asked, gpus: int, *, size: int | None) -> Un
     if degrees is None:
         slices = {one.slice_size for one in asked.requests if one.slice_size is not None and one.slice_size < size}
         degrees = _without_degrees(size, gpus, slices)
-        _shape(degrees, gpus)
+        _pods(degrees, gpus, whole_nodes=whole_nodes)
     understood = _with_requests(_job(key, asked, degrees, gpus), asked.requests, size)
     if asked.order is None or asked.parallelism is not None:
         return understood
@@ -112,38 +113,49 @@ def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
 
 def holds_for(job: Job, request: TopologyRequest, level: str) -> tuple[Hold, ...]:
     """Return what keeps in one domain what a hard request is about, or raise ``InvalidGang``: slices are no groups."""
-    (rows, columns), parts = job.parallelism.shape(job.gpus_per_node), job.nodes_of_tp
+    parts = job.nodes_of_tp
     # the DP groups of a stage are as many as a TP group has nodes: together where its TP groups are
     joined = (Hold("tp", level),) if parts > 1 else ()
-    if request.slice_size is None or request.slice_size >= rows * columns:
+    if request.slice_size is None or request.slice_size * job.gpus_per_node >= job.parallelism.gpus:
         return (Hold("dp", level), Hold("pp", level), *joined)
     if request.slice_size == parts > 1:
         return joined
     # slices are of consecutive ranks: which groups these are is a matter of the order
     slice_of_first = list(range(request.slice_size))
-    if sorted(job.grid.node_rank[:, 0].tolist()) == slice_of_first:
+    try:
+        grid = job.grid
+    except InvalidJob as error:
+        raise impossible_degrees(f"{request.source} wants slices of {request.slice_size} ranks", error) from None
+    if sorted(grid.node_rank[:, 0].tolist()) == slice_of_first:
         return (Hold("dp", level), *joined)
-    if sorted(job.grid.node_rank[:parts].ravel().tolist()) == slice_of_first:
+    if sorted(grid.node_rank[:parts].ravel().tolist()) == slice_of_first:
         return (Hold("pp", level), *joined)
     raise InvalidGang(
         f"{request.source} wants slices of {request.slice_size} ranks in one domain, "
-        f"the data-parallel groups have {rows}",
+        f"the data-parallel groups have {grid.rows}",
         reason="UnsupportedSlice",
         where=request.source,
         fix=f"make the slices as large as those groups, or leave out {PARALLELISM}: then the slices are the groups",
     )
 
 
-def _shape(degrees: Parallelism, gpus: int) -> tuple[int, int]:
-    try:
-        rows, columns = degrees.shape(gpus)
-    except InvalidJob as error:
-        raise impossible_degrees(f"{format_parallelism(degrees)} on nodes of {gpus} GPUs", error) from None
-    if rows * columns > MOST_PODS:
-        message = f"makes a job of {rows * columns:,} nodes"
+def _pods(degrees: Parallelism, gpus: int, *, whole_nodes: bool) -> int:
+    """Return how many pods of so many GPUs a job has, or raise ``InvalidGang``: too many, or they fill no nodes."""
+    cut_into_nodes(degrees, gpus, whole_nodes=whole_nodes)
+    if (pods := pods_of(degrees, gpus)) > MOST_PODS:
+        message = f"makes a gang of {pods:,} pods"
         fix = f"a gang has at most {MOST_PODS:,} pods: check the degrees for a slip"
         raise InvalidGang(message, reason="InvalidParallelism", where=PARALLELISM, fix=fix)
-    return rows, columns
+    return pods
+
+
+def _pipelines(degrees: Parallelism, gpus: int) -> str:
+    """Return how the pods are arranged, in brackets; empty where stages or tensor-parallel groups share pods."""
+    try:
+        rows, columns = degrees.shape(gpus)
+    except InvalidJob:
+        return ""
+    return f" ({rows} pipelines of {columns})"
 
 
 def _without_degrees(size: int, gpus: int, slices: set[int]) -> Parallelism:

@@ -56,7 +56,7 @@ def recognise(pod: Pod, owners: Owners) -> GangMember | None:
     if not gpus and GANG not in pod.labels:
         return None
     if not gpus:
-        fix = f"ask for whole nodes (nvidia.com/gpu), or take the label {GANG} off pods that need no node of their own"
+        fix = f"ask for GPUs (nvidia.com/gpu), or take the label {GANG} off pods that need no node of their own"
         problem = problem or _invalid(pod, "NoGpus", "asks for no GPUs", fix)
     index = None
     try:

@@ -100,7 +100,8 @@ class Gang:
     # number them by several numbers
     members: tuple[GangMember | None, ...]
     pods: tuple[Pod, ...]  # all its pods, ended ones too
-    job: Job | None  # what the solver is asked; None while the gang has a problem, or its size is not known
+    # what the solver is asked, a cell for each pod; None while the gang has a problem, or its size is not known
+    job: Job | None
     tiers: tuple[TopologyRequest, ...] = ()  # hard requests by number, to be resolved against the levels of the cluster
     done: frozenset[int] = frozenset()  # ranks whose pod has succeeded and is needed no more
     notes: tuple[str, ...] = ()  # what a user should know, one sentence each

@@ -14,10 +14,11 @@ from extender.fleet.fleet import Fleet
 from extender.fleet.fleet_table import FleetTable, Own
 from extender.fleet.hosts import demands_of
 from extender.gangs.gang_job import holds_for
+from extender.gangs.pods_on_nodes import on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
 from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
-from scheduler.job import Job
+from scheduler.job import Job, NodeSize
 from scheduler.queue.candidate import Candidate, closed_to, live_candidate
 from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from scheduler.queue.run_times import Prediction
@@ -42,7 +43,7 @@ class Question:
     gang: Gang
     before: GangPlan | None  # its plan as it is; None = it has none
     now: datetime
-    job: Job | None = None  # with its level and holds; None when refused, as cluster and table
+    job: Job | None = None  # on nodes, with its level and holds; None when refused, as cluster and table
     cluster: Cluster | None = None  # the nodes that the gang's pods may use
     left_out: str = ""  # why other nodes are not in it, and how many
     table: FleetTable | None = None  # the fleet's; its rows are those of rows and of the offers of candidate
@@ -57,6 +58,12 @@ class Question:
     fixed: frozenset[int] = frozenset()  # of a repair, ranks that must stay where they are: their pods run
     refused: str = ""  # why the solver need not be asked
     estimate: Prediction | None = None  # how long the gang will run, as ended ones tell
+
+    @property
+    def of_pods(self) -> Job:
+        """What a gang that is understood asks for: its job, a cell for each pod."""
+        assert self.gang.job is not None
+        return self.gang.job
 
     @property
     def attempts(self) -> Iterator[Cluster]:
@@ -116,10 +123,13 @@ def repair_question(
         question = replace(question, candidate=candidate, closed=closed_to(candidate, fleet))
     try:
         job = plan.spec.job(str(plan.key)) or gang.job
+        if job is not None:
+            job = job.replace(gpus_per_node=job.gpus_per_node * plan.pods_per_node)
+            fits = plan.moved_to(plan.node_names).nodes == plan.nodes and len(plan.node_names) == job.grid.cells
     except ArnoldError as error:
         return replace(question, refused=str(error))
-    unknown = [name for name in lost if name not in plan.rank_of_node]
-    if job is None or unknown or len(plan.nodes) != job.grid.cells:
+    unknown = [name for name in lost if name not in plan.node_names]
+    if job is None or unknown or not fits:
         what = f"no nodes of it: {', '.join(unknown)}" if unknown else "another size"
         return replace(question, refused=f"the plan does not fit what is asked ({what})")
     job = _as_it_lies(job, plan, lost, state.fleet)
@@ -141,19 +151,21 @@ def _running(gang: Gang, plan: GangPlan, lost: Sequence[str]) -> frozenset[int]:
         return frozenset()
     ranks = enumerate(zip(gang.members, plan.nodes, strict=True))
     bound = {rank for rank, (member, node) in ranks if member is not None and member.pod.node == node}
-    return (gang.done | bound) - {plan.rank_of_node[name] for name in lost if name in plan.rank_of_node}
+    return (gang.done | bound) - {rank for rank, node in enumerate(plan.nodes) if node in lost}
 
 
 def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[TopologyRequest]) -> Question:
     """Return the question with its cluster, or with the reason why there is none."""
     try:
-        job = placed_in(job, tiers, fleet)
+        # of a repair it is known on which nodes the pods are
+        job = placed_in(job, tiers, fleet, sizes=() if question.lost else fleet.table.node_sizes)
     except InvalidGang as error:
         return replace(question, refused=str(error))
     own, stay = None, set[str]()
     if question.lost and question.before is not None:
         plan = question.before
-        own, stay = Own(plan.nodes, job.gpus_per_node, _likenesses(plan, job, fleet)), {*plan.nodes} - {*question.lost}
+        own = Own(plan.node_names, job.gpus_per_node, _likenesses(plan, job, fleet))
+        stay = {*plan.nodes} - {*question.lost}
     view = fleet.view(
         demands_of(member.pod for member in question.gang.members if member is not None),
         question.now,
@@ -188,12 +200,14 @@ def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]
     return replace(question, cluster=question.cluster.replace(free_gpus=free.astype(np.int32)))
 
 
-def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
+def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet, *, sizes: Sequence[NodeSize] = ()) -> Job:
     """Return the job with its levels named, and with requests that give a level by its number as holds.
 
     Of several types of GPU one may be missing: its nodes may be yet to come.
 
-    :raises InvalidGang: the cluster has not the level that the gang names, or has none; or no type that it names.
+    :param sizes: of nodes on which its cells, which are pods, may lie; empty = its cells are nodes.
+    :raises InvalidGang: the cluster has not the level that the gang names, or has none; or no type that it names; or
+        its pods would fill no node.
     """
     levels = fleet.levels
     if not levels:
@@ -202,7 +216,9 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet) -> Job:
     known = ((one, levels[-one.tier]) for one in tiers if one.tier and one.tier <= len(levels))
     holds = [hold for one, level in known for hold in holds_for(job, one, level)]
     job = job.replace(level=job.level or fleet.default_level, holds=tuple(dict.fromkeys((*job.holds, *holds))))
-    if job.nodes_of_tp > 1:
+    job = on_nodes(job, sizes)
+    gpus_of_nodes = (job.gpus_per_node, *(one.gpus for one in job.node_sizes))
+    if job.parallelism.nodes_of_tp(min(gpus_of_nodes)) > 1:
         job = job.replace(tp_level=job.tp_level or levels[-1])
     for name in (job.level or "", *job.constrained_levels):
         if name not in levels:
@@ -222,12 +238,12 @@ def levels_counted(job: Job) -> frozenset[str]:
 
 
 def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
-    """Return for nodes that are gone one with a known place: of a rank of the same held group, or of the nearest rank.
+    """Return for nodes that are gone one with a known place: of a node rank of the same held group, or of the nearest.
 
     A repair looks at the whole placement as it was: the members of a group that a hold ties together were together.
     """
-    families, parts = {hold.family for hold in job.holds}, job.nodes_of_tp
-    known = [rank for rank, node in enumerate(plan.nodes) if fleet.host(node) is not None]
+    families, parts, nodes = {hold.family for hold in job.holds}, job.nodes_of_tp, plan.node_names
+    known = [rank for rank, node in enumerate(nodes) if fleet.host(node) is not None]
     if not known:
         return {}
     node_rank = job.grid.node_rank
@@ -246,4 +262,4 @@ def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
         return min(known[max(0, at - 1) : at + 1], key=lambda other: abs(other - rank))
 
     placed = set(known)
-    return {node: plan.nodes[nearest(rank)] for rank, node in enumerate(plan.nodes) if rank not in placed}
+    return {node: nodes[nearest(rank)] for rank, node in enumerate(nodes) if rank not in placed}

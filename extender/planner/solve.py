@@ -15,6 +15,7 @@ import numpy as np
 
 from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet_table import Own
+from extender.gangs.pods_on_nodes import nodes_of_pods
 from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
 from extender.planner.planning_round import Answer
@@ -58,13 +59,20 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     if outcome.evaluation is None or outcome.proposal.nodes is None:
         return _no_room(question, cluster, job, outcome, limits)
     evaluation = outcome.evaluation
-    nodes = by_rank(cluster, job, outcome.proposal.nodes)
+    job = job.replace(gpus_per_node=outcome.gpus_per_node or job.gpus_per_node, node_sizes=())
+    if job.nodes_of_tp == 1:  # a level was named for nodes of another size
+        job = job.replace(tp_level=question.of_pods.tp_level)
+    names, pods = by_rank(cluster, job, outcome.proposal.nodes), uids_of(question.gang)
+    pods_per_node = job.gpus_per_node // question.of_pods.gpus_per_node
     notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
-    if len(outcome.types) > 1 or job.gpu_types is not None:
+    if len({one.gpu_types for one in outcome.types}) > 1 or job.gpu_types is not None:
         notes += [f"on GPUs of the type {in_words(one.gpu_types)}" for one in outcome.types if one.chosen]
+    if pods_per_node > 1:
+        notes.append(f"{pods_per_node} pods on each node of {job.gpus_per_node} GPUs")
     plan = _base(question, job).with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
-    plan = plan.replace(phase=PlanPhase.PLANNED, nodes=nodes, pods=uids_of(question.gang), would_fit_if_empty=None)
-    plan = plan.replace(reason="Planned", message="; ".join(notes))
+    nodes = nodes_of_pods(names, len(pods), pods_per_node)
+    plan = plan.replace(phase=PlanPhase.PLANNED, nodes=nodes, pods=pods, pods_per_node=pods_per_node)
+    plan = plan.replace(reason="Planned", message="; ".join(notes), would_fit_if_empty=None)
     plan = plan.with_condition("Planned", True, "Planned", plan.message, question.now)
     return Answer(question.gang.key, True, plan)
 
@@ -77,19 +85,20 @@ def _base(question: Question, job: Job | None) -> GangPlan:
     if job is None:
         spec = plan.spec.replace(dialect=gang.dialect, size=gang.size, priority=gang.priority)
     else:
-        spec = PlanSpec.of(job, dialect=gang.dialect, priority=gang.priority)
+        of_pods = job.replace(gpus_per_node=question.of_pods.gpus_per_node, node_sizes=())
+        spec = PlanSpec.of(of_pods, dialect=gang.dialect, priority=gang.priority)
     return plan.replace(spec=spec, expires=None, bound_pods=0, estimate=question.estimate)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
-    """Return names of the nodes, shape [rows, columns], in the order of ranks."""
+    """Return names of the nodes, shape [rows, columns], in the order of their ranks."""
     order = np.empty(job.grid.cells, dtype=np.int32)
     order[job.grid.node_rank.ravel()] = nodes.ravel()
     return tuple(cluster.names[i] for i in order)
 
 
 def by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
-    """Return indices of nodes, shape [rows, columns], from names in the order of ranks."""
+    """Return indices of nodes, shape [rows, columns], from names in the order of their ranks."""
     order = np.array([cluster.index_of[name] for name in nodes], dtype=np.int32)
     found: IntArray = order[job.grid.node_rank]
     return found
@@ -159,8 +168,8 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
     if question.lost and question.before is not None:
         plan = question.before.replace(message=why)
         return Answer(key, False, plan.with_condition("Healthy", False, "CannotBeRepaired", why, question.now))
-    plan = _base(question, question.job).without_worth()
-    plan = plan.replace(phase=PlanPhase.QUEUED, nodes=(), pods=(), would_fit_if_empty=fits_empty)
+    plan = _base(question, question.job).without_nodes()
+    plan = plan.replace(phase=PlanPhase.QUEUED, would_fit_if_empty=fits_empty)
     plan = plan.replace(reason=reason or "CannotBePlanned", message=why)
     return Answer(key, False, plan.with_condition("Planned", False, plan.reason, why, question.now))
 
@@ -179,15 +188,15 @@ def _mended(question: Question, limits: Limits) -> Answer:
     job, cluster, before = question.job, question.cluster, question.before
     if question.refused or job is None or cluster is None or before is None:
         return _unplaced(question, question.refused)
-    found = _repaired(question, job, by_cell(cluster, job, before.nodes), limits)
-    nodes = by_rank(cluster, job, found.nodes)
-    moved = tuple(rank for rank, (old, new) in enumerate(zip(before.nodes, nodes, strict=True)) if old != new)
+    found = _repaired(question, job, by_cell(cluster, job, before.node_names), limits)
+    plan = before.moved_to(by_rank(cluster, job, found.nodes))
+    moved = tuple(rank for rank, (old, new) in enumerate(zip(before.nodes, plan.nodes, strict=True)) if old != new)
     if running := [rank for rank in moved if rank in question.fixed]:
         ranks = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
         why = f"pods that run would have to move: rank {ranks}; delete the gang's pods to move all"
         return _unplaced(question, why)
-    moves = f"{len(moved)} of {len(nodes)} ranks have another node"
-    plan = before.replace(nodes=nodes).with_worth(found.after, bound=found.bound, gap=found.gap)
+    moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
+    plan = plan.with_worth(found.after, bound=found.bound, gap=found.gap)
     plan = plan.with_condition("Healthy", True, "Repaired", moves, question.now)
     return Answer(question.gang.key, True, plan, moved=moved)
 

@@ -1,4 +1,5 @@
 """A plan: the node and the pod of each rank of a gang, what the placement is worth, and how long it waits for its pods.
+Where pods share nodes, ranks in turn have the same node (:mod:`extender.gangs.pods_on_nodes`).
 
 A plan is stored as a ``GangPlan``, the only durable state there is, and promises its nodes from the moment it is
 written until its gang is gone, in the phases of :data:`HOLDING`.  Beyond the fields of the struct the stored form has
@@ -12,16 +13,17 @@ from __future__ import annotations
 import hashlib
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any, Self
 from uuid import UUID
 
 import msgspec
 
 from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
+from extender.gangs.pods_on_nodes import nodes_by_rank, nodes_of_pods, pods_of, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
@@ -61,7 +63,8 @@ class PlanSpec(StoredPart, frozen=True):
 
     dialect: str = ""
     size: int | None = None  # pods of the gang; None = no pod says
-    gpus_per_node: int = 0
+    # of each pod, 0 while the gang is not understood; it is called after the nodes since each pod had one
+    gpus_per_pod: int = msgspec.field(default=0, name="gpusPerNode")
     # degrees, tp=8,cp=1,ep=1,dp=12,pp=8; None while the gang is not understood, as the rest
     parallelism: str | None = None
     order: str | None = None  # dimensions from the fastest running rank to the slowest
@@ -83,11 +86,11 @@ class PlanSpec(StoredPart, frozen=True):
 
     @classmethod
     def of(cls, job: Job, *, dialect: str, priority: int) -> PlanSpec:
-        """Return the spec that makes this job."""
+        """Return the spec that makes this job, whose cells are pods."""
         return cls(
             dialect=dialect,
-            size=job.grid.cells,
-            gpus_per_node=job.gpus_per_node,
+            size=pods_of(job.parallelism, job.gpus_per_node),
+            gpus_per_pod=job.gpus_per_node,
             parallelism=format_parallelism(job.parallelism),
             order=job.parallelism.order,
             alpha=job.alpha,
@@ -103,14 +106,14 @@ class PlanSpec(StoredPart, frozen=True):
         )
 
     def job(self, name: str) -> Job | None:
-        """Return the job that was asked for; ``None`` while the gang is not understood."""
+        """Return the job that was asked for, a cell for each pod; ``None`` while the gang is not understood."""
         if not self.parallelism:
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
         names = ("alpha", "level", "tp_level", "avoid", "holds", "counts", "gpu_types", "mix_types", "microbatches")
         asked = {field: getattr(self, field) for field in names}
         given: dict[str, Any] = {field: value for field, value in asked.items() if value is not None}
-        return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_node, **given)
+        return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_pod, **given)
 
 
 class GangPlan(CustomResource, frozen=True):
@@ -122,7 +125,8 @@ class GangPlan(CustomResource, frozen=True):
     key: GangKey
     phase: PlanPhase = written(PlanPhase.WAITING)
     spec: PlanSpec = written(PlanSpec())
-    nodes: tuple[str, ...] = ()  # names of the nodes by rank; empty in phases without a placement
+    nodes: tuple[str, ...] = ()  # names of the nodes by rank of the pods; empty in phases without a placement
+    pods_per_node: Annotated[int, msgspec.Meta(ge=1)] = 1  # pods in turn that share a node; the last may have fewer
     # UID of each rank's pod, in the form of canonical_uid; None = the rank has no pod now
     pods: tuple[str | None, ...] = ()
     expires: Instant | None = None  # pods that are not bound by then lose their nodes; None = the plan waits for no pod
@@ -146,10 +150,28 @@ class GangPlan(CustomResource, frozen=True):
         """Canonical UID -> rank."""
         return {uid: rank for rank, uid in enumerate(self.pods) if uid is not None}
 
-    @cached_property
-    def rank_of_node(self) -> Mapping[str, int]:
-        """Node name -> rank."""
-        return {node: rank for rank, node in enumerate(self.nodes)}
+    @property
+    def gpus_per_node(self) -> int:
+        """GPUs of each of its nodes; 0 while its gang is not understood."""
+        return self.spec.gpus_per_pod * self.pods_per_node
+
+    @property
+    def ranks_by_node(self) -> Iterator[range]:
+        """Ranks of the pods of each node, by node rank."""
+        return ranks_by_node(len(self.nodes), self.pods_per_node)
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """Names of the nodes by node rank, each once."""
+        return nodes_by_rank(self.nodes, self.pods_per_node)
+
+    def moved_to(self, node_names: Sequence[str]) -> Self:
+        """Return the plan with other nodes, given by node rank."""
+        return self.replace(nodes=nodes_of_pods(node_names, len(self.nodes), self.pods_per_node))
+
+    def without_nodes(self) -> Self:
+        """Return the plan of a gang that has no nodes."""
+        return self.without_worth().replace(nodes=(), pods=(), pods_per_node=1)
 
     def expired(self, now: datetime) -> bool:
         """Return whether the time for pods to bind is over."""

@@ -63,7 +63,7 @@ class _Selector(StoredPart, frozen=True):
 class ReservationSpec(StoredPart, frozen=True):
     """What was announced, as a gang's annotations say it."""
 
-    nodes: int | None = None  # pods of the gang; may be left out where parallelism says it
+    nodes: int | None = None  # of the gang, whatever pods share them; may be left out where parallelism says it
     parallelism: str | None = None
     order: str | None = None
     gpus_per_node: int = 8
@@ -148,7 +148,7 @@ class Reservation(CustomResource, frozen=True):
             avoid=ask.avoid,
         )
         try:
-            found = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None)
+            found = understand(GangKey(*self.key), asked, ask.gpus_per_node, size=None, whole_nodes=True)
         except InvalidGang as error:
             return _in_words_of_the_spec(error)
         if found.job is None:

@@ -34,27 +34,32 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
 
 
 def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
-    """Return the job as a job for one type of GPU, for each that it may be on; then for several, where it may mix them.
+    """Return the job as a job for one type of GPU and size of node, for each that it may be on; then for several types,
+    where it may mix them.
 
     :returns: the job itself, alone, where there is nothing to choose.
     """
     names = types_of(cluster, job)
-    sizes = {one.gpu_type: one.gpus for one in job.node_sizes}
-    size_of = {name: sizes.get(name, job.gpus_per_node) for name in names}
-    if len(names) < 2:
-        return (job.replace(node_sizes=(), gpus_per_node=size_of[names[0]]) if sizes and names else job,)
+    pairs = [(name, size) for name in names for size in _sizes(job, name)]
+    if len(pairs) < 2:
+        return (job.replace(node_sizes=(), gpus_per_node=pairs[0][1]) if job.node_sizes and pairs else job,)
     job = job.replace(node_sizes=())
-    alone = [job.replace(gpu_types=(name,), mix_types=False, gpus_per_node=size_of[name]) for name in names]
+    alone = [job.replace(gpu_types=(name,), mix_types=False, gpus_per_node=size) for name, size in pairs]
     if not job.mix_types:
         return tuple(alone)
     mixed = []
     # nodes of one gang are of one size, whatever their types
-    for size in sorted(set(size_of.values())):
-        alike = [name for name in names if size_of[name] == size]
+    for size in sorted({size for _, size in pairs}):
+        alike = [name for name, its in pairs if its == size]
         for pace in sorted({job.speed_on([name]) for name in alike}):
             several = tuple(name for name in alike if job.speed_on([name]) >= pace)
             mixed.append(job.replace(gpu_types=several, gpus_per_node=size))
     return (*alone, *(one for one in mixed if len(one.gpu_types or ()) > 1))
+
+
+def _sizes(job: Job, gpu_type: str) -> tuple[int, ...]:
+    """Return how many GPUs the job's nodes may have, if they are of a type."""
+    return tuple(one.gpus for one in job.node_sizes if one.gpu_type == gpu_type) or (job.gpus_per_node,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
 
 
 def _needs(job: Job) -> str:
-    types = "" if job.gpu_types is None else f" of the type {' or '.join(job.gpu_types)}"
+    types = f" of the type {' or '.join(job.gpu_types)}" if job.gpu_types and any(job.gpu_types) else ""
     return f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs{types}"
 
 
@@ -187,10 +192,10 @@ def sized(cluster: Cluster, job: Job) -> BoolArray:
     if not job.node_sizes:
         alike: BoolArray = cluster.gpus == job.gpus_per_node
         return alike
-    sizes = {one.gpu_type: one.gpus for one in job.node_sizes}
-    wanted = np.array([sizes.get(name, 0) for name in cluster.gpu_types], dtype=np.int32)
-    of_type: BoolArray = cluster.gpus == wanted[cluster.gpu_type_of]
-    return of_type
+    found = np.zeros(len(cluster), dtype=np.bool_)
+    for one in job.node_sizes:
+        found |= typed(cluster, (one.gpu_type,)) & (cluster.gpus == one.gpus)
+    return found
 
 
 def _slowest(job: Job) -> float:

@@ -76,7 +76,7 @@ def _plan(ranks: int, phase: PlanPhase = PlanPhase.BOUND) -> GangPlan:
         spec=PlanSpec(
             dialect="jobset",
             size=ranks,
-            gpus_per_node=8,
+            gpus_per_pod=4,
             parallelism=f"tp=8,cp=1,ep=1,dp={ranks},pp=1",
             order="tp-pp-cp-ep-dp",
             alpha=0.3,
@@ -88,7 +88,8 @@ def _plan(ranks: int, phase: PlanPhase = PlanPhase.BOUND) -> GangPlan:
             microbatches=32,
             priority=1_000,
         ),
-        nodes=tuple(f"node-{rank:05}.region-1.compute.example.com" for rank in range(ranks)),
+        nodes=tuple(f"node-{rank // 2:05}.region-1.compute.example.com" for rank in range(ranks)),
+        pods_per_node=2,
         pods=tuple(None if rank == 3 else str(uuid4()) for rank in range(ranks)),
         spread=(8, 2),
         objective=3.8,

@@ -1,11 +1,16 @@
 """Jobs that leave the GPUs of a node to the cluster."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from scheduler.job import Job, NodeSize, Parallelism
 from scheduler.jobfile import JobFile, job_document, load_job
 from scheduler.outcome import Instance, run
 from scheduler.placement.admission import choices, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.remedies import nodes_to_free
+from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidJob
@@ -102,3 +107,42 @@ def test_mixed_nodes_are_of_one_size() -> None:
     job = read(f"{SMALL}\ngpu_types: any", cluster).job
     several = [one for one in choices(cluster, job) if len(one.gpu_types or ()) > 1]
     assert [(one.gpu_types, one.gpus_per_node) for one in several] == [(("H100", "H200"), 8)]
+
+
+SIZES = (NodeSize("", 8), NodeSize("", 4))
+
+
+def test_nodes_of_one_type_may_be_of_several_sizes_where_each_may_be_tried() -> None:
+    """16 GPUs are two nodes of 8 or four of 4, never some of both; the best of both is proved best."""
+    job = Job("job", Parallelism(tp=4, dp=4), gpus_per_node=8, node_sizes=SIZES)
+    cluster = cluster_of(("", 8, 1), ("", 4, 4))
+    assert [(one.gpu_types, one.gpus_per_node) for one in choices(cluster, job)] == [(("",), 8), (("",), 4)]
+    outcome = run(ALGORITHMS.load("exact"), cluster, job, Limits())
+    assert (outcome.status, outcome.objective, outcome.gpus_per_node) == ("optimal", 1.0, 4)
+    short = shortage(cluster_of(("", 8, 1), ("", 4, 3)), job)
+    assert "the job needs 2 free nodes of 8 GPUs, the cluster has 1 of 4 (3 with another number of GPUs)" in short
+    assert "the job needs 4 free nodes of 4 GPUs, the cluster has 3 of 4 (1 with another number of GPUs)" in short
+
+
+def test_fewest_nodes_to_free_are_those_of_one_size() -> None:
+    """One node of 8 GPUs, or three of 4."""
+    cluster = cluster_of(("", 8, 2), ("", 4, 4)).with_busy([0, 2, 3, 4])
+    job = Job("job", Parallelism(tp=4, dp=4), gpus_per_node=8, node_sizes=SIZES)
+    assert nodes_to_free(cluster, job).tolist() == [0]
+    assert nodes_to_free(cluster, job.replace(mix_types=True)).tolist() == [0]
+
+
+@given(st.integers(0, 3), st.integers(0, 5), st.integers(0, 5), st.booleans())
+@examples(60)
+def test_a_size_is_found_where_one_has_room(eights: int, fours: int, other: int, mix: bool) -> None:
+    """For any cluster: a placement exactly where some size has the nodes, of one type unless it may mix them."""
+    job = Job("job", Parallelism(tp=4, dp=4), gpus_per_node=8, mix_types=mix)
+    job = job.replace(node_sizes=(NodeSize("A", 8), NodeSize("A", 4), NodeSize("B", 4)))
+    cluster = cluster_of(("A", 8, eights + 1), ("A", 4, fours + 1), ("B", 4, other + 1)).with_busy(
+        [0, eights + 1, eights + fours + 2]
+    )
+    outcome = run(ALGORITHMS.load("exact"), cluster, job, Limits())
+    possible = eights >= 2 or max(fours, other) >= 4 or (mix and fours + other >= 4)
+    assert (outcome.evaluation is not None) is possible
+    if outcome.proposal.nodes is not None:
+        assert set(cluster.gpus[outcome.proposal.nodes.ravel()].tolist()) == {outcome.gpus_per_node}

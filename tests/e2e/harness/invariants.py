@@ -27,12 +27,12 @@ def used_twice(client: Client) -> list[str]:
 
 
 def promised_twice(plans: Sequence[GangPlan]) -> list[str]:
-    """Nodes that two plans promise, or one plan to two ranks."""
-    holders: defaultdict[str, list[str]] = defaultdict(list)
+    """Nodes that two plans promise, or one plan to ranks that do not share a node."""
+    holders: defaultdict[str, set[str]] = defaultdict(set)
     for plan in plans:
         for rank, node in enumerate(plan.nodes if plan.holding else ()):
-            holders[node].append(f"{plan.namespace}/{plan.name}[{rank}]")
-    return [f"{node}: promised to {', '.join(who)}" for node, who in holders.items() if len(who) > 1]
+            holders[node].add(f"{plan.namespace}/{plan.name}[{rank // plan.pods_per_node}]")
+    return [f"{node}: promised to {', '.join(sorted(who))}" for node, who in holders.items() if len(who) > 1]
 
 
 def off_plan(client: Client) -> list[str]:

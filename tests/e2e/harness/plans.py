@@ -20,6 +20,7 @@ class GangPlan:
     """What a GangPlan says.
 
     :param nodes: node of each rank.
+    :param pods_per_node: ranks in turn that have the same node.
     :param pods: UID of each rank's pod, empty where a rank has none.
     """
 
@@ -30,6 +31,7 @@ class GangPlan:
     nodes: tuple[str, ...]
     pods: tuple[str, ...]
     status: Mapping[str, Any]
+    pods_per_node: int = 1
 
     @property
     def holding(self) -> bool:
@@ -73,6 +75,7 @@ def read_plan(thing: Mapping[str, Any]) -> GangPlan:
         nodes=tuple(names.split("\n")) if names else (),
         pods=tuple(str(uuid.UUID(bytes=uid)) if any(uid) else "" for uid in uids),
         status=status,
+        pods_per_node=status.get("podsPerNode", 1),
     )
 
 

@@ -12,6 +12,7 @@ from extender.fleet.fleet import Fleet
 from extender.fleet.fleet_table import Own
 from extender.fleet.hosts import Demand, demand_of
 from extender.objects import decode_node
+from scheduler.job import NodeSize
 from tests.case_counts import examples
 from tests.extender.things import MINIPOD, NOW, RACK, key, minipods, node, node_json, pod
 from topology.cluster import Cluster
@@ -372,3 +373,12 @@ def test_updates_come_to_the_same_as_starting_anew(steps: list[tuple[str, Any, A
     assert fleet.occupancy.idle.tolist() == anew.occupancy.idle.tolist()
     counts = [[count.tolist() for _, count in one.occupancy.idle_in_domain] for one in (fleet, anew)]
     assert counts[0] == counts[1]
+
+
+def test_sizes_of_nodes_are_known_by_type() -> None:
+    """Those that most nodes have come first; a node without GPUs has none."""
+    kind = {MINIPOD: "mp0", RACK: "r0", "nvidia.com/gpu.product": "H100"}
+    h100 = [node(f"h{i}", labels=kind) for i in range(3)]
+    fleet = fleet_of(*minipods(2), *h100, node("small", gpus=4, labels=kind), node("cpu", gpus=0))
+    assert fleet.table.node_sizes == (NodeSize("H100", 8), NodeSize("", 8), NodeSize("H100", 4))
+    assert fleet_of().table.node_sizes == ()

@@ -152,7 +152,7 @@ def ask(index: int, gpus: str) -> Any:
         (annotate(None, "parallelism", "tp=8,pp=2,dp=3,etp=5"), "InvalidParallelism", "do not divide the 24 ranks"),
         (annotate(None, "parallelism", "tp=0,dp=16"), "InvalidParallelism", "tp is 0"),
         (annotate(None, "parallelism", "tp=4,dp=1"), "SizeContradictsParallelism", "makes 1 pods"),
-        (annotate(None, "parallelism", "tp=8,dp=999999999"), "InvalidParallelism", "999,999,999 nodes"),
+        (annotate(None, "parallelism", "tp=8,dp=999999999"), "InvalidParallelism", "999,999,999 pods"),
         (ask(4, "4"), "UnequalPods", "4 (g-4), 8 (g-0)"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -260,12 +260,6 @@ def test_nodes_that_its_pods_cannot_use_are_counted() -> None:
     assert none.message == "no node with GPUs can be used by the pods: 4 not selected by the pods"
 
 
-def test_pods_that_take_half_a_node_find_no_node_of_their_size() -> None:
-    """A gang takes whole nodes."""
-    plan = plan_all(state_of(minipods(4), gang_pods("g", 2, gpus=4)))["g"].plan
-    assert "4 with another number of GPUs: ask for whole nodes" in plan.message
-
-
 @pytest.mark.parametrize(
     ("annotations", "words"),
     [

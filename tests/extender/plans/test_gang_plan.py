@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender.gangs.pods_on_nodes import nodes_of_pods
 from extender.gangs.types import GangKey
 from extender.plans.custom_resource import Condition
 from extender.plans.gang_plan import (
@@ -37,7 +38,7 @@ SPECS = st.builds(
     PlanSpec,
     dialect=st.sampled_from(["arnold", "job", "jobset"]),
     size=st.none() | st.integers(1, 100_000),
-    gpus_per_node=st.integers(0, 16),
+    gpus_per_pod=st.integers(0, 16),
     parallelism=st.none() | st.builds("tp={},cp=1,ep=1,dp=3,pp={}".format, st.integers(1, 8), st.integers(1, 64)),
     order=st.just("tp-pp-cp-ep-dp"),
     alpha=st.none() | st.floats(0, 1),
@@ -62,7 +63,10 @@ CONDITIONS = st.builds(
 def plans(draw: st.DrawFn) -> GangPlan:
     """Any plan that the controller could come by."""
     spec = draw(SPECS)
-    nodes = draw(st.lists(DNS, max_size=12).map(tuple))
+    pods_per_node = draw(st.integers(1, 8))
+    names = draw(st.lists(DNS, max_size=12))
+    less = draw(st.integers(0, pods_per_node - 1)) if names else 0  # pods that the last node has room for
+    nodes = nodes_of_pods(names, len(names) * pods_per_node - less, pods_per_node)
     pods = tuple(draw(st.none() | st.uuids().map(str).filter(lambda u: UUID(u).int > 0)) for _ in nodes)
     return GangPlan(
         key=GangKey(draw(DNS), draw(DNS)),
@@ -71,6 +75,7 @@ def plans(draw: st.DrawFn) -> GangPlan:
         uid=draw(st.sampled_from(["", "u-1"])),
         resource_version=draw(st.sampled_from(["", "17"])),
         nodes=nodes,
+        pods_per_node=pods_per_node,
         pods=pods,
         spread=draw(st.none() | st.tuples(st.integers(1, 99), st.integers(1, 99))),
         objective=draw(st.none() | FINITE),

@@ -72,6 +72,12 @@ def test_the_job_is_read_as_a_gangs_annotations_are() -> None:
         ({}, "NoSize", "give spec.nodes or spec.parallelism"),
         ({"parallelism": "8 by 8"}, "InvalidParallelism", "spec.parallelism"),
         ({"parallelism": "tp=8,dp=3", "nodes": 4}, "SizeContradictsParallelism", "set spec.nodes to 3"),
+        # pods that share a node of 8 could have it; a reservation says the nodes themselves
+        (
+            {"parallelism": "tp=4,cp=2,dp=2", "order": "cp-tp-ep-dp-pp", "gpusPerNode": 4},
+            "InvalidParallelism",
+            "4 GPUs",
+        ),
         ({"nodes": 2, "expires": "2026-11-21T12:00:00Z"}, "NeverHeld", "set spec.expires after spec.arrives"),
     ],
 )

@@ -70,6 +70,25 @@ def test_a_member_passes_on_its_planned_node_alone(phase: PlanPhase) -> None:
     assert answer["FailedNodes"] == {}
 
 
+def test_pods_that_share_a_node_all_pass_there() -> None:
+    """Three pods of 4 GPUs on two nodes: each on that of its rank, also when the other pod is bound there already; and
+    nobody else has what they leave, on the node that is filled in part neither.
+    """
+    state = state_of(minipods(4), gang_pods("g", 3, gpus=4))
+    plan_all(state)
+    nodes = state.plans[key("g")].nodes
+    assert nodes[0] == nodes[1] != nodes[2]
+    for rank in range(3):
+        assert ask(state, member_json("g", rank, 3, gate=False, gpus=4))["NodeNames"] == [nodes[rank]]
+        state.put_pod(decode_pod(member_json("g", rank, 3, gate=False, gpus=4, node=nodes[rank])))
+    assert ask(state, member_json("g", 1, 3, gate=False, gpus=4), [nodes[1]])["NodeNames"] == [nodes[1]]
+    answer = ask(state, pod_json("single", gpus=4))
+    assert set(answer["NodeNames"]) == set(NODES) - {*nodes}
+    assert answer["FailedAndUnresolvableNodes"] == dict.fromkeys({*nodes}, "promised to a gang")
+    assert ask_preempt(state, pod_json("single", gpus=4), {nodes[2]: ["g-2"]}) == {}
+    assert ask_preempt(state, member_json("g", 0, 3, gpus=4), {nodes[0]: ["g-1"]}) == {}, "not one another"
+
+
 def test_a_pinned_pod_is_asked_about_alone() -> None:
     """The usual question after a release."""
     state = planned()

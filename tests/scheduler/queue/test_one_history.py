@@ -151,10 +151,13 @@ class ByHand:
     """A Kubernetes cluster on which everything that the planner says is done at once, but for pods that leave.
 
     A gang whose node fails, and one that has left, is made anew by its controller with its old time of creation.
+
+    :param gpus: of each pod; nodes have 8.
     """
 
-    def __init__(self, past: History, policy: QueuePolicy) -> None:
+    def __init__(self, past: History, policy: QueuePolicy, gpus: int) -> None:
         self._policy = policy
+        self._gpus = gpus
         self._gangs = {one.name: one for one in past.gangs}
         self.state = state_of([self._node(name, ready=True) for name in node_names()])
         self.decisions: list[Decision] = []
@@ -213,7 +216,7 @@ class ByHand:
         return len(self.decisions) > before
 
     def _start(self, name: str, nodes: tuple[str, ...]) -> None:
-        self.decisions.append((self._now, "start", name, tuple(sorted(nodes))))
+        self.decisions.append((self._now, "start", name, tuple(sorted(set(nodes)))))
         self._places[name] = nodes
         self._put(name)
         self._attempt[name] += 1
@@ -233,7 +236,7 @@ class ByHand:
 
     def _give_back(self, name: str) -> None:
         plan = self.state.plans[key(name)]
-        self.state.put_plan(plan.replace(phase=PlanPhase.QUEUED, nodes=(), pods=()))
+        self.state.put_plan(plan.without_nodes().replace(phase=PlanPhase.QUEUED))
 
     def _released(self, name: str, attempt: int) -> None:
         """A gang has ended, or has left and is made anew; unless that was to be of an earlier attempt."""
@@ -280,11 +283,12 @@ class ByHand:
         }
         created = f"{START + timedelta(seconds=gang.at):%Y-%m-%dT%H:%M:%SZ}"
         places = self._places.get(name)
-        for rank in range(gang.nodes):
-            more: Json = {"created": created, "priority": gang.priority, "gate": places is None}
+        pods = gang.nodes * 8 // self._gpus
+        for rank in range(pods):
+            more: Json = {"created": created, "priority": gang.priority, "gate": places is None, "gpus": self._gpus}
             if places is not None:
                 more |= {"node": places[rank], "phase": "Running", "leaving": name in self._leaving}
-            document = member_json(name, rank, gang.nodes, notes, **more)
+            document = member_json(name, rank, pods, notes, **more)
             if places is not None:
                 bound = self._bound_at(name)
                 document["status"]["conditions"] = [
@@ -310,10 +314,16 @@ def _where(name: str) -> tuple[int, int]:
 POLICIES = [Arnold(), FifoBackfill(), PriorityAge(), PriorityPreempt()]
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
-def test_planner_and_engine_decide_the_same(policy: QueuePolicy) -> None:
-    """Who starts, on which nodes, and who is stopped for others: the same, in the same order, at the same times."""
+@pytest.mark.parametrize(
+    ("policy", "gpus"),
+    [*((policy, 8) for policy in POLICIES), (Arnold(), 4)],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_planner_and_engine_decide_the_same(policy: QueuePolicy, gpus: int) -> None:
+    """Who starts, on which nodes, and who is stopped for others: the same, in the same order, at the same times; where
+    two pods share a node as where each has one, as queues count nodes.
+    """
     past = history(seed=7)
     expected = simulated(past, policy)
     assert {gang for _, what, gang, _ in expected if what == "start"} == {one.name for one in past.gangs}
-    assert ByHand(past, policy).play() == expected
+    assert ByHand(past, policy, gpus).play() == expected
