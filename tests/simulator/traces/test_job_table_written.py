@@ -31,8 +31,15 @@ DEGREES = st.builds(
 )
 FAMILY = st.sampled_from(FAMILIES)
 LEVEL = st.text(st.sampled_from("ab-7,\"' é"), min_size=1, max_size=5)
+# Whatever a cluster may call them: commas, quotes, brackets and spaces too, and names that look like other values.
+TYPES = st.text(min_size=1, max_size=6).filter(str.isprintable) | st.sampled_from(
+    [*"\"',[]{}#:", "any", "[any]", "1", "~"]
+)
 # A share of a GPU is counted in hundredths.
 GPUS = st.integers(1, 99).map(lambda share: share / 100) | st.integers(1, 10_000).map(float)
+WANTED_TYPES = st.sampled_from([{}, {"mix_types": True}]) | st.fixed_dictionaries(
+    {"gpu_types": st.lists(TYPES, min_size=1, max_size=3, unique=True).map(tuple)}
+)
 
 
 @st.composite
@@ -62,6 +69,7 @@ def jobs(draw: st.DrawFn) -> list[JobRecord]:
             alpha=draw(st.none() | st.floats(0.0, 1.0)),
             microbatches=draw(st.none() | SMALL),
             avoid=draw(st.none() | st.sampled_from(["strict", "price", "ignore"])),
+            **draw(WANTED_TYPES),
             holds=tuple(draw(st.lists(st.builds(Hold, FAMILY, LEVEL), max_size=2))),
             counts=tuple(draw(st.lists(st.builds(Count, FAMILY, LEVEL, st.floats(0.0, 1e6)), max_size=2))),
         )
