@@ -14,6 +14,7 @@ from topology.tables.bad_rows import BadRow, BadRows
 
 MAX_SECONDS = 1e11  # Latest time, about the year 5000: what lies beyond is milliseconds
 MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years
+MAX_WHOLE = 2**53  # Largest whole number: beyond it a float has not every one, and Parquet ends soon after
 MAX_GPUS = 10_000_000  # GPUs of the largest job: a hundred times the largest cluster
 _WORDS: dict[Status, str] = {
     "completed": "completed terminated succeeded pass",
@@ -53,8 +54,15 @@ def optional(cell: Any, column: str) -> float | None:
 
 
 def whole(cell: Any, column: str) -> int:
-    """Return a whole number, as :func:`number` does; ``8.0`` is one."""
+    """Return a whole number, as :func:`number` does; ``8.0`` is one.
+
+    :raises BadRow: beyond :data:`MAX_WHOLE`, too.
+    """
     value = number(cell, column)
+    if abs(value) > MAX_WHOLE:
+        raise BadRow(
+            "not a whole number", f"{column} is {value:g}", fix=f"give {column} as a number up to {MAX_WHOLE:,}"
+        )
     if value != int(value):
         raise BadRow("not a whole number", f"{column} is {value:g}", fix=f"give {column} as a whole number")
     return int(value)

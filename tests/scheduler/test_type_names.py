@@ -1,4 +1,4 @@
-"""Names of types of GPU in an annotation or a cell: all that a cluster may call them, and a clear error for the rest."""
+"""Names of types of GPU in an annotation or a cell: all that a cluster may call them, and clear errors for the rest."""
 
 from __future__ import annotations
 

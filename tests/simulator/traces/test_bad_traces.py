@@ -34,6 +34,7 @@ GOOD = "good,0,10,1,,,,,,,\n"
         ("a,0,10,8,0,,,,,,", "impossible nodes", "8 GPUs on 0 nodes"),
         ("a,0,10,8,9,,,,,,", "impossible nodes", "8 GPUs on 9 nodes"),
         ("a,0,10,8,1.5,,,,,,", "not a whole number", "nodes is 1.5"),
+        ("a,0,10,8,,,,,1e300,,", "not a whole number", r"tp is 1e\+300"),
         (",0,10,8,,,,,,,", "no id", "the job has no id"),
         ("good,0,10,8,,,,,,,", "duplicate id", r"job good is there twice \(first at .*:2\)"),
         ("a,2017-10-03 14:00,10,8,,,,,,,", "mixed clocks", "submit_time is a date without a time zone"),

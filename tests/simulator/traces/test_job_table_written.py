@@ -8,11 +8,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arnold.exports.tables import JOB_COLUMNS, job_rows, table_bytes
 from scheduler.job import FAMILIES, Count, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
+from scheduler.queue.run_times import Prediction
+from simulator.engine.sim_job import Need, SimJob
 from simulator.job_record import JobRecord
 from simulator.traces import read_trace
 from simulator.traces.job_table_readers import write_jobs
+from tests.case_counts import examples
 
 WORDS = st.text(st.sampled_from("ab-7,\"' é"), max_size=5).map(str.strip)
 TIMES = st.one_of(st.integers(0, 10**9).map(float), st.floats(0.0, 1e9))
@@ -84,6 +88,19 @@ def test_what_is_written_reads_back(records: list[JobRecord]) -> None:
         file = Path(folder) / "jobs.csv"
         file.write_text(write_jobs(records), encoding="utf-8")
         assert list(read_trace(file).records) == records
+
+
+@given(records=jobs(), suffix=st.sampled_from(["csv", "jsonl", "parquet"]))
+@examples(100)
+def test_rows_of_a_replay_ask_what_the_trace_asked(records: list[JobRecord], suffix: str) -> None:
+    """All that placement is asked, in every format of ``--jobs-out``: the file is a trace again."""
+    need, takes = Need(1, 100, 100), Prediction(1.0, 1.0, 1.0)
+    jobs = [SimJob(key=i, record=one, need=need, prediction=takes) for i, one in enumerate(records)]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"jobs.{suffix}"
+        file.write_bytes(table_bytes(file.name, list(job_rows(jobs, ())), JOB_COLUMNS))
+        read = read_trace(file).records
+    assert [(one.job_id, one.asks) for one in read] == [(one.job_id, one.asks) for one in records]
 
 
 def test_columns_that_say_nothing_are_left_out() -> None:
