@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
@@ -77,7 +78,8 @@ def read_constraints(text: str) -> Constraints:
 
     :raises InvalidJob: not such a list.
     """
-    return constraints_of(_part(text, list[ConstraintFile], "constraints"))
+    with _refused_as("constraints"):
+        return constraints_of(load_document(Source("constraints", text)).parse(list[ConstraintFile]))
 
 
 @lru_cache(1024)
@@ -86,12 +88,17 @@ def read_model(text: str) -> Model:
 
     :raises InvalidJob: neither, or no model is called that.
     """
-    model: Model = _part(text, NamedOrDescribed, "model")
-    return model
+    if not text.strip():
+        return named_model("")
+    with _refused_as("model"):
+        document = load_document(Source("model", text))
+        return named_model(document.data) if isinstance(document.data, str) else document.parse(Model)
 
 
-def _part(text: str, shape: Any, name: str) -> Any:
+@contextmanager
+def _refused_as(name: str) -> Iterator[None]:
+    """Turn what is wrong with a text into an error of the job, at this key."""
     try:
-        return load_document(Source(name, text)).parse(shape)
+        yield
     except InvalidInput as error:
         raise InvalidJob(error.message, where=name, fix=error.fix) from None
