@@ -24,7 +24,7 @@ from extender.kubernetes_names import (
     PREEMPTIBLE,
     TP_LEVEL,
 )
-from extender.texts import LONGEST, clip
+from extender.texts import LONGEST_KEY, clip
 from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
 from scheduler.type_names import read_type_names
@@ -117,9 +117,9 @@ def parse_alpha(text: str) -> float:
 def parse_level(text: str, *, key: str = LEVEL) -> str:
     """Return a node label that may be a level of the cluster, or raise ``InvalidGang``: too long to be repeated."""
     size = len(text.encode("utf-8", "replace"))
-    if size > LONGEST:
+    if size > LONGEST_KEY:
         message = f"{text[:40]!r}... is no node label: it has {size:,} bytes"
-        fix = f"name a node label of at most {LONGEST} bytes"
+        fix = f"name a node label of at most {LONGEST_KEY} bytes"
         raise InvalidGang(message, reason="InvalidLevel", where=key, fix=fix)
     return text
 
