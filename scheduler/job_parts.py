@@ -16,6 +16,7 @@ from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import Source
 
+MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
 Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 
 
@@ -41,6 +42,9 @@ class ConstraintFile(StrictModel):
         return self
 
 
+ConstraintFiles = Annotated[tuple[ConstraintFile, ...], Field(max_length=MOST_CONSTRAINTS, strict=False)]
+
+
 def _by_name(given: Any) -> Any:
     """Return the model that a name stands for; anything else as it is."""
     try:
@@ -61,12 +65,12 @@ class Constraints(NamedTuple):
 
 
 def constraints_of(written: Iterable[ConstraintFile]) -> Constraints:
-    """Return the hard ones and the soft ones."""
-    holds: list[Hold] = []
+    """Return the hard ones, each once, and the soft ones."""
+    holds: dict[Hold, None] = {}
     counts: list[Count] = []
     for one in written:
         if one.within is not None:
-            holds.append(Hold(one.family, one.within))
+            holds[Hold(one.family, one.within)] = None
         if one.level is not None and one.weight is not None:
             counts.append(Count(one.family, one.level, one.weight))
     return Constraints(tuple(holds), tuple(counts))
@@ -79,7 +83,7 @@ def read_constraints(text: str) -> Constraints:
     :raises InvalidJob: not such a list.
     """
     with _refused_as("constraints"):
-        return constraints_of(load_document(Source("constraints", text)).parse(list[ConstraintFile]))
+        return constraints_of(load_document(Source("constraints", text)).parse(ConstraintFiles))
 
 
 @lru_cache(1024)
