@@ -22,7 +22,7 @@ from scheduler.placement.admission import check_held_together
 from scheduler.second_constraints import within_the_tree
 from topology.cluster import DEFAULT_GPUS, Cluster
 from topology.documents import load_document
-from topology.errors import InvalidJob, TooLarge, UnknownName, did_you_mean
+from topology.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from topology.field_types import AtLeastOne, Share
 from topology.files import Source
 
@@ -104,6 +104,7 @@ class JobFile:
         be held where it says.
 
         :raises UnknownName: one is missing; says where the job names it.
+        :raises InvalidTopology: the cluster has no levels at all.
         :raises InvalidJob: as :func:`scheduler.placement.admission.check_held_together`.
         """
         types = [*cluster.nodes_of_type]
@@ -124,6 +125,9 @@ class JobFile:
                     where=where,
                     fix=f"{did_you_mean(name, known)}levels of this cluster: {', '.join(known) or 'none'}",
                 )
+        if not cluster.levels:
+            fix = "give the nodes at least one level, e.g. a rack"
+            raise InvalidTopology("the cluster has no levels", where="--cluster", fix=fix)
         try:
             check_held_together(cluster, within_the_tree(cluster, self.job))
         except InvalidJob as error:

@@ -190,7 +190,7 @@ class JointInputs:
         for file, job in zip(own.job, jobs, strict=True):
             if job.job.name in named:
                 said = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
-                raise InvalidJob(said, where=file, fix="give each job a name of its own (name: ...)")
+                raise InvalidJob(said, where=job.where("name"), fix="give each job a name of its own (name: ...)")
             named[job.job.name] = file
         weights = _weights(own.weight, [*named])
         for file, job in zip(own.job, jobs, strict=True):

@@ -95,6 +95,24 @@ def test_bad_jobs(place: Callable[..., Any], job: str | bytes | None, code: int,
     assert error["fix"]
 
 
+def test_a_cluster_without_levels(place: Callable[..., Any]) -> None:
+    """There is nothing to count."""
+    error = place("node,gpus\nn1,8\nn2,8\n").json["error"]
+    assert (error["message"], error["where"]) == ("the cluster has no levels", "--cluster")
+    assert "at least one level" in error["fix"]
+
+
+@pytest.mark.parametrize("option", ["--cluster", "--job", "--busy", "--flags", "--records"])
+def test_an_empty_name_of_a_file(arnold: Arnold, tmp_path: Path, option: str) -> None:
+    """A variable of the shell that is not set."""
+    (tmp_path / "c.csv").write_text(GOOD_CLUSTER)
+    (tmp_path / "j.yaml").write_text(GOOD_JOB)
+    files = {"--cluster": tmp_path / "c.csv", "--job": tmp_path / "j.yaml", option: ""}
+    ran = arnold("place", *(word for pair in files.items() for word in pair), "--json")
+    assert ran.code == 2
+    assert (ran.json["error"]["message"], ran.json["error"]["where"]) == ("the name of a file is empty", "''")
+
+
 @pytest.mark.parametrize(
     ("option", "content", "words"),
     [
