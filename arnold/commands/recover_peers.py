@@ -45,7 +45,8 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
 
     check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
     cluster, notes = read_cluster(**inputs)
-    rack = cluster.level(level).name if level is not None else cluster.levels[-1].name if cluster.levels else None
+    depth = -1 if level is None else cluster.level_index(level, where="--level")
+    rack = cluster.levels[depth].name if cluster.levels else None
     saved = load_placement(read_source(placement), cluster)
     nodes = saved.by_node_rank()
     machines = Machines(saved.job, tuple(cluster.names[node] for node in nodes))

@@ -105,8 +105,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         from scheduler.placement.admission import admissible
         from topology.capacity import count_nodes
 
+        level = self.now.levels[self.now.level_index(self.level, where="--level")]
         probe = self.job_shapes[0].job(1, level=self.level)
-        level = self.now.level(probe.level)
         return level, count_nodes(level, admissible(self.now, probe))
 
     @property

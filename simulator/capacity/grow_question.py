@@ -143,7 +143,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
         from topology.generate import with_domain
 
-        level = self.now.level(self.level)
+        level = self.now.levels[self.now.level_index(self.level, where="--level")]
         added = self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
         rows = []
         for more in sorted({0, *self.more}):

@@ -77,9 +77,9 @@ def _as_text(cells: Mapping[str, Any], column: str) -> str:
 
 
 def _model(cells: Mapping[str, Any]) -> str | Model:
-    """Return the shape in a cell, which begins with a brace; anything else is a name."""
+    """Return the shape in a cell, which begins with a brace (or a bracket, by mistake); anything else is a name."""
     written = _as_text(cells, "model")
-    if not written.lstrip().startswith("{"):
+    if not written.lstrip().startswith(("{", "[")):
         return written
     # not at the top: it takes pydantic, which most traces, and the help, can do without
     from scheduler.job_parts import read_model

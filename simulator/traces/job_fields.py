@@ -26,18 +26,23 @@ STATUS: dict[str, Status] = {word: ended for ended, words in _WORDS.items() for 
 
 
 def text(cells: Mapping[str, Any], column: str) -> str:
-    """Return the text of a cell; empty where there is none."""
+    """Return the text of a cell; empty where there is none.
+
+    :raises BadRow: it is a list or a mapping, as JSON may hold.
+    """
     value = cells.get(column)
+    if isinstance(value, list | dict):
+        raise BadRow("not text", f"{column} is {str(value)[:60]}", fix=f"give {column} as text or a number")
     return "" if value is None else str(value)
 
 
 def number(cell: Any, column: str) -> float:
     """Return a finite number.
 
-    :raises BadRow: empty, not a number, NaN or infinite.
+    :raises BadRow: empty, not a number, true or false, NaN or infinite.
     """
     try:
-        value = float(cell)
+        value = float(str(cell) if isinstance(cell, bool) else cell)  # "True" is none
     except OverflowError:
         value = math.inf  # a whole number of more than 308 digits, as JSON may hold
     except (TypeError, ValueError):
@@ -150,6 +155,9 @@ def record(
     """
     if not job_id:
         raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
+    if not job_id.isprintable():
+        wrong = f"the id of the job has control characters: {job_id[:60]!r}"
+        raise BadRow("not text", wrong, fix="give it a printable id")
     gpus = checked_gpus(job_id, gpus)
     _check_duration(job_id, duration)
     if nodes is not None and not 1 <= nodes <= max(1.0, gpus):

@@ -131,3 +131,17 @@ def test_bad_overlays(place: Callable[..., Any], tmp_path: Path, option: str, co
     assert ran.code == 2
     assert "overlay:1" in ran.json["error"]["where"]
     assert words in ran.json["error"]["message"]
+
+
+@pytest.mark.parametrize("command", ["simulate", "capacity fragmentation", "capacity grow"])
+@pytest.mark.parametrize(("level", "words"), [("rak", "no level 'rak'"), ("@power", "is a second hierarchy")])
+def test_a_level_that_is_none_of_the_tree(arnold: Arnold, tmp_path: Path, command: str, level: str, words: str) -> None:
+    """Spread counts at levels of the tree alone; the error names the option."""
+    cluster, trace = tmp_path / "c.csv", tmp_path / "t.csv"
+    cluster.write_text("node,minipod,rack,gpus,@power\n" + "".join(f"n{i},m{i // 2},r{i},8,p0\n" for i in range(4)))
+    trace.write_text("job_id,submit_time,duration,gpus\na,0,60,16\n")
+    more = ["--trace", trace] if command == "simulate" else []
+    ran = arnold(*command.split(), "--cluster", cluster, "--level", level, *more, "--json")
+    assert ran.code == 2
+    assert ran.json["error"]["where"] == "--level"
+    assert words in ran.json["error"]["message"]

@@ -78,6 +78,14 @@ def test_rows_that_are_no_jobs(row: str, reason: str, message: str, tmp_path: Pa
         ({"constraints": [{"family": "dp"}]}, "constraints", "give either within", "correct"),
         ({"constraints": "[{family: dq, within: rack}]"}, "constraints", "not 'dq'", "correct"),
         ({"constraints": "family: dp"}, "constraints", "valid list", "correct"),
+        ({"model": [1]}, "model", "keys with values", "correct"),
+        ({"gpu_types": [100]}, "gpu_types", "names no types", r"like H200,H100"),
+        ({"tp_level": ["rack"], "tp": 8}, "not text", r"tp_level is \['rack'\]", "as text"),
+        ({"job_id": {"a": 1}}, "not text", "job_id is ", "as text"),
+        ({"job_id": "a\x1b[31m"}, "not text", "control characters", "printable"),
+        ({"alpha": True}, "not a number", "alpha is 'True'", "as a number"),
+        ({"gpus": True}, "not a number", "gpus is 'True'", "as a number"),
+        ({"user": ["ann"]}, "not text", "user is ", "as text"),
     ],
 )
 def test_what_a_job_cannot_ask(cells: dict[str, object], reason: str, message: str, fix: str, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def jobs(draw: st.DrawFn) -> list[JobRecord]:
             microbatches=draw(st.none() | SMALL),
             avoid=draw(st.none() | st.sampled_from(["strict", "price", "ignore"])),
             **draw(WANTED_TYPES),
-            holds=tuple(draw(st.lists(st.builds(Hold, FAMILY, LEVEL), max_size=2))),
+            holds=tuple(draw(st.lists(st.builds(Hold, FAMILY, LEVEL), max_size=2, unique=True))),
             counts=tuple(draw(st.lists(st.builds(Count, FAMILY, LEVEL, st.floats(0.0, 1e6)), max_size=2))),
         )
         for number, (time, parallelism) in enumerate(zip(times, degrees, strict=True))
