@@ -100,7 +100,7 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
     from topology.text_tree import text_tree
     from topology.validate import summarise_second
 
-    topology = ClusterFiles(file, **state).read()
+    topology = ClusterFiles(file, **state).read_aloud()
     if output is not None:
         with progress("Drawing"):
             draw_cluster(topology.cluster, output, title=plain(file) if file != "-" else "Cluster")
@@ -123,7 +123,7 @@ def validate(*, as_json: bool, file: str, **state: Any) -> None:
     """
     from arnold.documents.topology_answer import validate_document
 
-    document = validate_document(ClusterFiles(file, **state).read(), file)
+    document = validate_document(ClusterFiles(file, **state).read_aloud(), file)
     answer(document, _print_validation, as_json=as_json)
 
 
