@@ -74,7 +74,8 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     from topology.writers import TOPOLOGY_WRITERS
 
     writer = TOPOLOGY_WRITERS.load(to)
-    topology = ClusterFiles(file, **state).read()
+    files = ClusterFiles(file, **state)
+    topology = files.read_aloud() if as_json else files.read()
     try:
         rendering = writer.write(topology.cluster)
     except InvalidInput as error:

@@ -80,6 +80,18 @@ def test_what_is_assumed_is_said_on_standard_error(
     assert "assumed" not in arnold(*run, *told).err
 
 
+@pytest.mark.parametrize("words", [["validate"], ["show"], ["convert", "--to", "csv"]])
+@pytest.mark.parametrize("json_or_text", [["--json"], []])
+def test_what_is_assumed_of_a_file_alone(
+    arnold: Arnold, tmp_path: Path, words: list[str], json_or_text: list[str]
+) -> None:
+    """The commands that look at a cluster file say so, too."""
+    file = tmp_path / "cluster"
+    file.write_text(next(iter(FILES.values())))
+    ran = arnold("topology", words[0], file, *words[1:], *json_or_text)
+    assert ran.err.count("8 GPUs a node assumed (8 nodes)") == 1
+
+
 @pytest.mark.parametrize("form", FILES)
 def test_every_format_without_types(arnold: Arnold, tmp_path: Path, form: str) -> None:
     """No type is assumed; --gpu-type says it, and the CSV keeps it."""
