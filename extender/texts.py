@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterable
 
 LONGEST = 253  # bytes of a text of a user that is repeated anywhere: as many as a name of an object may have
+LONGEST_KEY = 253 + 1 + 63  # of a node label: the name of a domain, a slash, a name; none is longer in Kubernetes
 _CUT = "..."
 _SHOWN = 3
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
@@ -15,6 +16,7 @@ from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import Source
 
+MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
 Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 
 
@@ -40,6 +42,9 @@ class ConstraintFile(StrictModel):
         return self
 
 
+ConstraintFiles = Annotated[tuple[ConstraintFile, ...], Field(max_length=MOST_CONSTRAINTS, strict=False)]
+
+
 def _by_name(given: Any) -> Any:
     """Return the model that a name stands for; anything else as it is."""
     try:
@@ -60,12 +65,12 @@ class Constraints(NamedTuple):
 
 
 def constraints_of(written: Iterable[ConstraintFile]) -> Constraints:
-    """Return the hard ones and the soft ones."""
-    holds: list[Hold] = []
+    """Return the hard ones, each once, and the soft ones."""
+    holds: dict[Hold, None] = {}
     counts: list[Count] = []
     for one in written:
         if one.within is not None:
-            holds.append(Hold(one.family, one.within))
+            holds[Hold(one.family, one.within)] = None
         if one.level is not None and one.weight is not None:
             counts.append(Count(one.family, one.level, one.weight))
     return Constraints(tuple(holds), tuple(counts))
@@ -77,7 +82,8 @@ def read_constraints(text: str) -> Constraints:
 
     :raises InvalidJob: not such a list.
     """
-    return constraints_of(_part(text, list[ConstraintFile], "constraints"))
+    with _refused_as("constraints"):
+        return constraints_of(load_document(Source("constraints", text)).parse(ConstraintFiles))
 
 
 @lru_cache(1024)
@@ -86,12 +92,17 @@ def read_model(text: str) -> Model:
 
     :raises InvalidJob: neither, or no model is called that.
     """
-    model: Model = _part(text, NamedOrDescribed, "model")
-    return model
+    if not text.strip():
+        return named_model("")
+    with _refused_as("model"):
+        document = load_document(Source("model", text))
+        return named_model(document.data) if isinstance(document.data, str) else document.parse(Model)
 
 
-def _part(text: str, shape: Any, name: str) -> Any:
+@contextmanager
+def _refused_as(name: str) -> Iterator[None]:
+    """Turn what is wrong with a text into an error of the job, at this key."""
     try:
-        return load_document(Source(name, text)).parse(shape)
+        yield
     except InvalidInput as error:
         raise InvalidJob(error.message, where=name, fix=error.fix) from None

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from scheduler.affinity import Record, Size
 from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
-from scheduler.job_parts import ConstraintFile, Factor, NamedOrDescribed, StrictModel, constraints_of
+from scheduler.job_parts import ConstraintFile, ConstraintFiles, Factor, NamedOrDescribed, StrictModel, constraints_of
 from scheduler.node_grid import filling
 from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
@@ -22,7 +22,7 @@ from scheduler.placement.admission import check_held_together
 from scheduler.second_constraints import within_the_tree
 from topology.cluster import DEFAULT_GPUS, Cluster
 from topology.documents import load_document
-from topology.errors import InvalidJob, TooLarge, UnknownName, did_you_mean
+from topology.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from topology.field_types import AtLeastOne, Share
 from topology.files import Source
 
@@ -52,11 +52,18 @@ def _type_names(given: object) -> object:
     raise ValueError("give a list of names such as [H200, H100], or any")
 
 
+def _printable(name: str) -> str:
+    """Return a name that may be printed on a terminal; raise ValueError where it has control characters."""
+    if not name.isprintable():
+        raise ValueError(f"it has control characters: {name[:60]!r}")
+    return name
+
+
 class JobDocument(StrictModel):
     """The whole file."""
 
     parallelism: ParallelismFile
-    name: Annotated[str, Field(min_length=1, max_length=253)] = "job"
+    name: Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_printable)] = "job"
     gpus_per_node: Annotated[Size | None, Field(description="null = what the nodes of the cluster have.")] = None
     order: str | None = None
     alpha: Share | None = None
@@ -68,7 +75,7 @@ class JobDocument(StrictModel):
     avoid: Avoid = "price"
     gpu_types: Annotated[GpuTypes | None, BeforeValidator(_type_names)] = None
     speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
-    constraints: tuple[ConstraintFile, ...] = Field(default=(), strict=False)
+    constraints: ConstraintFiles = ()
     levels: dict[str, Factor] | None = None
     microbatches: Size | None = None
     spread_cost: Factor | None = None
@@ -97,6 +104,7 @@ class JobFile:
         be held where it says.
 
         :raises UnknownName: one is missing; says where the job names it.
+        :raises InvalidTopology: the cluster has no levels at all.
         :raises InvalidJob: as :func:`scheduler.placement.admission.check_held_together`.
         """
         types = [*cluster.nodes_of_type]
@@ -117,6 +125,9 @@ class JobFile:
                     where=where,
                     fix=f"{did_you_mean(name, known)}levels of this cluster: {', '.join(known) or 'none'}",
                 )
+        if not cluster.levels:
+            fix = "give the nodes at least one level, e.g. a rack"
+            raise InvalidTopology("the cluster has no levels", where="--cluster", fix=fix)
         try:
             check_held_together(cluster, within_the_tree(cluster, self.job))
         except InvalidJob as error:
@@ -264,7 +275,8 @@ def _parallelism(content: JobDocument) -> Parallelism:
     degrees = content.parallelism.model_dump(exclude={"order"})
     if content.order is not None and content.parallelism.order is not None:
         raise InvalidJob("order is given twice", where="order", fix="keep one of the two")
-    return Parallelism(**degrees, order=content.order or content.parallelism.order or MEGATRON_ORDER)
+    given = content.parallelism.order if content.order is None else content.order
+    return Parallelism(**degrees, order=MEGATRON_ORDER if given is None else given)
 
 
 def _check_size(parallelism: Parallelism, gpus_per_node: int, where: Where) -> None:

@@ -141,13 +141,29 @@ def cell_groups(numbering: RankNumbering, dimension: str, *, gpus: int, cell_of_
     further = (offsets[:, None].astype(np.int64) + step * np.arange(numbering.sizes[dimension])) // gpus
     nothing = len(cell_of_node)
     further[:, 1:][further[:, 1:] == further[:, :-1]] = nothing
-    kinds, kind_of = np.unique(np.sort(further, axis=1), axis=0, return_inverse=True)
-    distinct = np.unique(node.astype(np.int64) * len(kinds) + kind_of.ravel()[kind])
+    kinds, kind_of = _distinct_rows(np.sort(further, axis=1))
+    distinct = np.unique(node.astype(np.int64) * len(kinds) + kind_of[kind])
     first, touched = distinct // len(kinds), kinds[distinct % len(kinds)]
     group, member = np.nonzero(touched < nothing)
     cell = cell_of_node[first[group] + touched[group, member]]
     by_cell = np.argsort(cell, kind="stable")
     return CellGroups(cell[by_cell], group[by_cell].astype(np.int32))
+
+
+def _distinct_rows(rows: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], IntArray]:
+    """Return the distinct ones of a few rows, in lexicographic order, and for each row which of them it is.
+
+    As ``np.unique(axis=0)`` does, which takes a type of as many fields as a row is long: minutes for a million.
+    """
+    import numpy as np
+
+    order = sorted(range(len(rows)), key=lambda i: rows[i].tolist())
+    first, number_of = [order[0]], np.zeros(len(rows), dtype=np.int32)
+    for i in order:
+        if not np.array_equal(rows[i], rows[first[-1]]):
+            first.append(i)
+        number_of[i] = len(first) - 1
+    return rows[first], number_of
 
 
 def groups_of_ranks(ranks: IntArray, *, gpus: int) -> CellGroups:

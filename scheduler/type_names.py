@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from topology.errors import InvalidJob
+from functools import lru_cache
+
+from topology.documents import load_document
+from topology.errors import InvalidInput, InvalidJob
+from topology.files import Source
 
 ANY = "any"  # instead of names: all types, and a gang may mix them
+_OF_LISTS = "\"'[]{}"  # in a name these would be taken for the marks of a list: such names stand in a list
 
 
+@lru_cache(1024)  # jobs of a trace, and pods of a gang, say the same
 def read_type_names(text: str) -> tuple[str, ...] | None:
     """Return names of types from ``[H200, H100]``, as in a job file, or ``H200,H100``; ``None`` = any, mixed or not.
 
-    :raises InvalidJob: no name, or an empty one.
+    A list is YAML (or JSON), so names may hold commas and quotes: ``["H100, 80 GB", H200]``.
+
+    :raises InvalidJob: no name, an empty one, or one that is no plain text.
     """
     plain = text.strip()
     if plain == ANY:
         return None
-    inside = plain[1:-1] if plain.startswith("[") and plain.endswith("]") else plain
-    names = tuple(name.strip().strip("\"'").strip() for name in inside.split(","))
-    if not all(name and name.isprintable() for name in names):
-        fix = "write their names as the nodes have them, like H200,H100; or any"
+    names = _listed(plain) if plain.startswith("[") else _between_commas(plain)
+    if not names or not all(isinstance(name, str) and name and name.isprintable() for name in names):
+        fix = "write their names as the nodes have them, like H200,H100 or [H200, H100]; or any"
         raise InvalidJob(f"{text[:80]!r} names no types of GPU", where="gpu_types", fix=fix)
     return tuple(dict.fromkeys(names))
+
+
+def _listed(text: str) -> list[str]:
+    """Return what a list holds; nothing where it is none."""
+    try:
+        found = load_document(Source("gpu_types", text)).data
+    except InvalidInput:
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _between_commas(text: str) -> list[str]:
+    """Return names without quotes around them; an empty one for what has marks of a list in it."""
+    names = (name.strip() for name in text.split(","))
+    bare = (
+        name[1:-1].strip() if len(name) > 1 and name[0] == name[-1] and name[0] in "\"'" else name for name in names
+    )
+    return ["" if any(mark in name for mark in _OF_LISTS) else name for name in bare]

@@ -171,9 +171,9 @@ class Cluster:
         named = [(name, count) for name, count in zip(self.gpu_types, counts, strict=True) if name]
         return dict(sorted(named, key=lambda of_type: (-of_type[1], of_type[0])))
 
-    def level(self, name: str | None) -> Level:
+    def level(self, name: str | None, *, where: str = "") -> Level:
         """Return the level or second hierarchy of that name, the default level for ``None``; raise :class:`UnknownName`
-        where none has it.
+        where none has it: an error at the option or line that names it, ``where``.
         """
         if name is None:
             return self.default_level()
@@ -182,14 +182,15 @@ class Cluster:
         if name in known:
             return every[known.index(name)]
         fix = f"{did_you_mean(name, known)}use one of its levels: {', '.join(known) or 'none'}"
-        raise UnknownName(f"the cluster has no level {name!r}", fix=fix)
+        raise UnknownName(f"the cluster has no level {name!r}", where=where, fix=fix)
 
-    def level_index(self, name: str | None) -> int:
+    def level_index(self, name: str | None, *, where: str = "") -> int:
         """Return the depth of a level of the tree, 0 the broadest; raise :class:`UnknownName` for any other name."""
-        level = self.level(name)
+        level = self.level(name, where=where)
         if level.name.startswith(SECOND) and level in self.second_levels:
             wrong = f"{level.name} is a second hierarchy, and no level of the tree"
-            raise UnknownName(wrong, fix=f"use a level of the tree: {', '.join(one.name for one in self.levels)}")
+            fix = f"use a level of the tree: {', '.join(one.name for one in self.levels)}"
+            raise UnknownName(wrong, where=where, fix=fix)
         return self.levels.index(level)
 
     @property

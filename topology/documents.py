@@ -105,6 +105,12 @@ def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -
             return f"{name} must be text, not {problem['input']!r}", "put the value in quotes"
         case "model_type" | "dataclass_type" | "dict_type":
             reason = f"keys with values are expected here, not {_short(problem['input'])}"
+        case "tuple_type":
+            reason = f"input should be a valid list, not {_short(problem['input'])}"
+        case "too_long" if isinstance(problem["input"], list):
+            reason = f"at most {problem['ctx']['max_length']} entries are expected here, not {len(problem['input']):,}"
+        case "too_short" if isinstance(problem["input"], list):
+            reason = f"at least {problem['ctx']['min_length']} entries are expected here, not {len(problem['input']):,}"
         case "value_error" | "assertion_error":
             reason = str(problem["ctx"]["error"])
         case _:

@@ -89,6 +89,8 @@ def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER)
 def opened(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[tuple[str, BinaryIO]]:
     """Open a file, or standard input for ``-``, while it is read; yield how errors (of class ``error``) call it too."""
     name = "stdin" if str(path) == STDIN else str(path)
+    if not name:
+        raise error("the name of a file is empty", where="''", fix="give the path of a file")
     try:
         if str(path) != STDIN:
             with _open(path) as file:
@@ -175,7 +177,7 @@ def check_writable(path: str | Path) -> None:
 def _not_writable(path: str | Path, error: OSError | ValueError) -> InvalidInput:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     fix = "choose a folder that exists and may be written to"
-    return InvalidInput(f"cannot be written: {reason}", where=str(path), fix=fix)
+    return InvalidInput(f"cannot be written: {reason}", where=str(path) or "''", fix=fix)
 
 
 def _line_at(name: str, data: bytes, position: int) -> str:

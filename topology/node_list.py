@@ -60,7 +60,8 @@ def read_node_list(source: Source, cluster: Cluster) -> NodeList:
 def with_gpus(
     cluster: Cluster, lists: Sequence[NodeList], gpus_per_node: int | None, *, source: str
 ) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster of a file that does not say how many GPUs its nodes have, with GPUs, and what was decided.
+    """Return the cluster of a file that does not say how many GPUs its nodes have, with GPUs, and what was decided;
+    what was assumed comes last.
 
     What the user says (at most :data:`MAX_GPUS`) counts before what the lists say, and that before the default.  Nodes
     that have none by a list are left out, as long as the list knows GPUs of others.
@@ -81,15 +82,15 @@ def with_gpus(
         if told:
             words = ", ".join(f"{count} on {nodes:,} nodes" for count, nodes in counts.most_common())
             notes.append(f"GPUs from the list of nodes, as {source} does not say them: {words}")
-        if silent:
-            notes.append(
-                f"{usual} GPUs a node assumed ({silent:,} nodes): {source} does not say; give --gpus-per-node N "
-                "if they have another number"
-            )
     filled = cluster.replace(gpus=gpus, free_gpus=gpus.copy(), gpus_assumed=silent > 0)
     if bare := [name for name, count in told.items() if not count]:
         notes.append(f"nodes without GPUs, left out: {some(bare)}")
         filled = filled.subset(np.delete(np.arange(len(cluster), dtype=np.int32), [cluster.index_of[n] for n in bare]))
+    if silent:
+        notes.append(
+            f"{usual} GPUs a node assumed ({silent:,} nodes): {source} does not say; give --gpus-per-node N if they "
+            "have another number"
+        )
     return filled, tuple(notes)
 
 

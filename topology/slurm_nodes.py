@@ -47,14 +47,21 @@ def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None
 
 
 def gpus_of(gres: str, *, where: str = "") -> int:
-    """Return GPUs in a list of generic resources, 0 where there are none; refuse more than a node can have.
+    """Return GPUs in a list of generic resources, 0 where there are none; refuse more than a node can have, what is no
+    number of them, and control characters.
 
     >>> gpus_of("gpu:h100:8(S:0-1),nvme:1"), gpus_of("gpu:a:2,gpu:b:2"), gpus_of("(null)"), gpus_of("cpu=9,gres/gpu=8")
     (8, 4, 0, 8)
     """
+    if not gres.isprintable():
+        fix = "give the output of Slurm as it is"
+        raise InvalidInput(f"the generic resources have control characters: {gres[:60]!r}", where=where, fix=fix)
     total = typed = 0
     for match in _GRES.finditer(gres):
-        words = [word for word in re.split("[:=]", match[1]) if word]
+        words = [word for word in re.split("[:=]", match[1]) if word not in ("", "no_consume")]
+        if len(words) > 1 and not words[-1].isdecimal():
+            fix = "write gpu:TYPE:NUMBER, such as gpu:h100:8"
+            raise InvalidInput(f"{words[-1][:60]!r} is no number of GPUs: {gres[:60]!r}", where=where, fix=fix)
         digits = words[-1] if words and words[-1].isdecimal() else "1"
         # a number of thousands of digits is none that Python reads
         count = int(digits) if len(digits) <= _MOST_DIGITS else MAX_GPUS + 1
@@ -76,12 +83,13 @@ def gpu_type_of(*resources: str | None) -> str:
 
     A node with GPUs of several types is of a type of its own.
 
-    >>> gpu_type_of("gpu:h100:8(S:0)"), gpu_type_of("gpu:8", "gres/gpu:a100=8"), gpu_type_of("gpu:b:2,gpu:a:2")
-    ('h100', 'a100', 'a+b')
+    >>> gpu_type_of("gpu:h100:8(S:0)"), gpu_type_of("gpu:8", "gres/gpu:4090=8"), gpu_type_of("gpu:b:2,gpu:a:2")
+    ('h100', '4090', 'a+b')
     """
     for text in resources:
         words = [[word for word in re.split("[:=]", match[1]) if word] for match in _GRES.finditer(text or "")]
-        if types := {of_gpu[0] for of_gpu in words if of_gpu and not of_gpu[0].isdecimal()}:
+        # a number alone is how many; before another it is a type such as 4090
+        if types := {of_gpu[0] for of_gpu in words if len(of_gpu) > 1 or (of_gpu and not of_gpu[0].isdecimal())}:
             return "+".join(sorted(types))
     return ""
 

@@ -8,6 +8,8 @@ from functools import wraps
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import click
+
 from arnold.commands.field_options import options_of, take
 from scheduler.job import Overrides
 from scheduler.placement.types import Limits
@@ -70,6 +72,15 @@ class ClusterFiles:
             busy=self.busy,
             flags=self.flags,
         )
+
+    def read_aloud(self) -> LoadedTopology:
+        """Return the same, for a command that prints notes in its answer: that GPUs are assumed is said at once, too,
+        on standard error.
+        """
+        loaded = self.read()
+        if loaded.assumed:
+            click.echo(loaded.assumed, err=True)
+        return loaded
 
 
 def _domains(text: str) -> dict[str, str]:
@@ -184,13 +195,13 @@ class JointInputs:
             }
         )
         records = () if own.records is None else load_records(read_source(own.records))
-        texts, loaded = [read_source(file) for file in own.job], files.read()
+        texts, loaded = [read_source(file) for file in own.job], files.read_aloud()
         jobs = [load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts]
         named: dict[str, str] = {}
         for file, job in zip(own.job, jobs, strict=True):
             if job.job.name in named:
                 said = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
-                raise InvalidJob(said, where=file, fix="give each job a name of its own (name: ...)")
+                raise InvalidJob(said, where=job.where("name"), fix="give each job a name of its own (name: ...)")
             named[job.job.name] = file
         weights = _weights(own.weight, [*named])
         for file, job in zip(own.job, jobs, strict=True):

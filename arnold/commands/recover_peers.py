@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
+from arnold.commands.cluster_options import ClusterFiles, check_stdin, cluster_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
@@ -44,14 +44,16 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
     from topology.files import read_source
 
     check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
-    cluster, notes = read_cluster(**inputs)
-    rack = cluster.level(level).name if level is not None else cluster.levels[-1].name if cluster.levels else None
+    loaded = ClusterFiles(**inputs).read_aloud()
+    cluster = loaded.cluster
+    depth = -1 if level is None else cluster.level_index(level, where="--level")
+    rack = cluster.levels[depth].name if cluster.levels else None
     saved = load_placement(read_source(placement), cluster)
     nodes = saved.by_node_rank()
     machines = Machines(saved.job, tuple(cluster.names[node] for node in nodes))
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
-    document = peers_document(peers, cluster, source=inputs["cluster"], level=rack, notes=notes)
+    document = peers_document(peers, cluster, source=inputs["cluster"], level=rack, notes=loaded.notes)
     answer(document, _print, as_json=as_json)
 
 

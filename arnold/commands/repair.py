@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import check_stdin, cluster_options, read_cluster
+from arnold.commands.cluster_options import ClusterFiles, check_stdin, cluster_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import GOOD, answer, print_sentences, progress, table
@@ -65,13 +65,14 @@ def command(*, as_json: bool, placement: str, lost: tuple[str, ...], prefer: Any
     limits, files = take(Limits, inputs), take(PlacementOutputs, inputs)
     files.formats()
     check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
-    cluster, notes = read_cluster(**inputs)
+    loaded = ClusterFiles(**inputs).read_aloud()
+    cluster = loaded.cluster
     saved = load_placement(read_source(placement), cluster)
     gone = _lost_nodes(lost, cluster)
     with progress(f"Repairing {saved.job.name}") as say:
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
-    document = repair_document(Instance(cluster, saved.job, inputs["cluster"], notes), repaired, lost=gone)
+    document = repair_document(Instance(cluster, saved.job, inputs["cluster"], loaded.notes), repaired, lost=gone)
     files.save(document, saved.job)
     answer(document, _print, as_json=as_json)
 

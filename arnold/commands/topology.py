@@ -74,7 +74,8 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     from topology.writers import TOPOLOGY_WRITERS
 
     writer = TOPOLOGY_WRITERS.load(to)
-    topology = ClusterFiles(file, **state).read()
+    files = ClusterFiles(file, **state)
+    topology = files.read_aloud() if as_json else files.read()
     try:
         rendering = writer.write(topology.cluster)
     except InvalidInput as error:
@@ -100,7 +101,7 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
     from topology.text_tree import text_tree
     from topology.validate import summarise_second
 
-    topology = ClusterFiles(file, **state).read()
+    topology = ClusterFiles(file, **state).read_aloud()
     if output is not None:
         with progress("Drawing"):
             draw_cluster(topology.cluster, output, title=plain(file) if file != "-" else "Cluster")
@@ -123,7 +124,7 @@ def validate(*, as_json: bool, file: str, **state: Any) -> None:
     """
     from arnold.documents.topology_answer import validate_document
 
-    document = validate_document(ClusterFiles(file, **state).read(), file)
+    document = validate_document(ClusterFiles(file, **state).read_aloud(), file)
     answer(document, _print_validation, as_json=as_json)
 
 

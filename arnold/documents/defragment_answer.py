@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -20,7 +21,7 @@ class MovedNode(JsonRecord):
     """One cell of a running job that changes its node."""
 
     job: str
-    """Name of the job."""
+    """Name of the job, as in `running`."""
     source: str
     """Node that it leaves."""
     target: str
@@ -40,7 +41,7 @@ class RunningDocument(JsonRecord):
     file: str
     """The file that says where it runs."""
     job: str
-    """Name of the job."""
+    """Name of the job; where several have it, with the file behind it."""
     nodes: Count
     """Nodes that it has."""
     moved: Count
@@ -116,20 +117,20 @@ def defragment_document(instance: Instance, found: Defragmentation, budget: Move
 def _running(cluster: Cluster, found: Defragmentation) -> Sequence[tuple[RunningDocument, tuple[MovedNode, ...]]]:
     """Return each running job with its moves."""
     documents = []
+    often = Counter(one.running.job.name for one in found.running)
     for one in found.running:
         running, instance = one.running, Instance(cluster, one.running.job)
+        name = running.job.name if often[running.job.name] == 1 else f"{running.job.name} ({running.source})"
         cells = placed_cells(instance, one.nodes)
         old = placed_cells(instance, running.nodes)
         moves = tuple(
-            MovedNode(
-                job=running.job.name, source=was.node, target=now.node, dp=now.dp, pp=now.pp, node_rank=now.node_rank
-            )
+            MovedNode(job=name, source=was.node, target=now.node, dp=now.dp, pp=now.pp, node_rank=now.node_rank)
             for was, now in zip(old, cells, strict=True)
             if was.node != now.node
         )
         document = RunningDocument(
             file=running.source,
-            job=running.job.name,
+            job=name,
             nodes=len(cells),
             moved=one.moved,
             gpu_hours=one.lost_hours,

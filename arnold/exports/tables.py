@@ -13,6 +13,7 @@ from typing import Any
 from simulator.engine.sim_job import SimJob
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import TimeSeries
+from simulator.traces.asking_cells import COLUMNS, asking_cells
 from topology.errors import InvalidInput
 
 Row = Mapping[str, Any]  # Values by column; None = there is none.  All rows of a table have the same columns
@@ -34,8 +35,9 @@ JOB_COLUMNS: Mapping[str, type] = {
     "queue": str,
     "status": str,
     "placed_on": str,
+    **COLUMNS,
 }
-"""Of ``--jobs-out``: one row per job; times are seconds on the trace's own clock."""
+"""Of ``--jobs-out``: one row per job; times are seconds on the trace's own clock.  Last what it asks of placement."""
 
 
 def job_rows(jobs: Sequence[SimJob], names: Sequence[str]) -> Iterator[Row]:
@@ -46,6 +48,7 @@ def job_rows(jobs: Sequence[SimJob], names: Sequence[str]) -> Iterator[Row]:
     for job in jobs:
         record, start, end = job.record, _finite(job.first_start), _finite(job.end)
         places = job.places if names else ()
+        asks = asking_cells(record)
         yield {
             "job_id": record.job_id,
             "submit_time": job.submitted,
@@ -64,6 +67,7 @@ def job_rows(jobs: Sequence[SimJob], names: Sequence[str]) -> Iterator[Row]:
             "queue": record.queue,
             "status": record.status,
             "placed_on": " ".join(names[i] for i in places),
+            **{name: asks.get(name) for name in COLUMNS},
         }
 
 

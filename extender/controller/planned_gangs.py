@@ -20,7 +20,7 @@ _ASKED = attrgetter(
 def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
     """Decide what to do about a gang with nodes."""
     sight = PlanProgress(gang, plan)
-    if not sight.started and (gang.complete or sight.matching) and (changed := _changed(sight)):
+    if not sight.started and (gang.complete or sight.matching) and (changed := _changed(context, sight)):
         context.give_back(plan, PlanPhase.QUEUED, "GangChanged", f"{changed}; planned anew")
     elif sight.strangers:
         _adopt(context, sight)
@@ -143,7 +143,7 @@ def _with_health(context: Context, plan: GangPlan, sight: PlanProgress, unfit: U
     elif gang.waits and plan.phase is not PlanPhase.PLANNED:
         told.append(gang.waits)
     elif gang.complete and not sight.matching:
-        told.append(_changed(sight))
+        told.append(_changed(context, sight))
     if unfit.staying:
         ranks, why = named(map(str, unfit.staying)), next(iter(unfit.staying.values()))
         told.append(f"waiting until no pod of the gang is on the same node: rank {ranks} ({why})")
@@ -172,15 +172,23 @@ def _off_plan(sight: PlanProgress) -> list[str]:
     return told
 
 
-def _changed(sight: PlanProgress) -> str:
-    """Return what a gang asks now and did not when it was planned; empty = nothing, and a level not named is any."""
+def _changed(context: Context, sight: PlanProgress) -> str:
+    """Return what a gang asks now and did not when it was planned; empty = nothing."""
     job, spec = sight.gang.job, sight.plan.spec
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
     asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
-    same = _ASKED(asked) == _ASKED(spec) and (asked.level or spec.level) == spec.level
-    same = same and (asked.tp_level or spec.tp_level) == spec.tp_level
+    # while the cluster has no level the default is that of the plan
+    broadest, levels = context.fleet.default_level or spec.level, context.fleet.levels or (spec.tp_level,)
+    closest = levels[-1] if job is not None and job.nodes_of_tp > 1 else None
+    same = _ASKED(asked) == _ASKED(spec) and _same_level(asked.level, spec.level, broadest)
+    same = same and _same_level(asked.tp_level, spec.tp_level, closest)
     # the plan also holds what peers ask of levels by their numbers
     holds, planned = set(asked.holds or ()), set(spec.holds or ())
     same = same and (holds <= planned if sight.gang.tiers else holds == planned)
     return "" if same else "its pods ask otherwise than before"
+
+
+def _same_level(asked: str | None, planned: str | None, default: str | None) -> bool:
+    """Return whether a plan has the level that is asked for; where none is named, the default of the cluster."""
+    return planned in (asked, asked or default)

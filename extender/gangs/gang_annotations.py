@@ -24,7 +24,7 @@ from extender.kubernetes_names import (
     PREEMPTIBLE,
     TP_LEVEL,
 )
-from extender.texts import LONGEST, clip
+from extender.texts import LONGEST_KEY, clip
 from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
 from scheduler.type_names import read_type_names
@@ -33,7 +33,7 @@ from topology.readers.kubernetes_pods import Pod
 
 MOST_TYPES = 32  # types of GPU that a GangPlan can hold (maxItems of the CRD)
 # Characters of the texts that a parser reads, as many as the CRD lets a CapacityReservation have
-MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096}
+MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096, GPU_TYPES: 4_096}
 MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 _DEGREE = re.compile(r"\s*([A-Za-z]{1,20})\s*=\s*([0-9]{1,9})\s*")
@@ -117,9 +117,9 @@ def parse_alpha(text: str) -> float:
 def parse_level(text: str, *, key: str = LEVEL) -> str:
     """Return a node label that may be a level of the cluster, or raise ``InvalidGang``: too long to be repeated."""
     size = len(text.encode("utf-8", "replace"))
-    if size > LONGEST:
+    if size > LONGEST_KEY:
         message = f"{text[:40]!r}... is no node label: it has {size:,} bytes"
-        fix = f"name a node label of at most {LONGEST} bytes"
+        fix = f"name a node label of at most {LONGEST_KEY} bytes"
         raise InvalidGang(message, reason="InvalidLevel", where=key, fix=fix)
     return text
 
@@ -178,8 +178,9 @@ def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:
 def parse_gpu_types(text: str) -> tuple[str, ...] | None:
     """Read types of GPU, ``[H200, H100]`` as in the job file or ``H200,H100``; ``None`` = any, mixed or not.
 
-    :raises InvalidGang: no type is named, one stands twice, or one is too long for the label of a node.
+    :raises InvalidGang: no type is named, or one is too long for the label of a node.
     """
+    _check_length(text, GPU_TYPES, reason="InvalidGpuTypes")
     try:
         names = read_type_names(text)
     except InvalidJob as error:

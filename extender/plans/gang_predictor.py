@@ -6,32 +6,42 @@ the GangHistories say, so every replica foresees the same, and so does one that 
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from extender.plans.gang_history import GangHistory
 from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, foreseen
 
 MOST_KEPT = 10_000  # answers that are kept until another gang has ended
+# Kinds of gangs whose sums are kept, at about 1 kB each: 78 namespaces with as many as one may have, 1,000 with 20
+MOST_KINDS_KEPT = 20_000
+LEAST_KINDS = 20  # as which a namespace counts at least: each is looked through for every answer
 
 
 class GangPredictor:
-    """The past of all namespaces."""
+    """The past of all namespaces, as far as there is room for it.
+
+    A gang is foreseen by its own namespace and by those of which most gangs have ended: which these are follows from
+    what is stored, too.
+    """
 
     def __init__(self) -> None:
-        self._parts: dict[str, RunTimeHistory] = {}
+        self._histories: dict[str, GangHistory] = {}
+        self._ended: dict[str, int] = {}  # gangs of each namespace that ended
+        self._parts: dict[str, RunTimeHistory] = {}  # of namespaces that tell about all others
+        self._outdated = False  # whether there may be other such namespaces now
         self._known: dict[Likeness, Prediction | None] = {}
 
     def put(self, history: GangHistory) -> None:
         """Take up what is stored of one namespace, in place of what was."""
-        part = RunTimeHistory()
-        for one in history.kinds:
-            part.add(Likeness(history.namespace, one.pattern, one.gpus), one.run_times)
-        self._parts[history.namespace] = part
-        # Always in the same order: the last digits of sums depend on it.
-        self._parts = dict(sorted(self._parts.items()))
-        self._known.clear()
+        self.drop(history.namespace)
+        self._histories[history.namespace] = history
+        self._ended[history.namespace] = sum(one.run_times.jobs for one in history.kinds)
 
     def drop(self, namespace: str) -> None:
         """Forget a namespace."""
-        self._parts.pop(namespace, None)
+        for known in (self._histories, self._ended, self._parts):
+            known.pop(namespace, None)
+        self._outdated = True
         self._known.clear()
 
     def predict(self, gang: Likeness) -> Prediction | None:
@@ -39,5 +49,29 @@ class GangPredictor:
         if gang not in self._known:
             if len(self._known) >= MOST_KEPT:
                 self._known.clear()
-            self._known[gang] = foreseen(gang, self._parts.values())
+            self._known[gang] = foreseen(gang, self._told_by(gang.owner))
         return self._known[gang]
+
+    def _told_by(self, owner: str) -> list[RunTimeHistory]:
+        """Return the parts of the past that tell about gangs of a namespace."""
+        if self._outdated:
+            # Always in the same order: the last digits of sums depend on it.
+            self._parts = {name: self._parts.get(name) or _part(self._histories[name]) for name in self._telling()}
+            self._outdated = False
+        own = self._histories.get(owner)
+        beside = [] if own is None or owner in self._parts else [_part(own)]
+        return [*self._parts.values(), *beside]
+
+    def _telling(self) -> list[str]:
+        """Return the namespaces for which there is room, by name: of too many those of which most gangs have ended."""
+        ranked = sorted(self._histories, key=lambda name: (-self._ended[name], name))
+        room = accumulate(max(LEAST_KINDS, len(self._histories[name].kinds)) for name in ranked)
+        return sorted(name for name, taken in zip(ranked, room, strict=True) if taken <= MOST_KINDS_KEPT)
+
+
+def _part(history: GangHistory) -> RunTimeHistory:
+    """Return the sums of one namespace, by all that makes gangs alike."""
+    part = RunTimeHistory()
+    for one in history.kinds:
+        part.add(Likeness(history.namespace, one.pattern, one.gpus), one.run_times)
+    return part

@@ -117,9 +117,9 @@ class _Ground:
     def of(self) -> dict[Rule, IntArray]:
         """Rule -> shape [machines]: machines with the same number must not be a pair."""
         found: dict[Rule, IntArray] = {"dp": self.machines.group_of("dp")}
-        if (parts := self.machines.job.nodes_of_tp) > 1:
-            found["tp"] = np.arange(len(self.machines), dtype=np.int32) // np.int32(parts)
-        return found | {"level": self.domain, "pp": self.machines.row}
+        if self.machines.job.nodes_of_tp > 1:
+            found["tp"] = self.machines.group_of("tp")
+        return found | {"level": self.domain, "pp": self.machines.group_of("pp")}
 
     @cached_property
     def weights(self) -> dict[Rule, int]:

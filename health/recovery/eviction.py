@@ -31,10 +31,10 @@ class Unit(JsonRecord):
     """A parallel group, as a candidate for eviction."""
 
     family: UnitFamily
-    """tp: one machine; pp: a PP group; dp: a DP group."""
+    """tp: one machine, or the machines of a TP group that takes several; pp: a PP group; dp: a DP group."""
     group: Count
-    """Node rank of a machine; row of a PP group in the grid; stage of a DP group (where a TP group takes m machines: m
-    times the stage, plus the part)."""
+    """Node rank of a machine, or number of a TP group that takes several; row of a PP group in the grid, and stage of a
+    DP group, each with all machines of its TP groups."""
     outliers: Count
     """Outlier ranks on its machines, over all rounds."""
     rounds: AtLeastOne
@@ -42,13 +42,18 @@ class Unit(JsonRecord):
     node_ranks: tuple[int, ...]
     """Its machines, ascending."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is one machine with whole TP groups."""
+        return self.family == "tp" and len(self.node_ranks) == 1
+
 
 def shared_groups(machines: Machines, outliers: Sequence[int]) -> tuple[Unit, ...]:
     """Return groups short of the whole job that all outliers share, the smallest first, of equals a PP group first."""
     out = np.flatnonzero(machines.outlier_counts(outliers))
     found = []
     for family in UNIT_FAMILIES if outliers else ():
-        groups = machines.group_of(family)
+        groups = machines.unit_of(family)
         if (groups[out] == groups[out[0]]).all():
             found.append(_unit(machines, (family, int(groups[out[0]])), len(outliers)))
     return tuple(sorted(_proper(machines, found), key=lambda unit: len(unit.node_ranks)))
@@ -68,7 +73,7 @@ def tally_rounds(
     for outliers in filter(None, rounds):
         counts = machines.outlier_counts(outliers)
         for each in UNIT_FAMILIES if family is None else (family,):
-            of_group = np.bincount(machines.group_of(each), weights=counts)
+            of_group = np.bincount(machines.unit_of(each), weights=counts)
             total.update({(each, int(group)): int(of_group[group]) for group in np.flatnonzero(of_group)})
             flagged.update((each, int(group)) for group in np.flatnonzero(of_group == of_group.max()))
     units = (_unit(machines, key, total[key], times) for key, times in flagged.items())
@@ -88,7 +93,9 @@ def looks_like_a_role(machines: Machines, outliers: Sequence[int], seen: Sequenc
     """
     out, of_stage = (np.bincount(machines.column, machines.outlier_counts(ranks)) for ranks in (outliers, seen))
     whole = bool((out == of_stage)[out > 0].all())
-    return bool(outliers) and whole and machines.job.grid.columns > 1 and machines.job.grid.rows > 1
+    grid = machines.job.grid
+    # of a single replica a stage is one TP group, which may well be at fault
+    return bool(outliers) and whole and grid.columns > 1 and grid.rows > machines.job.nodes_of_tp
 
 
 def _proper(machines: Machines, units: Iterable[Unit]) -> list[Unit]:
@@ -102,7 +109,7 @@ def _worth(unit: Unit) -> tuple[int, int, int]:
 
 def _unit(machines: Machines, key: _Key, outliers: int, rounds: int = 1) -> Unit:
     family, group = key
-    members = np.flatnonzero(machines.group_of(family) == group)
+    members = np.flatnonzero(machines.unit_of(family) == group)
     return Unit(family, group, outliers, rounds, tuple(members.tolist()))
 
 
@@ -144,7 +151,7 @@ class Eviction:
         if self.unit is None or self.doubt is not None or not self.machines.names:
             return ()
         per_machine = self.machines.job.gpus_per_node
-        company = "evicted" if self.unit.family == "tp" else f"evicted with {group_name(self.unit)}"
+        company = "evicted" if self.unit.alone else f"evicted with {group_name(self.unit)}"
         worst = np.max([self.machines.outlier_counts(look.outliers) for look in self.looks], axis=0)
         return tuple(
             NodeFlag(
@@ -199,7 +206,7 @@ def decide(machines: Machines, looks: Sequence[StackLook], *, family: UnitFamily
 
 def group_name(unit: Unit) -> str:
     """Return a group in words: ``PP group 3``."""
-    return f"machine {unit.group}" if unit.family == "tp" else f"{unit.family.upper()} group {unit.group}"
+    return f"machine {unit.group}" if unit.alone else f"{unit.family.upper()} group {unit.group}"
 
 
 def _is_role(machines: Machines, looks: Sequence[StackLook]) -> bool:

@@ -92,10 +92,22 @@ class Machines:
         return int(self.column[self.of_rank(rank)])
 
     def group_of(self, family: UnitFamily) -> IntArray:
-        """Return the number of the group that each machine belongs to, shape [machines]."""
+        """Return the number of the group whose ranks each machine has, shape [machines]."""
+        parts = self.job.nodes_of_tp
         if family == "tp":
-            return np.arange(len(self), dtype=np.int32)
-        return self.row if family == "pp" else self.column * self.job.nodes_of_tp + self.row % self.job.nodes_of_tp
+            # their node ranks follow each other
+            return np.arange(len(self), dtype=np.int32) // np.int32(parts)
+        return self.row if family == "pp" else self.column * parts + self.row % parts
+
+    def unit_of(self, family: UnitFamily) -> IntArray:
+        """Return the number of the group that each machine is evicted with, shape [machines].
+
+        Where a TP group takes several machines these go together, as none of them works without the others: a PP group
+        has all parts of the stages of a replica, a DP group all parts of a stage.
+        """
+        if family == "tp":
+            return self.group_of("tp")
+        return self.row // np.int32(self.job.nodes_of_tp) if family == "pp" else self.column
 
     def outlier_counts(self, ranks: Sequence[int]) -> IntArray:
         """Return how many of some ranks run on each machine, shape [machines]."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Interval
 
-from scheduler.job import DEFAULT_ALPHA
 from scheduler.placement.types import ALGORITHMS
+from simulator.capacity.affinity_question import AffinityQuestion
 from simulator.capacity.capacity_question import A, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, Prober, numbers_between_x, parse_shape, usual_shapes
 from topology.errors import InvalidInput
@@ -57,7 +57,7 @@ class ClusterQuestion(CapacityQuestion[A]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShapesQuestion(ClusterQuestion[A]):
+class ShapesQuestion(AffinityQuestion[A], ClusterQuestion[A]):
     """A question about jobs of several shapes on a cluster in use."""
 
     busy_share: Share = field(default=0.6, metadata={"metavar": "SHARE"})
@@ -66,8 +66,6 @@ class ShapesQuestion(ClusterQuestion[A]):
         default=(), metadata={"option": "--shape", "metavar": "TPxPP", "default": "8x1 .. 8x16"}
     )
     """Shape of jobs; may be repeated."""
-    alpha: Share = field(default=DEFAULT_ALPHA, metadata={"metavar": "SHARE"})
-    """DP affinity, for the objective (Eq. 2)."""
     level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "the broadest with several"})
     """Level whose domains count."""
     time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.3, metadata={"metavar": "SECONDS"})

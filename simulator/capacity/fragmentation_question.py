@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
+from simulator.capacity.affinity_question import SizedShape, spelled
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
 from simulator.capacity.job_shape import FAMILIES, Family, JobShape, LargestJob, Prober
@@ -33,6 +34,8 @@ class SizedJob(JsonRecord):
     """PP spread now; null = nothing valid was found."""
     objective: float | None
     """Eq. 2 now; null = nothing valid was found."""
+    alpha: Share
+    """DP affinity."""
     objective_if_empty: float | None
     """Eq. 2 on the empty cluster; null = nothing valid was found."""
     ratio: float | None
@@ -79,8 +82,8 @@ class FragmentationAnswer(CapacityAnswer):
     """Nodes that a gang may use."""
     free_by_domain: tuple[int, ...]
     """Free nodes of each domain, the most first."""
-    alpha: float
-    """DP affinity."""
+    alpha: float | None
+    """DP affinity of the jobs; null = they differ, as their model has it."""
     shapes: tuple[ShapeLeft, ...]
     """By shape."""
 
@@ -102,8 +105,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         from scheduler.placement.admission import admissible
         from topology.capacity import count_nodes
 
+        level = self.now.levels[self.now.level_index(self.level, where="--level")]
         probe = self.job_shapes[0].job(1, level=self.level)
-        level = self.now.level(probe.level)
         return level, count_nodes(level, admissible(self.now, probe))
 
     @property
@@ -127,7 +130,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             nodes=len(self.now),
             free=int(free.sum()),
             free_by_domain=tuple(sorted(free.tolist(), reverse=True)),
-            alpha=self.alpha,
+            alpha=self.alpha_of_all(self._jobs(shapes)),
             shapes=tuple(shapes),
         )
 
@@ -147,7 +150,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     def _sized(self, now: Prober, empty: Prober, shape: JobShape, share: float) -> SizedJob:
         rows = int(share * now.most_rows(shape))
-        found, if_empty = now.place(shape, rows, self.alpha), empty.place(shape, rows, self.alpha).objective
+        alpha = self.affinity(shape, rows).alpha
+        found, if_empty = now.place(shape, rows, alpha), empty.place(shape, rows, alpha).objective
         spread, objective = found.evaluation, found.objective
         return SizedJob(
             share=share,
@@ -155,9 +159,18 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             dp=None if spread is None else spread.dp,
             pp=None if spread is None else spread.pp,
             objective=objective,
+            alpha=alpha,
             objective_if_empty=if_empty,
             ratio=None if objective is None or if_empty is None else objective / if_empty,
         )
+
+    def _jobs(self, shapes: Iterable[ShapeLeft]) -> list[SizedShape]:
+        """Return the jobs whose objectives are compared."""
+        return [
+            (shape, size.nodes // shape.pp)
+            for shape, left in zip(self.job_shapes, shapes, strict=True)
+            for size in left.sizes
+        ]
 
     def verdict(self, found: FragmentationAnswer) -> str:
         """Return what is free, and how much of it the shape that loses most can use."""
@@ -183,8 +196,9 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas).",
             "Every placement is the exact algorithm's; >= marks a size beyond which it ran out of time, so that a "
             "larger job may fit.",
-            f"Objective: Eq. 2 of the Arnold paper with alpha {found.alpha:g}; the empty cluster has the same nodes "
-            "and flags and no jobs.",
+            f"Objective: Eq. 2 of the Arnold paper with {spelled(found.alpha)}; the empty cluster has the same "
+            "nodes and flags and no jobs.",
+            *self.where_alpha_is_from(self._jobs(found.shapes)),
         )
 
     def _types(self) -> Sequence[str]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Interval
 
 from scheduler.placement.types import ALGORITHMS, Limits
+from simulator.capacity.affinity_question import SizedShape, spelled
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import DAY, BackgroundJobs, ShapesQuestion, background_jobs
 from simulator.capacity.job_shape import JobShape, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from topology.errors import InvalidInput
-from topology.field_types import AtLeastOne, Count
+from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
 from topology.quantities import plural
 
@@ -40,6 +41,8 @@ class GrownShape(JsonRecord):
     """No larger one fits; false = the algorithm ran out of time on a larger one."""
     job_nodes: AtLeastOne
     """Nodes of the job whose objective is compared, the same on all clusters."""
+    alpha: Share
+    """DP affinity of that job."""
     objective: float | None
     """Objective of that job, Eq. 2; null = nothing valid was found."""
 
@@ -83,8 +86,8 @@ class GrowAnswer(CapacityAnswer):
     """Jobs of the workload."""
     load: float
     """GPU time that they ask for, as a share of today's cluster."""
-    alpha: float
-    """DP affinity."""
+    alpha: float | None
+    """DP affinity of the jobs; null = they differ, as their model has it."""
     rows: tuple[GrownCluster, ...]
     """Today's cluster first."""
 
@@ -124,10 +127,10 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
         return background_jobs(self.now, load=self.load, seconds=self.days * DAY, seed=self.seed)
 
     @cached_property
-    def rows_compared(self) -> list[int]:
-        """PP groups of the job of each shape whose objective is compared."""
+    def jobs_compared(self) -> list[SizedShape]:
+        """The job of each shape whose objective is compared."""
         today = self.prober(self.now)
-        return [max(1, int(SHARE * today.most_rows(shape))) for shape in self.job_shapes]
+        return [(shape, max(1, int(SHARE * today.most_rows(shape)))) for shape in self.job_shapes]
 
     @property
     def steps(self) -> int:
@@ -140,7 +143,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
         from topology.generate import with_domain
 
-        level = self.now.level(self.level)
+        level = self.now.levels[self.now.level_index(self.level, where="--level")]
         added = self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
         rows = []
         for more in sorted({0, *self.more}):
@@ -158,7 +161,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
             policy=self.policy,
             jobs=len(self.workload.records),
             load=self.workload.asked,
-            alpha=self.alpha,
+            alpha=self.alpha_of_all(self.jobs_compared),
             rows=tuple(rows),
         )
 
@@ -171,11 +174,11 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
             free=int(cluster.idle.sum()),
             wait_hours=None if wait is None else wait.mean / 3600.0,
             wait_hours_p95=None if wait is None else wait.p95 / 3600.0,
-            shapes=tuple(self._shape(prober, *one) for one in zip(self.job_shapes, self.rows_compared, strict=True)),
+            shapes=tuple(self._shape(prober, *one) for one in self.jobs_compared),
         )
 
     def _shape(self, prober: Prober, shape: JobShape, rows: int) -> GrownShape:
-        most = prober.most_rows(shape)
+        most, alpha = prober.most_rows(shape), self.affinity(shape, rows).alpha
         # a PP group of one node is always whole: nothing to search for
         whole = prober.largest(shape, "pp", 1) if shape.pp > 1 else LargestJob("pp", 1, most, proved=True)
         return GrownShape(
@@ -184,7 +187,8 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
             whole_nodes=whole.nodes,
             whole_proved=whole.proved,
             job_nodes=rows * shape.pp,
-            objective=prober.place(shape, rows, self.alpha).objective if rows <= most else None,
+            alpha=alpha,
+            objective=prober.place(shape, rows, alpha).objective if rows <= most else None,
         )
 
     def _waits(self, cluster: Cluster) -> Distribution | None:
@@ -225,8 +229,9 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
             "hangs on the network like the others.",
             "Largest job and objective are of the cluster as it is at one moment, placed by the exact algorithm; >= "
             "marks a size beyond which it ran out of time.",
-            f"The objective (Eq. 2, alpha {found.alpha:g}) is of a job of {SHARE:.0%} of the nodes that are free "
+            f"The objective (Eq. 2, {spelled(found.alpha)}) is of a job of {SHARE:.0%} of the nodes that are free "
             "today, the same job on all clusters.",
+            *self.where_alpha_is_from(self.jobs_compared),
             f"Waiting is of {found.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small "
             f"training of Kalos), submitted over {self.days:g} days to the empty cluster under {found.policy} and "
             f"placed by gpu-packing; they ask for {found.load:.0%} of today's cluster, and for no more on a larger "

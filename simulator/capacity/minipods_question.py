@@ -13,9 +13,9 @@ from typing import Annotated, ClassVar
 
 from annotated_types import Interval
 
-from scheduler.job import DEFAULT_ALPHA
 from scheduler.placement.types import ALGORITHMS, Limits
-from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
+from simulator.capacity.affinity_question import AffinityQuestion, spelled
+from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
@@ -37,6 +37,8 @@ class StudiedJob(JsonRecord):
     """PP groups."""
     nodes: AtLeastOne
     """Nodes."""
+    alpha: Share
+    """DP affinity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,8 @@ class MinipodsAnswer(CapacityAnswer):
     """Nodes that other jobs use."""
     seeds: AtLeastOne
     """States of each cluster."""
-    alpha: float
-    """DP affinity."""
+    alpha: float | None
+    """DP affinity of the jobs; null = they differ, as their model has it."""
     jobs: tuple[StudiedJob, ...]
     """The jobs."""
     cells: tuple[MinipodCell, ...]
@@ -91,7 +93,7 @@ class MinipodsAnswer(CapacityAnswer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
+class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
     """Say what throughput is left by size of minipod and oversubscription between them."""
 
     answer_type: ClassVar = MinipodsAnswer
@@ -117,8 +119,6 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
     """Placement algorithms."""
     seeds: Annotated[int, Interval(ge=1, le=1_000)] = 5
     """States of each cluster."""
-    alpha: Share = field(default=DEFAULT_ALPHA, metadata={"metavar": "SHARE"})
-    """DP affinity of the jobs."""
     time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.5, metadata={"metavar": "SECONDS"})
     """For each placement."""
 
@@ -161,7 +161,9 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
         from scheduler.outcome import run
         from topology.generate import fragment, minipods
 
-        jobs = [shape.job(rows, alpha=self.alpha, level=LEVEL) for shape, rows in self.sized_jobs]
+        alphas = [self.affinity(shape, rows).alpha for shape, rows in self.sized_jobs]
+        sized = [*zip(self.sized_jobs, alphas, strict=True)]
+        jobs = [shape.job(rows, alpha=alpha, level=LEVEL) for (shape, rows), alpha in sized]
         limits = Limits(seconds=self.time_limit, workers=1)
         cells = []
         for size in self.minipod_sizes:
@@ -179,8 +181,8 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
             nodes=self.nodes,
             busy_share=self.busy_share,
             seeds=self.seeds,
-            alpha=self.alpha,
-            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp) for shape, rows in self.sized_jobs),
+            alpha=self.alpha_of_all(self.sized_jobs),
+            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp, alpha) for (shape, rows), alpha in sized),
             cells=tuple(cells),
         )
 
@@ -230,7 +232,8 @@ class MinipodsQuestion(CapacityQuestion[MinipodsAnswer]):
             f"{found.nodes:,} nodes of 8 GPUs in racks of 4, minipods as even as can be; {found.busy_share:.0%} of the "
             f"nodes are used by other jobs, whole gangs and scattered small ones, in {found.seeds} states made by "
             "seeds.",
-            f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with alpha {found.alpha:g}.",
+            f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with {spelled(found.alpha)}.",
+            *self.where_alpha_is_from(self.sized_jobs),
             "The other jobs hold nodes; what they send is in the model's assumption about a busy network, not counted "
             "one by one.",
             "Throughput is 1 over the predicted relative step time, a mean weighted by nodes: 100 % = a flat network.",

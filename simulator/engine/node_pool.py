@@ -45,7 +45,7 @@ class NodePool:
         self, cluster: Cluster, *, algorithm: PlacementAlgorithm, limits: Limits, level: str | None = None
     ) -> None:
         if level is not None:
-            cluster.level(level)
+            cluster.level_index(level, where="--level")
         self.cluster = cluster
         self.total: IntArray = cluster.usable_gpus * UNITS
         self._at_start: IntArray = self.total.copy()

@@ -18,7 +18,15 @@ from topology.errors import InvalidJob, did_you_mean
 from topology.json_record import json_data
 from topology.tables.bad_rows import BadRow
 
-COLUMNS = ("model", *DEGREES, "order", "tp_level", "alpha", "microbatches", "avoid", "gpu_types", "constraints")
+COLUMNS: Mapping[str, type] = {
+    "model": str,
+    **dict.fromkeys(DEGREES, int),
+    **dict.fromkeys(("order", "tp_level"), str),
+    "alpha": float,
+    "microbatches": int,
+    **dict.fromkeys(("avoid", "gpu_types", "constraints"), str),
+}
+"""Names, and the types of what stands in them."""
 
 T = TypeVar("T")
 
@@ -41,8 +49,9 @@ def asked(cells: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asking_cells(record: JobRecord) -> dict[str, object]:
-    """Return cells that read back as what a job asks, where a field alone is not its cell."""
-    cells: dict[str, object] = {}
+    """Return cells that read back as what a job asks; there is none where it asks nothing."""
+    alike = {name: getattr(record, name) for name in ("model", "tp_level", "alpha", "microbatches", "avoid")}
+    cells: dict[str, object] = {name: value for name, value in alike.items() if value not in (None, "")}
     if record.parallelism is not None:
         # A degree that is left out is 1, and etp is tp; one has to be there for a parallelism to be.
         degrees = {name: record.parallelism.degree(name) for name in FAMILIES}
@@ -68,9 +77,9 @@ def _as_text(cells: Mapping[str, Any], column: str) -> str:
 
 
 def _model(cells: Mapping[str, Any]) -> str | Model:
-    """Return the shape in a cell, which begins with a brace; anything else is a name."""
+    """Return the shape in a cell, which begins with a brace (or a bracket, by mistake); anything else is a name."""
     written = _as_text(cells, "model")
-    if not written.lstrip().startswith("{"):
+    if not written.lstrip().startswith(("{", "[")):
         return written
     # not at the top: it takes pydantic, which most traces, and the help, can do without
     from scheduler.job_parts import read_model

@@ -14,6 +14,7 @@ from topology.tables.bad_rows import BadRow, BadRows
 
 MAX_SECONDS = 1e11  # Latest time, about the year 5000: what lies beyond is milliseconds
 MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years
+MAX_WHOLE = 2**53  # Largest whole number: beyond it a float has not every one, and Parquet ends soon after
 MAX_GPUS = 10_000_000  # GPUs of the largest job: a hundred times the largest cluster
 _WORDS: dict[Status, str] = {
     "completed": "completed terminated succeeded pass",
@@ -25,18 +26,23 @@ STATUS: dict[str, Status] = {word: ended for ended, words in _WORDS.items() for 
 
 
 def text(cells: Mapping[str, Any], column: str) -> str:
-    """Return the text of a cell; empty where there is none."""
+    """Return the text of a cell; empty where there is none.
+
+    :raises BadRow: it is a list or a mapping, as JSON may hold.
+    """
     value = cells.get(column)
+    if isinstance(value, list | dict):
+        raise BadRow("not text", f"{column} is {str(value)[:60]}", fix=f"give {column} as text or a number")
     return "" if value is None else str(value)
 
 
 def number(cell: Any, column: str) -> float:
     """Return a finite number.
 
-    :raises BadRow: empty, not a number, NaN or infinite.
+    :raises BadRow: empty, not a number, true or false, NaN or infinite.
     """
     try:
-        value = float(cell)
+        value = float(str(cell) if isinstance(cell, bool) else cell)  # "True" is none
     except OverflowError:
         value = math.inf  # a whole number of more than 308 digits, as JSON may hold
     except (TypeError, ValueError):
@@ -53,8 +59,15 @@ def optional(cell: Any, column: str) -> float | None:
 
 
 def whole(cell: Any, column: str) -> int:
-    """Return a whole number, as :func:`number` does; ``8.0`` is one."""
+    """Return a whole number, as :func:`number` does; ``8.0`` is one.
+
+    :raises BadRow: beyond :data:`MAX_WHOLE`, too.
+    """
     value = number(cell, column)
+    if abs(value) > MAX_WHOLE:
+        raise BadRow(
+            "not a whole number", f"{column} is {value:g}", fix=f"give {column} as a number up to {MAX_WHOLE:,}"
+        )
     if value != int(value):
         raise BadRow("not a whole number", f"{column} is {value:g}", fix=f"give {column} as a whole number")
     return int(value)
@@ -142,6 +155,9 @@ def record(
     """
     if not job_id:
         raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
+    if not job_id.isprintable():
+        wrong = f"the id of the job has control characters: {job_id[:60]!r}"
+        raise BadRow("not text", wrong, fix="give it a printable id")
     gpus = checked_gpus(job_id, gpus)
     _check_duration(job_id, duration)
     if nodes is not None and not 1 <= nodes <= max(1.0, gpus):

@@ -89,9 +89,56 @@ def test_shared_groups_are_what_the_grid_says(ranks: set[int]) -> None:
     units = shared_groups(job, sorted(ranks))
     assert [len(unit.node_ranks) for unit in units] == sorted(len(unit.node_ranks) for unit in units)
     where = {rank // 8 for rank in ranks}
-    expected = {family for family in UNIT_FAMILIES if len({int(job.group_of(family)[m]) for m in where}) == 1}
+    expected = {family for family in UNIT_FAMILIES if len({int(job.unit_of(family)[m]) for m in where}) == 1}
     assert {unit.family for unit in units} == expected
     assert all(where <= set(unit.node_ranks) for unit in units)
+
+
+@pytest.mark.parametrize("order", ["tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp"])
+@pytest.mark.parametrize("parts", [2, 4])
+def test_machines_of_a_tp_group_go_together(order: str, parts: int) -> None:
+    """With TP over several machines all of them wait for one: units are made of whole TP groups, whose machines have
+    node ranks that follow each other; 3 replicas of 4 stages are 12 of them.
+    """
+    job = Machines(Job("wide", Parallelism(tp=8 * parts, dp=3, pp=4, order=order)))
+    assert len(job) == 12 * parts
+    for first in range(0, len(job), parts):
+        group = tuple(range(first, first + parts))
+        for machine in group:
+            units = {unit.family: unit for unit in shared_groups(job, [8 * machine + 3])}
+            assert units["tp"].node_ranks == group
+            assert units["tp"].group == first // parts
+            dp, pp = job.machine(machine).dp, job.machine(machine).pp
+            of_all = [job.machine(other) for other in range(len(job))]
+            assert units["pp"].node_ranks == tuple(one.node_rank for one in of_all if one.dp == dp)
+            assert units["dp"].node_ranks == tuple(one.node_rank for one in of_all if one.pp == pp)
+            assert (units["pp"].group, units["dp"].group) == (dp, pp)
+
+
+def test_a_tp_group_of_two_machines_is_evicted_with_its_neighbours() -> None:
+    """All machines of replica 1 of 4 hang: the replica is the unit, 4 machines of 2 stages.
+
+    Of a single TP group it is that one, whichever of its machines is at fault, and the one with outliers is flagged.
+    """
+    job = Machines(Job("wide", Parallelism(tp=16, dp=4, pp=2)), tuple(f"n{i:02}" for i in range(16)))
+    pipeline = decided(job, lambda r, c: r // 2 == 1).unit
+    assert pipeline is not None
+    assert (pipeline.family, pipeline.group, len(pipeline.node_ranks)) == ("pp", 1, 4)
+    one = decided(job, lambda r, c: (r, c) == (3, 1))
+    assert one.unit is not None
+    assert (one.unit.family, one.unit.group, one.unit.node_ranks) == ("tp", 5, (10, 11))
+    assert evict_sentence(one).startswith("Evict TP group 5, 2 machines: 8 of 128 ranks are out of place")
+    (flag,) = one.flags(NOW, hold=timedelta(hours=1))
+    assert flag.node == "n11"
+    assert "evicted with TP group 5" in flag.evidence
+
+
+def test_a_stage_of_one_replica_is_no_role() -> None:
+    """Of a single replica a stage is one TP group, over however many machines, and may well be at fault."""
+    job = Machines(Job("wide", Parallelism(tp=16, pp=4)))
+    eviction = decided(job, lambda r, c: c == 1)
+    assert eviction.unit is not None
+    assert (eviction.unit.family, eviction.unit.node_ranks, eviction.doubt) == ("tp", (2, 3), None)
 
 
 def test_nothing_in_common_evicts_nothing() -> None:
@@ -202,7 +249,7 @@ def test_tallies_count_rounds(rounds: list[set[int]]) -> None:
     job = machines()
     units = tally_rounds(job, [sorted(each) for each in rounds])
     for unit in units:
-        number = job.group_of(unit.family)
+        number = job.unit_of(unit.family)
         led = 0
         for outliers in filter(None, rounds):
             counts: dict[int, int] = {}

@@ -113,6 +113,13 @@ def test_constraints_become_holds_and_counts() -> None:
     assert job.counts == (Count("cp", "rack", 0.1),)
 
 
+def test_a_constraint_twice_is_one() -> None:
+    """What must be kept is kept once; soft ones add up."""
+    hard, soft = "{family: dp, within: rack}", "{family: pp, level: rack, weight: 0.5}"
+    job = read(f"{START}constraints: [{hard}, {soft}, {hard}, {soft}]").job
+    assert (job.holds, job.counts) == ((Hold("dp", "rack"),), (Count("pp", "rack", 0.5),) * 2)
+
+
 def test_weighed_levels_are_eq2_with_a_weight() -> None:
     """A tenth of Eq. 2 counted in racks, as terms of the objective; the file that says everything says it again."""
     found = read(START + "alpha: 0.25\nlevels: {rack: 0.1}")
@@ -174,6 +181,11 @@ def test_the_command_line_wins() -> None:
         (START + "gpus_per_node: 0", 3, "greater than or equal to 1"),
         (START + "avoid: maybe", 3, "'strict', 'price' or 'ignore'"),
         (START + "order: tp-dp", 3, "tp-cp-ep-dp-pp"),
+        (START + 'order: ""', 3, "tp-cp-ep-dp-pp"),
+        ('parallelism: {tp: 8}\nname: "a\\e[31mb"', 2, "control characters"),
+        ('parallelism: {tp: 8}\nname: "a\\nb"', 2, "control characters"),
+        (START + "constraints: {family: ep, within: rack}", 3, "valid list"),
+        (START + f"constraints: [{'{family: ep, within: rack}, ' * 257}]", 3, "at most 256 entries"),
         (START + "constraints:\n- {family: ep}", 4, "within"),
         (START + "constraints:\n- {family: ep, within: rack, weight: 1}", 4, "within"),
         (START + "constraints:\n- {family: xp, within: rack}", 4, "'ep'"),

@@ -264,6 +264,14 @@ def test_groups_with_the_same_cells_count_once() -> None:
     assert np.bincount(groups.cell).tolist() == [2, 3, 2]
 
 
+def test_groups_of_very_many_ranks() -> None:
+    """A slip of the key is laid out like any job, to be told what it asks for: groups of 125,000 nodes."""
+    numbering = RankNumbering({"cp": 1_000_000, "dp": 2})
+    groups = cell_groups(numbering, "cp", gpus=8, cell_of_node=np.arange(250_000, dtype=np.int32))
+    assert groups.sizes.tolist() == [125_000, 125_000]
+    assert np.array_equal(groups.group, np.arange(250_000) // 125_000)
+
+
 def test_what_groups_join() -> None:
     """Classes {0, 1}, {2}, {3}, {4}; groups {1, 2}, {2, 3} reach from one to the next."""
     pairs = CellGroups(cell=np.array([1, 2, 2, 3]), group=np.array([0, 0, 1, 1]))

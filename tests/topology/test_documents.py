@@ -34,6 +34,7 @@ class Whole(BaseModel):
     model_config = ConfigDict(extra="forbid")
     name: str
     alpha: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    pairs: tuple[int, ...] = Field((1, 2), min_length=2, max_length=3)
     part: Part | None = None
     parts: list[Part] = []
 
@@ -128,6 +129,9 @@ def test_yaml_of_many_megabytes_is_too_large() -> None:
         ("name: x\nalpha: lots", "alpha: .*number.*not 'lots'", "f:2", "correct alpha"),
         ("name: 7", "name must be text, not 7", "f:1", "quotes"),
         ("name: x\npart: 3", "part: keys with values are expected here, not 3", "f:2", "correct part"),
+        ("name: x\npairs: [1]", "pairs: at least 2 entries are expected here, not 1", "f:2", "correct pairs"),
+        ("name: x\npairs: [1, 2, 3, 4]", "pairs: at most 3 entries are expected here, not 4", "f:2", "correct pairs"),
+        ("name: x\npairs: 1", "pairs: input should be a valid list, not 1", "f:2", "correct pairs"),
         ("- x", "keys with values are expected here, not a list", "f:1", "correct the file"),
         ("name: x\npart:\n  pp: 0\nalpha: 2", r"1 more after this one", "f:3", "correct part.pp"),
     ],

@@ -266,6 +266,7 @@ def test_gpus_of_the_list_fill_the_cluster() -> None:
             "NodeName=n1 State=IDLE Gres=gpu:gb200:4(S:0)\nNodeName=n2 State=IDLE Gres=gpu:a:2,gpu:b:2\n",
             ["gb200", "a+b", "", ""],
         ),
+        ("n1 idle gpu:4090:8\nn2 idle gpu:h100:no_consume:8\nn3 idle gpu:8\n", ["4090", "h100", "", ""]),
         ("NodeName=n1 State=IDLE Gres=(null) CfgTRES=cpu=9,gres/gpu=8,gres/gpu:h100=8\n", ["h100", "", "", ""]),
         ('{"nodes": [{"name": "n3", "state": ["IDLE"], "gres": "gpu:h200:8", "tres": "cpu=1"}]}', ["", "", "h200", ""]),
         (
@@ -279,6 +280,23 @@ def test_types_of_the_list_fill_the_cluster(text: str, expected: list[str]) -> N
     cluster, notes = with_types(bare(), [read_node_list(Source("list", text), bare())], None, source="topology.conf")
     assert [node.gpu_type for node in cluster] == expected
     assert "types of GPU from the list of nodes" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("gres", "words"),
+    [
+        ("gpu:h100:-4", "'-4' is no number of GPUs"),
+        ("gpu:h100:many", "'many' is no"),
+        ("gpu:\x1bh:4", "control characters"),
+    ],
+)
+def test_generic_resources_that_slurm_never_prints(gres: str, words: str) -> None:
+    """Refused with their line: a number of GPUs would be guessed, or a terminal told what to do."""
+    for text in (f"n2 idle gpu:8\nn1 idle {gres}\n", f"NodeName=n2 State=IDLE\nNodeName=n1 State=IDLE Gres={gres}\n"):
+        with pytest.raises(InvalidInput, match=words) as caught:
+            read_node_list(Source("list", text), bare())
+        assert caught.value.where == "list:2"
+        assert caught.value.fix
 
 
 def test_the_type_that_the_user_says_counts() -> None:

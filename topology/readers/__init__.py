@@ -28,6 +28,7 @@ class LoadedTopology:
     cluster: Cluster
     format: str  # name of the format of the file
     notes: tuple[str, ...]  # what a user should know, one sentence each
+    assumed: str = ""  # the one of the notes that GPUs are assumed, as neither the file nor anybody says them
 
 
 def load_topology(
@@ -61,13 +62,14 @@ def load_topology(
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     source = read_source(path)
     reader, reading = _read(source, format, levels, domains or {}, instant)
-    cluster, notes = reading.cluster, list(reading.notes)
+    cluster, notes, assumed = reading.cluster, list(reading.notes), ""
     if gpus_per_node is not None and not cluster.gpus_assumed:
         raise _known_gpus(source)
     lists = [read_node_list(read_source(file, may_be_empty=True), cluster) for file in busy]
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
+        assumed = more[-1] if cluster.gpus_assumed else ""
     cluster, more = with_types(cluster, lists, gpu_type, source=source.name)
     notes += more
     for one in lists:
@@ -76,7 +78,7 @@ def load_topology(
     for file in flags:
         cluster, more = with_flags(cluster, file, now=instant)
         notes += more
-    return LoadedTopology(cluster, reader.name, tuple(notes))
+    return LoadedTopology(cluster, reader.name, tuple(notes), assumed)
 
 
 def _known_gpus(source: Source) -> InvalidInput:

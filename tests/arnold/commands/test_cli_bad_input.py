@@ -95,6 +95,24 @@ def test_bad_jobs(place: Callable[..., Any], job: str | bytes | None, code: int,
     assert error["fix"]
 
 
+def test_a_cluster_without_levels(place: Callable[..., Any]) -> None:
+    """There is nothing to count."""
+    error = place("node,gpus\nn1,8\nn2,8\n").json["error"]
+    assert (error["message"], error["where"]) == ("the cluster has no levels", "--cluster")
+    assert "at least one level" in error["fix"]
+
+
+@pytest.mark.parametrize("option", ["--cluster", "--job", "--busy", "--flags", "--records"])
+def test_an_empty_name_of_a_file(arnold: Arnold, tmp_path: Path, option: str) -> None:
+    """A variable of the shell that is not set."""
+    (tmp_path / "c.csv").write_text(GOOD_CLUSTER)
+    (tmp_path / "j.yaml").write_text(GOOD_JOB)
+    files = {"--cluster": tmp_path / "c.csv", "--job": tmp_path / "j.yaml", option: ""}
+    ran = arnold("place", *(word for pair in files.items() for word in pair), "--json")
+    assert ran.code == 2
+    assert (ran.json["error"]["message"], ran.json["error"]["where"]) == ("the name of a file is empty", "''")
+
+
 @pytest.mark.parametrize(
     ("option", "content", "words"),
     [
@@ -112,4 +130,18 @@ def test_bad_overlays(place: Callable[..., Any], tmp_path: Path, option: str, co
     ran = place(GOOD_CLUSTER, GOOD_JOB, option, path)
     assert ran.code == 2
     assert "overlay:1" in ran.json["error"]["where"]
+    assert words in ran.json["error"]["message"]
+
+
+@pytest.mark.parametrize("command", ["simulate", "capacity fragmentation", "capacity grow"])
+@pytest.mark.parametrize(("level", "words"), [("rak", "no level 'rak'"), ("@power", "is a second hierarchy")])
+def test_a_level_that_is_none_of_the_tree(arnold: Arnold, tmp_path: Path, command: str, level: str, words: str) -> None:
+    """Spread counts at levels of the tree alone; the error names the option."""
+    cluster, trace = tmp_path / "c.csv", tmp_path / "t.csv"
+    cluster.write_text("node,minipod,rack,gpus,@power\n" + "".join(f"n{i},m{i // 2},r{i},8,p0\n" for i in range(4)))
+    trace.write_text("job_id,submit_time,duration,gpus\na,0,60,16\n")
+    more = ["--trace", trace] if command == "simulate" else []
+    ran = arnold(*command.split(), "--cluster", cluster, "--level", level, *more, "--json")
+    assert ran.code == 2
+    assert ran.json["error"]["where"] == "--level"
     assert words in ran.json["error"]["message"]

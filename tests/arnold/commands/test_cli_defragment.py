@@ -90,6 +90,19 @@ def test_the_text_names_jobs_and_moves(world: Arnold) -> None:
     assert "n00" in out
 
 
+def test_running_jobs_of_one_name_are_called_by_their_files(world: Arnold, tmp_path: Path) -> None:
+    """Many jobs have the default name: then the moves say whose they are."""
+    for name in ("a", "b", "c"):
+        path = tmp_path / "placements" / f"{name}.json"
+        saved = json.loads(path.read_text())
+        path.write_text(json.dumps(saved | {"job": saved["job"] | {"name": "x" if name == "c" else "job"}}))
+    said = world("--json").json
+    folder = tmp_path / "placements"
+    names = [f"job ({folder / 'a.json'})", f"job ({folder / 'b.json'})", "x"]
+    assert [one["job"] for one in said["running"]] == names
+    assert [move["job"] for move in said["moves"]] == names[:1]
+
+
 def test_too_few_nodes_are_infeasible(world: Arnold) -> None:
     """Moving makes no nodes: seven are wanted of six."""
     ran = world("--json", dp=7)

@@ -54,6 +54,44 @@ def test_every_format_without_gpus(arnold: Arnold, tmp_path: Path, form: str) ->
     assert {row.split(",")[-3] for row in csv[1:]} == {"4"}
 
 
+COMMANDS = {
+    "place": ["--job", "job"],
+    "explain": ["--job", "job"],
+    "compare": ["--job", "job", "--algorithms", "gpu-packing"],
+    "simulate": ["--trace", "trace"],
+    "capacity fragmentation": ["--shape", "8x1"],
+}
+
+
+@pytest.mark.parametrize("json_or_text", [["--json"], []])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_assumed_is_said_on_standard_error(
+    arnold: Arnold, tmp_path: Path, command: str, json_or_text: list[str]
+) -> None:
+    """By every command that takes a cluster, once, with and without --json; nothing is once the number is given."""
+    (tmp_path / "job").write_text("parallelism: {tp: 4, dp: 2}\n")
+    (tmp_path / "trace").write_text("job_id,submit_time,duration,gpus\na,0,60,8\n")
+    file = tmp_path / "cluster"
+    file.write_text(next(iter(FILES.values())))
+    options = [tmp_path / word if (tmp_path / word).exists() else word for word in COMMANDS[command]]
+    run = (*command.split(), "--cluster", file, *options, *json_or_text)
+    assert arnold(*run).err.count("8 GPUs a node assumed (8 nodes)") == 1
+    told = ["--gpus-per-node", 8 if "8x1" in options else 4]
+    assert "assumed" not in arnold(*run, *told).err
+
+
+@pytest.mark.parametrize("words", [["validate"], ["show"], ["convert", "--to", "csv"]])
+@pytest.mark.parametrize("json_or_text", [["--json"], []])
+def test_what_is_assumed_of_a_file_alone(
+    arnold: Arnold, tmp_path: Path, words: list[str], json_or_text: list[str]
+) -> None:
+    """The commands that look at a cluster file say so, too."""
+    file = tmp_path / "cluster"
+    file.write_text(next(iter(FILES.values())))
+    ran = arnold("topology", words[0], file, *words[1:], *json_or_text)
+    assert ran.err.count("8 GPUs a node assumed (8 nodes)") == 1
+
+
 @pytest.mark.parametrize("form", FILES)
 def test_every_format_without_types(arnold: Arnold, tmp_path: Path, form: str) -> None:
     """No type is assumed; --gpu-type says it, and the CSV keeps it."""

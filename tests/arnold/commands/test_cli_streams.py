@@ -16,7 +16,7 @@ MAIN = "import sys; from arnold.main import main; main()"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A cluster of four nodes, and a job of two."""
-    (tmp_path / "c.csv").write_text("node,minipod\nn1,a\nn2,a\nn3,b\nn4,b\n")
+    (tmp_path / "c.csv").write_text("node,minipod,gpus\nn1,a,8\nn2,a,8\nn3,b,8\nn4,b,8\n")
     (tmp_path / "j.yaml").write_text("name: j\nparallelism: {tp: 8, dp: 2, pp: 1}\n")
     return tmp_path
 

@@ -12,7 +12,7 @@ from extender.controller.actions import Forget, Learn, NotifyPod, Recreate, Rele
 from extender.objects import decode_node, decode_owner
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from tests.extender.controller.world import TERMS, World
-from tests.extender.things import MINIPOD, NOW, key, member_json, minipods, node, node_json, pod_json, uid
+from tests.extender.things import MINIPOD, NOW, RACK, key, member_json, minipods, node, node_json, pod_json, uid
 
 OWNER = ("Job", "train")
 JUST_NOW = "2026-11-21T12:00:00Z"
@@ -746,6 +746,22 @@ def test_a_gang_that_asks_otherwise_before_it_starts_is_planned_anew(
         world.change(pod_name, lambda pod: pod["metadata"]["annotations"].update({f"arnold.dev/{name}": text}))
     world.settle()
     assert reads(world.plan("g").spec) == (MINIPOD if MINIPOD in text else text)
+    assert world.phase("g") is PlanPhase.RELEASED
+
+
+@pytest.mark.parametrize("name", ["level", "tp-level"])
+def test_a_level_that_is_taken_away_before_the_gang_starts(name: str) -> None:
+    """Then it is the cluster's: the broadest with several domains, the closest for TP groups of two nodes."""
+    other, field = {"level": (RACK, "level"), "tp-level": (MINIPOD, "tp_level")}[name]
+    world = World(minipods(4, 4))
+    for rank in range(4):
+        world.add(member_json("g", rank, 4, {"arnold.dev/parallelism": "tp=16,dp=2", f"arnold.dev/{name}": other}))
+    world.do(world.decide())
+    assert (world.phase("g"), getattr(world.plan("g").spec, field)) == (PlanPhase.PLANNED, other)
+    for pod_name in names():
+        world.change(pod_name, lambda pod: pod["metadata"]["annotations"].pop(f"arnold.dev/{name}"))
+    world.settle()
+    assert getattr(world.plan("g").spec, field) == {"level": MINIPOD, "tp_level": RACK}[field]
     assert world.phase("g") is PlanPhase.RELEASED
 
 

@@ -87,6 +87,14 @@ def test_types_of_gpu_as_people_write_them(text: str) -> None:
     assert asked({"gpu_types": "any"}).mix_types
 
 
+def test_the_longest_label_of_kubernetes_is_a_level() -> None:
+    """A domain of 253 characters, a slash, a name of 63: as many as a GangPlan has room for; one more is refused."""
+    label = f"{'d' * 253}/{'n' * 63}"
+    assert asked({"level": label, "tp_level": label}).level == label
+    with pytest.raises(InvalidGang, match="is no node label: it has 318 bytes"):
+        asked({"level": f"{label}n"})
+
+
 def test_an_order_without_degrees_is_said_to_say_nothing() -> None:
     """The ranks of one DP group are alike: the gang is planned, with a doubt."""
     found = understand(KEY, Asked(order="tp-pp-cp-ep-dp"), 8, size=4)

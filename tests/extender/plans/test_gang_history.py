@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from math import log
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -10,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.gangs.types import GangKey
+from extender.plans import gang_predictor
 from extender.plans.gang_history import (
     LONGEST,
     LONGEST_PATTERN,
     MOST_COUNTED,
     MOST_KINDS,
     SHORTEST,
+    AlikeGangs,
     EndedRun,
     GangHistory,
     decode_history,
@@ -23,8 +28,8 @@ from extender.plans.gang_history import (
     likeness_of,
     name_pattern,
 )
-from extender.plans.gang_predictor import GangPredictor
-from scheduler.queue.run_times import FEWEST, Likeness, Prediction
+from extender.plans.gang_predictor import MOST_KINDS_KEPT, GangPredictor
+from scheduler.queue.run_times import FEWEST, Likeness, Prediction, RunTimes
 from tests.extender.things import SPACE, uid
 from topology.errors import InvalidInput
 
@@ -175,9 +180,63 @@ def test_foreseeing_needs_five_and_asks_the_most_alike() -> None:
     assert predictor.predict(asked) is None
 
 
-@given(st.permutations(range(4)))
-def test_it_does_not_matter_in_which_order_namespaces_are_heard_of(order: list[int]) -> None:
-    """A replica that starts hears of them in another order than one that was there; they foresee the same bits."""
+def full(namespace: str, kinds: int, *, jobs: int = FEWEST, seconds: float = 60.0) -> GangHistory:
+    """A namespace with so many kinds of gangs, each of which so many ended."""
+    times = RunTimes(jobs, seconds, log(seconds))
+    made = tuple(AlikeGangs(pattern=f"{namespace}-{i}", gpus=8, run_times=times) for i in range(kinds))
+    return GangHistory(namespace=namespace, kinds=made)
+
+
+def test_many_namespaces_take_no_more_room_than_some() -> None:
+    """78 full ones are all that is kept sums of, 20,000 kinds; with four times as many no more memory is taken."""
+    stored = [full(f"n{i:03}", MOST_KINDS) for i in range(4 * (MOST_KINDS_KEPT // MOST_KINDS + 1))]
+
+    def taken(histories: list[GangHistory]) -> int:
+        tracemalloc.start()
+        predictor = GangPredictor()
+        for one in histories:
+            predictor.put(one)
+        assert predictor.predict(Likeness("new", "llm-#", 8)) is not None
+        bytes_taken, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return bytes_taken
+
+    some, many = taken(stored[: len(stored) // 4]), taken(stored)
+    assert some < 40e6
+    assert many < 1.1 * some
+
+
+def test_a_namespace_always_knows_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for 40 kinds, two namespaces of 20: those of which most gangs ended tell about others; one's own does too,
+    whatever it is.
+    """
+    monkeypatch.setattr(gang_predictor, "MOST_KINDS_KEPT", 40)
+    predictor = GangPredictor()
+    for name, jobs, seconds in (("a", 5, 10.0), ("b", 7, 20.0), ("c", 6, 40.0)):
+        predictor.put(full(name, 1, jobs=jobs, seconds=seconds))
+    stranger = predictor.predict(Likeness("new", "other", 8))
+    # 7 of 20 s and 6 of 40 s
+    assert stranger is not None
+    assert (stranger.seconds, stranger.jobs) == (pytest.approx(380 / 13), 13)
+    own = predictor.predict(Likeness("a", "a-0", 8))
+    assert own is not None
+    assert (own.seconds, own.jobs) == (pytest.approx(10.0), 5)
+    # its own 5 of 10 s beside the others
+    new_kind = predictor.predict(Likeness("a", "other", 8))
+    assert new_kind is not None
+    assert (new_kind.seconds, new_kind.jobs) == (pytest.approx(430 / 18), 18)
+    predictor.drop("b")
+    left = predictor.predict(Likeness("new", "other", 8))
+    assert left is not None
+    assert left.jobs == 11
+
+
+@pytest.mark.parametrize("room", [MOST_KINDS_KEPT, 60])
+@given(order=st.permutations(range(4)))
+def test_it_does_not_matter_in_which_order_namespaces_are_heard_of(order: list[int], room: int) -> None:
+    """A replica that starts hears of them in another order than one that was there; they foresee the same bits, also
+    where there is room for three of the four.
+    """
     stored = [
         history(*(run(f"llm-{i}", 10.0 + 7.1 * i * (number + 1)) for i in range(3))).replace(namespace=f"n{number}")
         for number in range(4)
@@ -187,9 +246,10 @@ def test_it_does_not_matter_in_which_order_namespaces_are_heard_of(order: list[i
         predictor = GangPredictor()
         for one in histories:
             predictor.put(one)
-        return predictor.predict(Likeness("new", "llm-#", 8))
+        with patch.object(gang_predictor, "MOST_KINDS_KEPT", room):
+            return predictor.predict(Likeness("new", "llm-#", 8))
 
     found = foreseen([stored[number] for number in order])
     assert found == foreseen(stored)
     assert found is not None
-    assert found.jobs == 12
+    assert found.jobs == (12 if room == MOST_KINDS_KEPT else 9)

@@ -34,6 +34,7 @@ GOOD = "good,0,10,1,,,,,,,\n"
         ("a,0,10,8,0,,,,,,", "impossible nodes", "8 GPUs on 0 nodes"),
         ("a,0,10,8,9,,,,,,", "impossible nodes", "8 GPUs on 9 nodes"),
         ("a,0,10,8,1.5,,,,,,", "not a whole number", "nodes is 1.5"),
+        ("a,0,10,8,,,,,1e300,,", "not a whole number", r"tp is 1e\+300"),
         (",0,10,8,,,,,,,", "no id", "the job has no id"),
         ("good,0,10,8,,,,,,,", "duplicate id", r"job good is there twice \(first at .*:2\)"),
         ("a,2017-10-03 14:00,10,8,,,,,,,", "mixed clocks", "submit_time is a date without a time zone"),
@@ -77,6 +78,14 @@ def test_rows_that_are_no_jobs(row: str, reason: str, message: str, tmp_path: Pa
         ({"constraints": [{"family": "dp"}]}, "constraints", "give either within", "correct"),
         ({"constraints": "[{family: dq, within: rack}]"}, "constraints", "not 'dq'", "correct"),
         ({"constraints": "family: dp"}, "constraints", "valid list", "correct"),
+        ({"model": [1]}, "model", "keys with values", "correct"),
+        ({"gpu_types": [100]}, "gpu_types", "names no types", r"like H200,H100"),
+        ({"tp_level": ["rack"], "tp": 8}, "not text", r"tp_level is \['rack'\]", "as text"),
+        ({"job_id": {"a": 1}}, "not text", "job_id is ", "as text"),
+        ({"job_id": "a\x1b[31m"}, "not text", "control characters", "printable"),
+        ({"alpha": True}, "not a number", "alpha is 'True'", "as a number"),
+        ({"gpus": True}, "not a number", "gpus is 'True'", "as a number"),
+        ({"user": ["ann"]}, "not text", "user is ", "as text"),
     ],
 )
 def test_what_a_job_cannot_ask(cells: dict[str, object], reason: str, message: str, fix: str, tmp_path: Path) -> None:

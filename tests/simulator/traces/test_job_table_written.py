@@ -8,11 +8,15 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arnold.exports.tables import JOB_COLUMNS, job_rows, table_bytes
 from scheduler.job import FAMILIES, Count, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
+from scheduler.queue.run_times import Prediction
+from simulator.engine.sim_job import Need, SimJob
 from simulator.job_record import JobRecord
 from simulator.traces import read_trace
 from simulator.traces.job_table_readers import write_jobs
+from tests.case_counts import examples
 
 WORDS = st.text(st.sampled_from("ab-7,\"' é"), max_size=5).map(str.strip)
 TIMES = st.one_of(st.integers(0, 10**9).map(float), st.floats(0.0, 1e9))
@@ -31,8 +35,15 @@ DEGREES = st.builds(
 )
 FAMILY = st.sampled_from(FAMILIES)
 LEVEL = st.text(st.sampled_from("ab-7,\"' é"), min_size=1, max_size=5)
+# Whatever a cluster may call them: commas, quotes, brackets and spaces too, and names that look like other values.
+TYPES = st.text(min_size=1, max_size=6).filter(str.isprintable) | st.sampled_from(
+    [*"\"',[]{}#:", "any", "[any]", "1", "~"]
+)
 # A share of a GPU is counted in hundredths.
 GPUS = st.integers(1, 99).map(lambda share: share / 100) | st.integers(1, 10_000).map(float)
+WANTED_TYPES = st.sampled_from([{}, {"mix_types": True}]) | st.fixed_dictionaries(
+    {"gpu_types": st.lists(TYPES, min_size=1, max_size=3, unique=True).map(tuple)}
+)
 
 
 @st.composite
@@ -62,7 +73,8 @@ def jobs(draw: st.DrawFn) -> list[JobRecord]:
             alpha=draw(st.none() | st.floats(0.0, 1.0)),
             microbatches=draw(st.none() | SMALL),
             avoid=draw(st.none() | st.sampled_from(["strict", "price", "ignore"])),
-            holds=tuple(draw(st.lists(st.builds(Hold, FAMILY, LEVEL), max_size=2))),
+            **draw(WANTED_TYPES),
+            holds=tuple(draw(st.lists(st.builds(Hold, FAMILY, LEVEL), max_size=2, unique=True))),
             counts=tuple(draw(st.lists(st.builds(Count, FAMILY, LEVEL, st.floats(0.0, 1e6)), max_size=2))),
         )
         for number, (time, parallelism) in enumerate(zip(times, degrees, strict=True))
@@ -76,6 +88,19 @@ def test_what_is_written_reads_back(records: list[JobRecord]) -> None:
         file = Path(folder) / "jobs.csv"
         file.write_text(write_jobs(records), encoding="utf-8")
         assert list(read_trace(file).records) == records
+
+
+@given(records=jobs(), suffix=st.sampled_from(["csv", "jsonl", "parquet"]))
+@examples(100)
+def test_rows_of_a_replay_ask_what_the_trace_asked(records: list[JobRecord], suffix: str) -> None:
+    """All that placement is asked, in every format of ``--jobs-out``: the file is a trace again."""
+    need, takes = Need(1, 100, 100), Prediction(1.0, 1.0, 1.0)
+    jobs = [SimJob(key=i, record=one, need=need, prediction=takes) for i, one in enumerate(records)]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"jobs.{suffix}"
+        file.write_bytes(table_bytes(file.name, list(job_rows(jobs, ())), JOB_COLUMNS))
+        read = read_trace(file).records
+    assert [(one.job_id, one.asks) for one in read] == [(one.job_id, one.asks) for one in records]
 
 
 def test_columns_that_say_nothing_are_left_out() -> None:
