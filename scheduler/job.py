@@ -194,11 +194,16 @@ class Job:
     @property
     def soft(self) -> tuple[Count, ...]:
         """What its objective has besides Eq. 2 at its level: soft constraints, and Eq. 2 at levels that it weighs."""
-        affinities: tuple[tuple[Family, float], ...] = (("dp", self.alpha), ("pp", self.beta))
-        weighed = (
-            Count(family, one.level, one.weight * affinity) for one in self.levels for family, affinity in affinities
-        )
-        return (*self.counts, *weighed)
+        return (*self.counts, *(term for one in self.levels for term in self.eq2_terms(one.level, one.weight)))
+
+    @property
+    def least_soft(self) -> float:
+        """The least that :attr:`soft` can add: every group touches one domain."""
+        return sum(count.weight for count in self.soft)
+
+    def eq2_terms(self, level: str, weight: float = 1.0) -> tuple[Count, Count]:
+        """Return Eq. 2 at a level, times a weight, as terms."""
+        return Count("dp", level, weight * self.alpha), Count("pp", level, weight * self.beta)
 
     @property
     def constrained_levels(self) -> tuple[str, ...]:

@@ -12,10 +12,11 @@ from typing import Literal
 
 import numpy as np
 
+from scheduler.algorithm_run import fits, run
 from scheduler.job import Job
 from scheduler.node_grid import filling
 from scheduler.objective import Evaluation, Spread
-from scheduler.outcome import Outcome, fits, run
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.second_constraints import within_the_tree

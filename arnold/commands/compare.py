@@ -76,7 +76,7 @@ def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -
 
 def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:
     """Return the outcome of each algorithm, one after the other."""
-    from scheduler.outcome import run
+    from scheduler.algorithm_run import run
 
     outcomes = []
     with progress(f"Comparing {len(algorithms)} algorithms", total=len(algorithms)) as step:

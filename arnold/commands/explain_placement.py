@@ -50,8 +50,8 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
     the job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.documents.explain_answer import explain_document
+    from scheduler.algorithm_run import run
     from scheduler.explain_slow_nodes import weigh
-    from scheduler.outcome import run
     from scheduler.placement.types import ALGORITHMS
     from scheduler.remedies import diagnose
 

@@ -57,28 +57,6 @@ def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
     return (*alone, *(one for one in mixed if len(one.gpu_types or ()) > 1))
 
 
-@dataclass(frozen=True, slots=True)
-class TypeChoice:
-    """A job as one for some of the types of GPU that it may be on, and what holds before it is placed."""
-
-    job: Job
-    gpu_types: tuple[str, ...]  # of the cluster; empty text = nodes of which no type is said, empty = nothing says any
-    usable: int  # nodes that may host a cell, where types are said
-    shortage: str = ""  # why it cannot fit whatever its shape, looked for where there are several choices
-
-
-def type_choices(cluster: Cluster, job: Job) -> tuple[tuple[TypeChoice, ...], str]:
-    """Return the job for each of its :func:`choices`; and why it fits on none of several, empty = it may."""
-    jobs = choices(cluster, job)
-    if len(jobs) == 1:
-        said = types_of(cluster, job) if any(cluster.gpu_types) else ()
-        return (TypeChoice(job, said, int(admissible(cluster, job).sum()) if said else 0),), ""
-    usable = [int(admissible(cluster, one).sum()) for one in jobs]
-    short, *each = [shortage(cluster, one) for one in (job, *jobs)]
-    names = [types_of(cluster, one) for one in jobs]
-    return tuple(TypeChoice(*known) for known in zip(jobs, names, usable, each, strict=True)), short
-
-
 def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
     """Return the types of GPU of the cluster that the job may be on; empty text = nodes of which no type is said."""
     return tuple(name for name in cluster.gpu_types if job.gpu_types is None or name in job.gpu_types)

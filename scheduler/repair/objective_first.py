@@ -12,8 +12,8 @@ from time import monotonic
 
 import numpy as np
 
-from scheduler.objective import TOLERANCE, evaluate
-from scheduler.outcome import run, trivial_bound
+from scheduler.algorithm_run import run
+from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.placement.moves.move_choices import closest_depth
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.moves.renamed_bands import bands_of, move_segments, relabel

@@ -13,10 +13,11 @@ from math import ceil
 
 import numpy as np
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import check_held_together, typed
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone

@@ -2,8 +2,9 @@
 
 import pytest
 
+from scheduler.algorithm_run import run
 from scheduler.jobfile import JobFile, job_document, load_job
-from scheduler.outcome import Instance, run
+from scheduler.outcome import Instance
 from scheduler.placement.admission import choices, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
 from topology.build import build_cluster
