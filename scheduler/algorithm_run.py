@@ -20,7 +20,7 @@ from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.second_constraints import SecondConstraints, named_beside
+from scheduler.second_constraints import SecondConstraints
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
 from topology.cluster import Cluster
 from topology.errors import InvalidPlacement
@@ -28,11 +28,10 @@ from topology.errors import InvalidPlacement
 
 def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
     """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`."""
-    choices = type_choices(cluster, job)
+    choices, short = type_choices(cluster, job)
     outcomes = list(_outcomes(algorithm, cluster, choices, limits))
     outcome = outcomes[0]
     if choices[0].gpu_types:
-        short = shortage(cluster, job) if all(choice.shortage for choice in choices) else ""
         outcome = best_of_types(choices, outcomes, short)
     stopped = not outcome.proposal.complete and outcome.status in ("feasible", "timeout")
     return replace(outcome, stopped_at=limits.seconds) if stopped else outcome
@@ -43,14 +42,12 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     """Yield the outcome for each choice of types; those that nothing rules out share the time."""
     ask = propose if cluster.trunks is None else propose_in_a_trunk
-    if named_beside(cluster, choices[0].job) is not None:
-        algorithm = SecondConstraints(algorithm)
     end, left = perf_counter() + limits.seconds, sum(not choice.shortage for choice in choices)
     for choice in choices:
         proposal = Proposal(None, infeasible=choice.shortage)
         if not choice.shortage:
             seconds = limits.seconds if len(choices) == 1 else max(LEAST_SECONDS, (end - perf_counter()) / left)
-            proposal = ask(algorithm, cluster, choice.job, replace(limits, seconds=seconds))
+            proposal = ask(SecondConstraints(algorithm), cluster, choice.job, replace(limits, seconds=seconds))
             left -= 1
         yield judge(algorithm.name, cluster, choice.job, proposal)
 

@@ -35,12 +35,12 @@ class TypeChoice:
     shortage: str = ""  # why it cannot fit whatever its shape, looked for where there are several choices
 
 
-def type_choices(cluster: Cluster, job: Job) -> tuple[TypeChoice, ...]:
-    """Return the job for each of its :func:`choices`, at least one."""
+def type_choices(cluster: Cluster, job: Job) -> tuple[tuple[TypeChoice, ...], str]:
+    """Return the job for each of its :func:`choices`; and why it fits on none of several, empty = it may."""
     jobs = choices(cluster, job)
     if len(jobs) == 1 and not any(cluster.gpu_types):
-        return (TypeChoice(job, (), 0),)
-    return tuple(
+        return (TypeChoice(job, (), 0),), ""
+    found = tuple(
         TypeChoice(
             one,
             types_of(cluster, one),
@@ -49,6 +49,7 @@ def type_choices(cluster: Cluster, job: Job) -> tuple[TypeChoice, ...]:
         )
         for one in jobs
     )
+    return found, shortage(cluster, job) if all(choice.shortage for choice in found) else ""
 
 
 # Where nothing was placed: what leaves most hope comes first

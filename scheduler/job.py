@@ -225,16 +225,16 @@ class Job:
         """
         if self.nodes_of_tp == 1:
             return self.holds
-        counted = cluster.level(self.level)
-        held = cluster.levels[-1] if self.tp_level is None else cluster.level(self.tp_level)
-        if cluster.level_index(counted.name) > cluster.level_index(held.name):
+        counted = cluster.level(self.level).name
+        held = cluster.levels[-1].name if self.tp_level is None else self.tp_level
+        if cluster.level_index(counted) > cluster.level_index(held):
             raise InvalidJob(
-                f"TP groups of {self.nodes_of_tp} nodes are held inside one {held.name}, and spread is to be counted "
-                f"at a closer level, {counted.name}, where nothing could be proved",
+                f"TP groups of {self.nodes_of_tp} nodes are held inside one {held}, and spread is to be counted "
+                f"at a closer level, {counted}, where nothing could be proved",
                 where="tp_level",  # the closest of all, which stands where none is named, is closer than no level
-                fix=f"set level to {held.name} or a broader one, or tp_level to {counted.name} or a closer one",
+                fix=f"set level to {held} or a broader one, or tp_level to {counted} or a closer one",
             )
-        return (*self.holds, Hold("tp", held.name))
+        return (*self.holds, Hold("tp", held))
 
     @cached_property
     def grid(self) -> Grid:

@@ -119,24 +119,6 @@ class JobFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementInputs:
-    """What commands that place a job are asked."""
-
-    files: ClusterFiles
-    job: JobFiles
-    overrides: Overrides
-    limits: Limits
-
-    def read(self) -> Instance:
-        """Return the instance.
-
-        :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
-        """
-        loaded, (job,) = _read_files(self.files, (self.job.job,), self.job.records, self.overrides)
-        return _instance(self.files, loaded, job)
-
-
-@dataclass(frozen=True, slots=True)
 class SeveralJobFiles:
     """The files that describe one job or several, and how much each counts."""
 
@@ -149,13 +131,68 @@ class SeveralJobFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class JointInputs:
-    """What a command that places several jobs at once is asked."""
+class _Inputs:
+    """What commands are asked that place something on a cluster."""
 
     files: ClusterFiles
-    job: SeveralJobFiles
+    job: JobFiles | SeveralJobFiles
     overrides: Overrides
     limits: Limits
+
+    def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
+        """Read the cluster, and each job for its nodes.
+
+        :raises ArnoldError: a file is unusable, or standard input is to be read twice.
+        """
+        from scheduler.jobfile import load_job
+        from scheduler.records_file import load_records
+        from topology.files import read_source
+
+        files, own = self.files, self.job
+        check_stdin(
+            {
+                "--cluster": files.cluster,
+                "--job": own.job,
+                "--busy": files.busy,
+                "--flags": files.flags,
+                "--records": own.records,
+            }
+        )
+        records = () if own.records is None else load_records(read_source(own.records))
+        texts = [read_source(file) for file in ([own.job] if isinstance(own.job, str) else own.job)]
+        loaded = files.read()
+        return loaded, [
+            load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
+        ]
+
+    def _instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
+        """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
+        from scheduler.outcome import Instance
+
+        job.check_names(loaded.cluster)
+        return Instance(loaded.cluster, job.job, self.files.cluster, (*loaded.notes, *job.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementInputs(_Inputs):
+    """What commands that place a job are asked."""
+
+    job: JobFiles
+
+    def read(self) -> Instance:
+        """Return the instance.
+
+        :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
+        """
+        loaded, (job,) = self._read_files()
+        return self._instance(loaded, job)
+
+
+@dataclass(frozen=True, slots=True)
+class JointInputs(_Inputs):
+    """What a command that places several jobs at once is asked."""
+
+    job: SeveralJobFiles
 
     def read(self) -> tuple[list[Instance], list[float]]:
         """Return an instance for each job, all on one cluster, and the weights of the jobs.
@@ -164,47 +201,19 @@ class JointInputs:
         """
         from scheduler.several.joint_question import check_shared
 
-        files = self.job.job
-        loaded, jobs = _read_files(self.files, files, self.job.records, self.overrides)
+        loaded, jobs = self._read_files()
         named: dict[str, str] = {}
-        for file, job in zip(files, jobs, strict=True):
+        for file, job in zip(self.job.job, jobs, strict=True):
             if job.job.name in named:
                 said = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
                 raise InvalidJob(said, where=file, fix="give each job a name of its own (name: ...)")
             named[job.job.name] = file
         weights = _weights(self.job.weight, [*named])
         instances = []
-        for file, job in zip(files, jobs, strict=True):
-            instances.append(_instance(self.files, loaded, job))
+        for file, job in zip(self.job.job, jobs, strict=True):
+            instances.append(self._instance(loaded, job))
             check_shared(loaded.cluster, job.job, where=file)
         return instances, [weights.get(name, 1.0) for name in named]
-
-
-def _read_files(
-    files: ClusterFiles, jobs: Sequence[str], records: str | None, overrides: Overrides
-) -> tuple[LoadedTopology, list[JobFile]]:
-    """Read a cluster, and jobs for its nodes.
-
-    :raises ArnoldError: a file is unusable, or standard input is to be read twice.
-    """
-    from scheduler.jobfile import load_job
-    from scheduler.records_file import load_records
-    from topology.files import read_source
-
-    check_stdin(
-        {"--cluster": files.cluster, "--job": jobs, "--busy": files.busy, "--flags": files.flags, "--records": records}
-    )
-    own = () if records is None else load_records(read_source(records))
-    texts, loaded = [read_source(job) for job in jobs], files.read()
-    return loaded, [load_job(text, overrides=overrides, records=own, cluster=loaded.cluster) for text in texts]
-
-
-def _instance(files: ClusterFiles, loaded: LoadedTopology, job: JobFile) -> Instance:
-    """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
-    from scheduler.outcome import Instance
-
-    job.check_names(loaded.cluster)
-    return Instance(loaded.cluster, job.job, files.cluster, (*loaded.notes, *job.notes))
 
 
 def _weights(given: Sequence[str], names: Sequence[str]) -> dict[str, float]:
