@@ -29,22 +29,15 @@ BY_SIZE = (
 
 
 def simulation_page(
-    past: RunHistory,
-    summary: RunSummary,
-    replay: Replay,
-    over_time: TimeSeries,
-    *,
-    compared: Comparison | None = None,
+    past: RunHistory, summary: RunSummary, replay: Replay, over_time: TimeSeries, *, compared: Comparison | None = None
 ) -> str:
     """Return one self-contained page; same input, same text.
 
     :param over_time: the run in the buckets of the charts.
     :param compared: other runs, of a study, to stand beside this one.
     """
-    headline, lead, tiles = _headline(past, summary), _lead(past, summary, replay), _facts(past, summary)
     drawn = cluster_map(past)
-    listed, spread = chosen_jobs(past.jobs), spread_rows(past)
-    jobs = packed_json(job_data(listed, past.origin))
+    listed = chosen_jobs(past.jobs)
     waits = [one for one in summary.waits_by_size if one is not None]
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     charts, missing = panels(over_time, placed=past.cluster is not None)
@@ -58,18 +51,18 @@ def simulation_page(
         charts=[*map(card_of, charts), by_size],
         compared=beside,
         title=Path(replay.trace.source).name,
-        headline=headline,
-        lead=lead,
+        headline=_headline(past, summary),
+        lead=_lead(past, summary, replay),
         settings=replay.settings,
         trace_notes=replay.trace.notes,
-        tiles=tiles,
+        tiles=_facts(past, summary),
         missing=missing,
         why_no_map=drawn.why_none,
         sizes=list(enumerate(NAMES)),
         map_frames=len(drawn.instants.get("times", ())),
         seen=drawn.jobs,
         wait_rows=waits,
-        spread=spread,
+        spread=spread_rows(past),
         listed=len(listed),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
@@ -80,7 +73,7 @@ def simulation_page(
             "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
             "charts": {chart.key: chart.data for chart in charts} | compared_data,
             "map": drawn.instants,
-            "jobs": jobs,
+            "jobs": packed_json(job_data(listed, past.origin)),
         },
     )
 
