@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
 
-from scheduler.gpu_types import TypeChoice, best_of_types, type_choices
+from scheduler.gpu_types import best_of_types
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import shortage
+from scheduler.placement.admission import TypeChoice, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.second_constraints import SecondConstraints
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
@@ -75,7 +75,7 @@ def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
 
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
     """Return whether a job has any placement; ``None`` = not settled in time."""
-    if job.holds_on(cluster):
+    if job.holds_groups:
         return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
     # without holds any choice of enough free nodes is a placement
     return not shortage(cluster, job)

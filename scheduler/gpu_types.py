@@ -12,7 +12,7 @@ the least of ``bound / speed`` over all choices is a bound for every placement t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -20,37 +20,9 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import trivial_bound
 from scheduler.outcome import Outcome, TypeOption
-from scheduler.placement.admission import admissible, choices, shortage, types_of
+from scheduler.placement.admission import TypeChoice
 from scheduler.placement.types import Status
 from topology.cluster import Cluster, IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class TypeChoice:
-    """A job as one for some of the types of GPU that it may be on, and what holds before it is placed."""
-
-    job: Job
-    gpu_types: tuple[str, ...]  # of the cluster; empty text = nodes of which no type is said, empty = nothing says any
-    usable: int  # nodes that may host a cell, where types are said
-    shortage: str = ""  # why it cannot fit whatever its shape, looked for where there are several choices
-
-
-def type_choices(cluster: Cluster, job: Job) -> tuple[tuple[TypeChoice, ...], str]:
-    """Return the job for each of its :func:`choices`; and why it fits on none of several, empty = it may."""
-    jobs = choices(cluster, job)
-    if len(jobs) == 1 and not any(cluster.gpu_types):
-        return (TypeChoice(job, (), 0),), ""
-    found = tuple(
-        TypeChoice(
-            one,
-            types_of(cluster, one),
-            usable=int(admissible(cluster, one).sum()),
-            shortage=shortage(cluster, one) if len(jobs) > 1 else "",
-        )
-        for one in jobs
-    )
-    return found, shortage(cluster, job) if all(choice.shortage for choice in found) else ""
-
 
 # Where nothing was placed: what leaves most hope comes first
 _HOPE: Sequence[Status] = ("timeout", "gave-up", "refused", "infeasible")

@@ -216,6 +216,11 @@ class Job:
         """How many nodes a TP group takes; see :meth:`Parallelism.nodes_of_tp`."""
         return self.parallelism.nodes_of_tp(self.gpus_per_node)
 
+    @property
+    def holds_groups(self) -> bool:
+        """Whether groups must lie inside one domain of a level: by a constraint, or TP groups of several nodes."""
+        return bool(self.holds) or self.nodes_of_tp > 1
+
     def holds_on(self, cluster: Cluster) -> tuple[Hold, ...]:
         """Return what must be kept on a cluster: the constraints, and TP groups of several nodes inside ``tp_level``.
 

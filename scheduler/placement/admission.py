@@ -57,6 +57,33 @@ def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
     return (*alone, *(one for one in mixed if len(one.gpu_types or ()) > 1))
 
 
+@dataclass(frozen=True, slots=True)
+class TypeChoice:
+    """A job as one for some of the types of GPU that it may be on, and what holds before it is placed."""
+
+    job: Job
+    gpu_types: tuple[str, ...]  # of the cluster; empty text = nodes of which no type is said, empty = nothing says any
+    usable: int  # nodes that may host a cell, where types are said
+    shortage: str = ""  # why it cannot fit whatever its shape, looked for where there are several choices
+
+
+def type_choices(cluster: Cluster, job: Job) -> tuple[tuple[TypeChoice, ...], str]:
+    """Return the job for each of its :func:`choices`; and why it fits on none of several, empty = it may."""
+    jobs = choices(cluster, job)
+    if len(jobs) == 1 and not any(cluster.gpu_types):
+        return (TypeChoice(job, (), 0),), ""
+    found = tuple(
+        TypeChoice(
+            one,
+            types_of(cluster, one),
+            usable=int(admissible(cluster, one).sum()),
+            shortage=shortage(cluster, one) if len(jobs) > 1 else "",
+        )
+        for one in jobs
+    )
+    return found, shortage(cluster, job) if all(choice.shortage for choice in found) else ""
+
+
 def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
     """Return the types of GPU of the cluster that the job may be on; empty text = nodes of which no type is said."""
     return tuple(name for name in cluster.gpu_types if job.gpu_types is None or name in job.gpu_types)

@@ -101,7 +101,7 @@ def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterato
 def _bare(problem: RepairProblem) -> bool:
     """Return whether rows and columns are all that counts: holds and soft terms look at more."""
     job = problem.job
-    return job.grid.aligned and not job.holds_on(problem.cluster) and not job.soft
+    return job.grid.aligned and not job.holds_groups and not job.soft
 
 
 def _fewest_moves_for(

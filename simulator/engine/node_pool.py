@@ -111,7 +111,7 @@ class NodePool:
         if gang is not None and picky(record, need.gpus):
             outcome = self._outcome(gang, usable.nonzero()[0])
             if outcome.evaluation is None:
-                raise Unplaced(wanted, outcome, held=bool(gang.holds_on(self.cluster)))
+                raise Unplaced(wanted, outcome, held=gang.holds_groups)
         return need
 
     def _gang(self, need: Need, record: JobRecord) -> Job:
