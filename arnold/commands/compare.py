@@ -71,7 +71,7 @@ def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -
     outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
     answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
-    return exit_code(*outcomes)
+    return exit_code(*(outcome.status for outcome in outcomes))
 
 
 def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:

@@ -68,7 +68,7 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
     instance = instance.settled(outcome)
     document = explain_document(instance, outcome, options=options, diagnosis=diagnosis)
     answer(document, lambda out, shown: _print(out, instance, outcome, shown), as_json=as_json)
-    return exit_code(outcome)
+    return exit_code(outcome.status)
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:

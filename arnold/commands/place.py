@@ -14,8 +14,7 @@ from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 
 if TYPE_CHECKING:
-    from scheduler.outcome import Outcome
-    from scheduler.placement.types import Limits
+    from scheduler.placement.types import Limits, Status
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
 OUT_OF_TIME = 4  # Of every other status: nothing valid was found, and nothing proved
@@ -86,7 +85,7 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: Placemen
             pages[html] = placement_page(cluster, instance.job, [outcome])
         files.save(document, instance.job, others=pages)
     answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
-    return exit_code(outcome)
+    return exit_code(outcome.status)
 
 
 def of_a_change(limits: Limits) -> Limits:
@@ -94,6 +93,6 @@ def of_a_change(limits: Limits) -> Limits:
     return replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
 
 
-def exit_code(*outcomes: Outcome) -> int:
-    """Return the best exit code of some outcomes: 0 if any has a placement."""
-    return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)
+def exit_code(*statuses: Status) -> int:
+    """Return the best exit code of the statuses of some outcomes: 0 if any has a placement."""
+    return min((EXIT_CODES.get(status, OUT_OF_TIME) for status in statuses), default=OUT_OF_TIME)

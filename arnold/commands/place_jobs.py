@@ -27,7 +27,7 @@ JOB = "{job}"  # What stands for the name of the job in the name of a file
 
 def place_jobs(*, as_json: bool, algorithm: str, html: str | None, inputs: JointInputs, **outputs: Any) -> int:
     """Place several jobs at once, write their files and print the answer; the options are those of `arnold place`."""
-    from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
+    from arnold.commands.place import exit_code
     from arnold.documents.joint_answer import joint_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
@@ -57,7 +57,7 @@ def place_jobs(*, as_json: bool, algorithm: str, html: str | None, inputs: Joint
     for file, text in texts.items():
         write_file(file, text)
     answer(document, lambda out, shown: _print(out, instances, shown), as_json=as_json)
-    return EXIT_CODES.get(found.status, OUT_OF_TIME)
+    return exit_code(found.status)
 
 
 def _file(pattern: str, job: str) -> str:
