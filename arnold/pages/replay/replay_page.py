@@ -36,8 +36,9 @@ def simulation_page(
     :param over_time: the run in the buckets of the charts.
     :param compared: other runs, of a study, to stand beside this one.
     """
+    headline, lead, tiles = _headline(past, summary), _lead(past, summary, replay), _facts(past, summary)
     drawn = cluster_map(past)
-    listed = chosen_jobs(past.jobs)
+    listed, spread = chosen_jobs(past.jobs), spread_rows(past)
     waits = [one for one in summary.waits_by_size if one is not None]
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     charts, missing = panels(over_time, placed=past.cluster is not None)
@@ -51,18 +52,18 @@ def simulation_page(
         charts=[*map(card_of, charts), by_size],
         compared=beside,
         title=Path(replay.trace.source).name,
-        headline=_headline(past, summary),
-        lead=_lead(past, summary, replay),
+        headline=headline,
+        lead=lead,
         settings=replay.settings,
         trace_notes=replay.trace.notes,
-        tiles=_facts(past, summary),
+        tiles=tiles,
         missing=missing,
         why_no_map=drawn.why_none,
         sizes=list(enumerate(NAMES)),
         map_frames=len(drawn.instants.get("times", ())),
         seen=drawn.jobs,
         wait_rows=waits,
-        spread=spread_rows(past),
+        spread=spread,
         listed=len(listed),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
