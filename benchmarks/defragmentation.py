@@ -14,8 +14,8 @@ from time import perf_counter
 import numpy as np
 
 from benchmarks.report import Promise, promises, section, table
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.defragmentation import Defragmentation, defragment
 from scheduler.several.running_jobs import RunningJob, opened

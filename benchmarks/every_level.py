@@ -18,10 +18,11 @@ import numpy as np
 from benchmarks.instances import GPUS, Instance, instances
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import watched
+from scheduler.algorithm_run import run
 from scheduler.closer_spread import closer_spreads
 from scheduler.job import Count, Family, Job, Parallelism
 from scheduler.objective import closer_costs
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
 from scheduler.placement.exact.params import DEFAULTS

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from benchmarks.instances import Instance, draw
-from scheduler.outcome import run
+from scheduler.algorithm_run import run
 from scheduler.placement.types import ALGORITHMS, Limits
 
 Item = TypeVar("Item")

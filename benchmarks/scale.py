@@ -12,7 +12,8 @@ from benchmarks.growth import draw_power, exponent, save
 from benchmarks.instances import grid_job
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import watched
-from scheduler.outcome import Outcome, run
+from scheduler.algorithm_run import run
+from scheduler.outcome import Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
 from topology.cluster import Cluster
 from topology.generate import fragment, minipods

@@ -12,8 +12,8 @@ from time import perf_counter
 from benchmarks.instances import grid_job
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import watched
+from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.joint_question import JointQuestion
 from scheduler.several.together import JointOutcome, place_together

@@ -164,10 +164,9 @@ def _antichain(pairs: Collection[Pair]) -> set[Pair]:
 
 def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
     domains = len(cluster.level(job.level))
-    soft = sum(count.weight for count in job.soft)
     for dp in range(1, min(job.grid.groups["dp"].largest, domains) + 1):
         for pp in range(1, min(job.grid.groups["pp"].largest, domains) + 1):
-            yield (dp, pp), objective_of(job, dp, pp, soft)
+            yield (dp, pp), objective_of(job, dp, pp, job.least_soft)
 
 
 def _by_bound(outcome: Outcome, pair: Pair) -> Refutation | None:

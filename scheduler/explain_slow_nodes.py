@@ -11,9 +11,10 @@ from typing import Literal
 
 import numpy as np
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.objective import Spread, slowest_in_use, step_time
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import Limits, PlacementAlgorithm, Status
 from topology.cluster import Cluster

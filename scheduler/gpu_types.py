@@ -12,108 +12,91 @@ the least of ``bound / speed`` over all choices is a bound for every placement t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation
+from scheduler.objective import trivial_bound
+from scheduler.outcome import Outcome, TypeOption
 from scheduler.placement.admission import TypeChoice
 from scheduler.placement.types import Status
 from topology.cluster import Cluster, IntArray
-from topology.field_types import Count
-from topology.json_record import JsonRecord
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeOption(JsonRecord):
-    """What a job would get on nodes with one type of GPU, or on nodes with several where it may mix them."""
-
-    gpu_types: tuple[str, ...]
-    """Types of its nodes; several = mixed, empty text = nodes of which no type is said."""
-    nodes: Count
-    """Nodes of these types that it could use."""
-    status: Status
-    """Of the algorithm on these nodes alone."""
-    speed: float
-    """Relative speed of the job there; on several types that of the slowest in use."""
-    objective: float | None
-    """Objective of the placement; null = there is none."""
-    bound: float | None
-    """No placement on these nodes has a smaller objective; null = there is none."""
-    cost: float | None
-    """objective / speed, the least of which is chosen; null = there is no placement."""
-    chosen: bool
-    """Whether the job's placement is this one."""
-    sentence: str
-    """The option in words."""
-
-
-@dataclass(frozen=True, slots=True)
-class TypeAnswer:
-    """What an algorithm says of a job on the nodes of some types."""
-
-    choice: TypeChoice
-    status: Status
-    verdict: str  # in words
-    evaluation: Evaluation | None  # None = there is no placement
-    bound: float  # no placement on these types has a smaller objective; infinite = there is none
-
-
-@dataclass(frozen=True, slots=True)
-class TypeComparison:
-    """Which answer is best, and what holds over all of them."""
-
-    best: int  # its place among the answers; where none has a placement, the one that says least against one
-    bound: float  # in the best one's objective: none of any type is better, speeds counted; infinite = none is possible
-    options: tuple[TypeOption, ...]
-
 
 # Where nothing was placed: what leaves most hope comes first
 _HOPE: Sequence[Status] = ("timeout", "gave-up", "refused", "infeasible")
 
 
-def compare_types(answers: Sequence[TypeAnswer]) -> TypeComparison:
-    """Choose among the answers for all choices of types, at least one.
+def best_of_types(choices: Sequence[TypeChoice], outcomes: Sequence[Outcome], short: str) -> Outcome:
+    """Return the best of the outcomes for all choices of types, at least one, its bound that of all of them.
 
     The least ``objective / speed`` wins; of equal ones fewest flagged nodes, one type before several, and the type of
     which most nodes are left.
+
+    :param short: why the job cannot fit on any of them, whatever its shape; empty = on one it might.
     """
-    options = [_option(answer) for answer in answers]
+    pairs = list(zip(choices, outcomes, strict=True))
+    ranks = [_rank(*pair) for pair in pairs]
+    best = ranks.index(min(ranks))
+    options = [_option(*pair, chosen=pair is pairs[best]) for pair in pairs]
+    chosen = replace(outcomes[best], types=tuple(options))
+    if len(pairs) == 1:
+        return chosen
+    compared = tuple((choice.job, outcome) for choice, outcome in pairs)
+    chosen = replace(chosen, by_type=compared, gpus_per_node=choices[best].job.gpus_per_node)
+    # of objective / speed: no placement on any of the types has less
+    least = min(_bound(*pair) / pair[0].job.speed_on(pair[0].gpu_types) for pair in pairs)
+    bound = least * options[best].speed
+    proposal = replace(
+        chosen.proposal,
+        lower_bound=None if chosen.evaluation is None else bound,
+        complete=all(outcome.proposal.complete for outcome in outcomes),
+        solve_seconds=sum(outcome.proposal.solve_seconds for outcome in outcomes),
+    )
+    if chosen.evaluation is not None:
+        return chosen.weighed(proposal, chosen.evaluation, bound)
+    reason = short or "; ".join(f"{in_words(choice.gpu_types)}: {outcome.reason}" for choice, outcome in pairs)
+    return replace(chosen, proposal=replace(proposal, infeasible=proposal.infeasible and reason), reason=reason)
 
-    def rank(number: int) -> tuple[float, ...]:
-        answer, option = answers[number], options[number]
-        if option.cost is None or answer.evaluation is None:
-            return inf, _HOPE.index(answer.status)
-        left = answer.choice.usable - answer.choice.job.grid.cells
-        return round(option.cost, 9), len(answer.evaluation.flagged), len(option.gpu_types) > 1, -left
 
-    best = min(range(len(answers)), key=rank)
-    paces = [answer.choice.job.speed_on(answer.choice.gpu_types) for answer in answers]
-    least = min(answer.bound / pace for answer, pace in zip(answers, paces, strict=True))
-    if options[best].cost is not None:
-        options[best] = replace(options[best], chosen=True, sentence=f"{options[best].sentence}; chosen")
-    return TypeComparison(best, least * options[best].speed, tuple(options))
+def _rank(choice: TypeChoice, outcome: Outcome) -> tuple[float, ...]:
+    """Return by what outcomes for several choices of types are compared, the least the best."""
+    worth = outcome.evaluation
+    if worth is None:
+        return inf, _HOPE.index(outcome.status)
+    left = choice.usable - choice.job.grid.cells
+    cost = worth.objective / choice.job.speed_on(worth.gpu_types)
+    return round(cost, 9), len(worth.flagged), len(choice.gpu_types) > 1, -left
 
 
-def _option(answer: TypeAnswer) -> TypeOption:
-    choice, worth = answer.choice, answer.evaluation
-    names = choice.gpu_types
+def _bound(choice: TypeChoice, outcome: Outcome) -> float:
+    """Return what no placement on some types is below; infinite = there is none."""
+    if outcome.bound is not None:
+        return outcome.bound
+    if outcome.status == "infeasible":
+        return inf
+    return max(trivial_bound(choice.job), outcome.proposal.lower_bound or 0.0)
+
+
+def _option(choice: TypeChoice, outcome: Outcome, *, chosen: bool) -> TypeOption:
+    """Return the outcome for some types as what is shown; chosen is one with a placement."""
+    names, worth = choice.gpu_types, outcome.evaluation
     speed = choice.job.speed_on(names if worth is None else worth.gpu_types)
-    sentence = f"{in_words(names)}: {answer.verdict}"
+    sentence = f"{in_words(names)}: {outcome.verdict}"
     if worth is not None and speed != 1.0:
         sentence += f"; speed {speed:g}, so as good as {worth.objective / speed:.4g} at speed 1"
+    placed = chosen and worth is not None
     return TypeOption(
         gpu_types=names,
         nodes=choice.usable,
-        status=answer.status,
+        status=outcome.status,
         speed=speed,
-        objective=None if worth is None else worth.objective,
-        bound=None if worth is None else answer.bound,
+        objective=outcome.objective,
+        bound=outcome.bound,
         cost=None if worth is None else worth.objective / speed,
-        chosen=False,
-        sentence=sentence,
+        chosen=placed,
+        sentence=f"{sentence}; chosen" if placed else sentence,
     )
 
 

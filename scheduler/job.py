@@ -194,11 +194,16 @@ class Job:
     @property
     def soft(self) -> tuple[Count, ...]:
         """What its objective has besides Eq. 2 at its level: soft constraints, and Eq. 2 at levels that it weighs."""
-        affinities: tuple[tuple[Family, float], ...] = (("dp", self.alpha), ("pp", self.beta))
-        weighed = (
-            Count(family, one.level, one.weight * affinity) for one in self.levels for family, affinity in affinities
-        )
-        return (*self.counts, *weighed)
+        return (*self.counts, *(term for one in self.levels for term in self.eq2_terms(one.level, one.weight)))
+
+    @property
+    def least_soft(self) -> float:
+        """The least that :attr:`soft` can add: every group touches one domain."""
+        return sum(count.weight for count in self.soft)
+
+    def eq2_terms(self, level: str, weight: float = 1.0) -> tuple[Count, Count]:
+        """Return Eq. 2 at a level, times a weight, as terms."""
+        return Count("dp", level, weight * self.alpha), Count("pp", level, weight * self.beta)
 
     @property
     def constrained_levels(self) -> tuple[str, ...]:
@@ -211,6 +216,11 @@ class Job:
         """How many nodes a TP group takes; see :meth:`Parallelism.nodes_of_tp`."""
         return self.parallelism.nodes_of_tp(self.gpus_per_node)
 
+    @property
+    def holds_groups(self) -> bool:
+        """Whether groups must lie inside one domain of a level: by a constraint, or TP groups of several nodes."""
+        return bool(self.holds) or self.nodes_of_tp > 1
+
     def holds_on(self, cluster: Cluster) -> tuple[Hold, ...]:
         """Return what must be kept on a cluster: the constraints, and TP groups of several nodes inside ``tp_level``.
 
@@ -220,16 +230,16 @@ class Job:
         """
         if self.nodes_of_tp == 1:
             return self.holds
-        counted = cluster.level(self.level)
-        held = cluster.levels[-1] if self.tp_level is None else cluster.level(self.tp_level)
-        if cluster.level_index(counted.name) > cluster.level_index(held.name):
+        counted = cluster.level(self.level).name
+        held = cluster.levels[-1].name if self.tp_level is None else self.tp_level
+        if cluster.level_index(counted) > cluster.level_index(held):
             raise InvalidJob(
-                f"TP groups of {self.nodes_of_tp} nodes are held inside one {held.name}, and spread is to be counted "
-                f"at a closer level, {counted.name}, where nothing could be proved",
+                f"TP groups of {self.nodes_of_tp} nodes are held inside one {held}, and spread is to be counted "
+                f"at a closer level, {counted}, where nothing could be proved",
                 where="tp_level",  # the closest of all, which stands where none is named, is closer than no level
-                fix=f"set level to {held.name} or a broader one, or tp_level to {counted.name} or a closer one",
+                fix=f"set level to {held} or a broader one, or tp_level to {counted} or a closer one",
             )
-        return (*self.holds, Hold("tp", held.name))
+        return (*self.holds, Hold("tp", held))
 
     @cached_property
     def grid(self) -> Grid:

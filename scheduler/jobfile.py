@@ -91,9 +91,8 @@ class JobFile:
     """
 
     job: Job
-    in_tree: tuple[
-        tuple[str, str], ...
-    ]  # levels that must be of the tree: where spread counts, `tp_level`, weighed ones
+    # levels that must be of the tree: where spread counts, `tp_level`, weighed ones
+    in_tree: tuple[tuple[str, str], ...]
     levels: tuple[tuple[str, str], ...]  # of constraints
     gpu_types: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]  # one sentence each, for the user
@@ -202,7 +201,7 @@ def job_of(
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    said = (known.reason, *filling(parallelism.dense, sizes.usual), sizes.note.rstrip("."))
+    said = (known.reason, *filling(parallelism.dense, sizes.usual), sizes.note)
     notes = tuple(f"{one}." for one in said if one)
     in_tree, levels = _levels_of_tree(content, where, overrides), _named_levels(content, where)
     return JobFile(job, tuple(in_tree), tuple(levels), tuple(_named_types(content, where)), notes, where)
@@ -214,7 +213,7 @@ def _sizes(
     """Return the GPUs of a node: as the job says, else as the cluster does, else the default."""
     if said is not None or cluster is None:
         return NodeSizes(said or default, (), (), "")
-    return node_sizes(cluster, parallelism, types, assumed=cluster.gpus_assumed)
+    return node_sizes(cluster, parallelism, types)
 
 
 def _levels_of_tree(content: JobDocument, where: Where, overrides: Overrides) -> Iterator[tuple[str, str]]:

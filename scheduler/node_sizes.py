@@ -19,12 +19,10 @@ class NodeSizes:
     by_type: tuple[NodeSize, ...]  # where types differ, most nodes first; empty = all nodes that it admits are alike
     # types into whose nodes the job cuts, where it does not into those of others that it would admit; else empty
     fitting: tuple[str, ...]
-    note: str  # for the user, one sentence
+    note: str  # for the user, one sentence without its full stop
 
 
-def node_sizes(
-    cluster: Cluster, parallelism: Parallelism, gpu_types: Collection[str] | None, *, assumed: bool = False
-) -> NodeSizes:
+def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection[str] | None) -> NodeSizes:
     """Return the GPUs of a node for a job that does not say them.
 
     :param gpu_types: types that the job admits; ``None`` = any, of which those are left out that it cannot be cut into.
@@ -42,7 +40,7 @@ def node_sizes(
     )
     if len({one.gpus for one in found}) < 2:
         usual = found[0].gpus if found else cluster.node_size
-        return NodeSizes(usual, (), (), "" if assumed else _note([NodeSize("", usual)]))
+        return NodeSizes(usual, (), (), "" if cluster.gpus_assumed else _note([NodeSize("", usual)]))
     fitting = [one for one in found if _cuts(parallelism, one.gpus, named=gpu_types is not None)]
     if not fitting:
         parallelism.shape(found[0].gpus)
@@ -82,4 +80,4 @@ def _note(sizes: Sequence[NodeSize], cut: Sequence[str] = ()) -> str:
         listed = ", ".join(f"{one.gpus} on {one.gpu_type or 'nodes of no type that is said'}" for one in sizes)
         said = f"gpus_per_node is what the nodes of each type have, as the job does not say it: {listed}"
     left_out = f"; left out, as the job does not cut into their nodes: {', '.join(cut)}" if cut else ""
-    return f"{said}{left_out}."
+    return f"{said}{left_out}"

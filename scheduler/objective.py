@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.job import FAMILIES, Family, Job, stage_slowdown
+from scheduler.job import FAMILIES, Count, Family, Job, stage_slowdown
 from scheduler.node_grid import Grid
 from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
@@ -80,6 +80,16 @@ def objective_of(job: Job, dp: int, pp: int, soft: float = 0.0) -> float:
     return job.alpha * dp + job.beta * pp + soft
 
 
+def trivial_bound(job: Job) -> float:
+    """Return what any placement costs at least: every group touches one domain."""
+    return objective_of(job, 1, 1, job.least_soft)
+
+
+def objective_terms(cluster: Cluster, job: Job) -> tuple[Count, ...]:
+    """Return the terms of the objective: Eq. 2 at the job's level, and the soft terms."""
+    return *job.eq2_terms(cluster.level(job.level).name), *job.soft
+
+
 def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:
     """Return the levels closer than the job's, from the broadest, but for those that its objective weighs.
 
@@ -133,6 +143,14 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         flagged=tuple(int(i) for i in np.sort(nodes.ravel()) if cluster.slowdown[i] > 1.0),
         gpu_types=gpu_types,
     )
+
+
+def worth_of(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation | None:
+    """Return what a placement is worth; ``None`` = it breaks a rule.  See :func:`evaluate`."""
+    try:
+        return evaluate(cluster, job, nodes)
+    except InvalidPlacement:
+        return None
 
 
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:

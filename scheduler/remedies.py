@@ -12,10 +12,11 @@ from typing import Literal
 
 import numpy as np
 
+from scheduler.algorithm_run import fits, run
 from scheduler.job import Job
 from scheduler.node_grid import filling
 from scheduler.objective import Evaluation, Spread
-from scheduler.outcome import Outcome, fits, run
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.second_constraints import within_the_tree
@@ -65,7 +66,7 @@ class Misfit(JsonRecord):
 def diagnose(cluster: Cluster, job: Job, outcome: Outcome, *, solver: PlacementAlgorithm, limits: Limits) -> Misfit:
     """Return why the job does not fit, and what would help; the outcome is the solver's, infeasible."""
     too_few = shortage(cluster, job)
-    binding: Constraint = "nodes" if too_few else "hold" if job.holds_on(cluster) else "unknown"
+    binding: Constraint = "nodes" if too_few else "hold" if job.holds_groups else "unknown"
     return Misfit(
         constraint=binding,
         reason=too_few or outcome.reason,
@@ -143,7 +144,7 @@ def _smaller_dp(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: 
     low, high = 0, len(candidates)
     while low < high:
         # without holds the largest that has nodes enough fits
-        middle = (low + high) // 2 if job.holds_on(cluster) else low
+        middle = (low + high) // 2 if job.holds_groups else low
         if (worth := _solved(cluster, candidates[middle], solver, limits)) is None:
             low = middle + 1
         else:

@@ -14,12 +14,12 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, Evaluation, closer_costs, evaluate, slowest_in_use, step_time
+from scheduler.objective import TOLERANCE, Evaluation, closer_costs, slowest_in_use, step_time, worth_of
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
-from topology.errors import Infeasible, InvalidPlacement, SolverTimeout
+from topology.errors import Infeasible, SolverTimeout
 
 LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others have used all of it up
 
@@ -78,9 +78,7 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> 
         return WeighedProposal(proposal, None, inf)
     chosen = nodes[proposal.nodes]
     proposal = replace(proposal, nodes=chosen)
-    try:
-        evaluation = evaluate(cluster, job, chosen)
-    except InvalidPlacement:
+    if (evaluation := worth_of(cluster, job, chosen)) is None:
         return WeighedProposal(proposal, None, inf)
     slowest = slowest_in_use(cluster, evaluation)
     time = step_time(job, objective=evaluation.objective, slowest=slowest)

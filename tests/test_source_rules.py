@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from arnold.main import PACKAGES
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from topology.generate import minipods
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from arnold.commands.command import object_at
 from arnold.commands.field_options import options_of, take
 from scheduler.job import Overrides
 from scheduler.placement.types import Limits
@@ -17,6 +18,7 @@ from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:
+    from scheduler.jobfile import JobFile
     from scheduler.outcome import Instance
     from topology.cluster import Cluster
     from topology.readers import LoadedTopology
@@ -128,25 +130,6 @@ class JobFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementInputs:
-    """What commands that place a job are asked."""
-
-    files: ClusterFiles
-    job: JobFiles
-    overrides: Overrides
-    limits: Limits
-
-    def read(self) -> Instance:
-        """Return the instance.
-
-        :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
-        """
-        several = SeveralJobFiles((self.job.job,), (), self.job.records)
-        (instance,), _ = JointInputs(self.files, several, self.overrides, self.limits).read()
-        return instance
-
-
-@dataclass(frozen=True, slots=True)
 class SeveralJobFiles:
     """The files that describe one job or several, and how much each counts."""
 
@@ -159,28 +142,20 @@ class SeveralJobFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class JointInputs:
-    """What a command that places several jobs at once is asked."""
+class _Inputs:
+    """What commands are asked that place something on a cluster."""
 
     files: ClusterFiles
-    job: SeveralJobFiles
+    job: JobFiles | SeveralJobFiles
     overrides: Overrides
     limits: Limits
 
-    @property
-    def alone(self) -> PlacementInputs | None:
-        """The question of the one job; ``None`` = there are several, or weights."""
-        if len(self.job.job) > 1 or self.job.weight:
-            return None
-        return PlacementInputs(self.files, JobFiles(self.job.job[0], self.job.records), self.overrides, self.limits)
+    def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
+        """Read the cluster, and each job for its nodes.
 
-    def read(self) -> tuple[list[Instance], list[float]]:
-        """Return an instance for each job, all on one cluster, and the weights of the jobs.
-
-        :raises ArnoldError: a file is unusable, two jobs have one name, or a weight is none.
+        :raises ArnoldError: a file is unusable, or standard input is to be read twice.
         """
         from scheduler.jobfile import load_job
-        from scheduler.outcome import Instance
         from scheduler.records_file import load_records
         from topology.files import read_source
 
@@ -195,23 +170,60 @@ class JointInputs:
             }
         )
         records = () if own.records is None else load_records(read_source(own.records))
-        texts, loaded = [read_source(file) for file in own.job], files.read_aloud()
-        jobs = [load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts]
+        texts = [read_source(file) for file in ([own.job] if isinstance(own.job, str) else own.job)]
+        loaded = files.read_aloud()
+        return loaded, [
+            load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
+        ]
+
+    def _instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
+        """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
+        from scheduler.outcome import Instance
+
+        job.check_names(loaded.cluster)
+        return Instance(loaded.cluster, job.job, self.files.cluster, (*loaded.notes, *job.notes))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementInputs(_Inputs):
+    """What commands that place a job are asked."""
+
+    job: JobFiles
+
+    def read(self) -> Instance:
+        """Return the instance.
+
+        :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
+        """
+        loaded, (job,) = self._read_files()
+        return self._instance(loaded, job)
+
+
+@dataclass(frozen=True, slots=True)
+class JointInputs(_Inputs):
+    """What a command that places several jobs at once is asked."""
+
+    job: SeveralJobFiles
+
+    def read(self) -> tuple[list[Instance], list[float]]:
+        """Return an instance for each job, all on one cluster, and the weights of the jobs.
+
+        :raises ArnoldError: a file is unusable, two jobs have one name, or a weight is none.
+        """
+        from scheduler.several.joint_question import check_shared
+
+        loaded, jobs = self._read_files()
         named: dict[str, str] = {}
-        for file, job in zip(own.job, jobs, strict=True):
+        for file, job in zip(self.job.job, jobs, strict=True):
             if job.job.name in named:
                 said = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
                 raise InvalidJob(said, where=job.where("name"), fix="give each job a name of its own (name: ...)")
             named[job.job.name] = file
-        weights = _weights(own.weight, [*named])
-        for file, job in zip(own.job, jobs, strict=True):
-            job.check_names(loaded.cluster)
-            if self.alone is None:
-                from scheduler.several.joint_question import check_shared
-
-                check_shared(loaded.cluster, job.job, where=file)
-        notes = loaded.notes
-        instances = [Instance(loaded.cluster, job.job, files.cluster, (*notes, *job.notes)) for job in jobs]
+        weights = _weights(self.job.weight, [*named])
+        instances = []
+        for file, job in zip(self.job.job, jobs, strict=True):
+            instances.append(self._instance(loaded, job))
+            check_shared(loaded.cluster, job.job, where=file)
         return instances, [weights.get(name, 1.0) for name in named]
 
 
@@ -242,25 +254,45 @@ def _weights(given: Sequence[str], names: Sequence[str]) -> dict[str, float]:
 
 def placement_inputs(command: F) -> F:
     """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
-    return _with_inputs(command, JobFiles, PlacementInputs)
 
-
-def joint_inputs(command: F) -> F:
-    """Give a command the same with one job or several, as one record ``inputs``."""
-    return _with_inputs(command, SeveralJobFiles, JointInputs)
-
-
-def _with_inputs(command: F, kind: type, made: type) -> F:
     @wraps(command)
     def call(**options: Any) -> Any:
-        files, overrides = take(ClusterFiles, options), take(Overrides, options)
-        job: Any = take(kind, options)
-        return command(inputs=made(files, job, overrides, take(Limits, options)), **options)
+        return command(inputs=PlacementInputs(*_taken(JobFiles, options)), **options)
 
+    return _with_options(cast("F", call), JobFiles)
+
+
+def joint_inputs(several: str) -> Callable[[F], F]:
+    """Return a decorator that gives a command the same options for one job or several.
+
+    The command itself places one job, and gets :class:`PlacementInputs`.
+
+    :param several: ``module:name`` of what is called instead, with :class:`JointInputs`, for several jobs or weights.
+    """
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def call(**options: Any) -> Any:
+            files, jobs, *others = _taken(SeveralJobFiles, options)
+            if len(jobs.job) > 1 or jobs.weight:
+                return object_at(several)(inputs=JointInputs(files, jobs, *others), **options)
+            return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0], jobs.records), *others), **options)
+
+        return _with_options(cast("F", call), SeveralJobFiles)
+
+    return decorate
+
+
+def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the parts of the inputs, in their order; they are taken out of ``options``."""
+    return tuple(take(part, options) for part in (ClusterFiles, jobs, Overrides, Limits))
+
+
+def _with_options(command: F, jobs: type) -> F:
     # the last decorator's options stand first in the help
-    for part in (Limits, Overrides, kind, ClusterFiles):
-        call = options_of(part)(call)
-    return cast("F", call)
+    for part in (Limits, Overrides, jobs, ClusterFiles):
+        command = options_of(part)(command)
+    return command
 
 
 def check_stdin(inputs: Mapping[str, str | Sequence[str] | None]) -> None:

@@ -71,12 +71,12 @@ def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -
     outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
     answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
-    return exit_code(*outcomes)
+    return exit_code(*(outcome.status for outcome in outcomes))
 
 
 def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:
     """Return the outcome of each algorithm, one after the other."""
-    from scheduler.outcome import run
+    from scheduler.algorithm_run import run
 
     outcomes = []
     with progress(f"Comparing {len(algorithms)} algorithms", total=len(algorithms)) as step:

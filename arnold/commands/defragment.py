@@ -76,7 +76,7 @@ def command(
     running jobs as in use makes no difference. Nothing is moved: the answer is a proposal. Exits 3 if the job does not
     fit even so, 4 if time ran out with nothing valid.
     """
-    from arnold.commands.place import EXIT_CODES, OUT_OF_TIME
+    from arnold.commands.place import exit_code
     from arnold.documents.defragment_answer import defragment_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.defragmentation import defragment
@@ -100,7 +100,7 @@ def command(
         )
         document = defragment_document(instance, found, budget)
     answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
-    return EXIT_CODES.get(found.status, OUT_OF_TIME)
+    return exit_code(found.status)
 
 
 def _budget(moves: int | None, cost: float | None, target: float | None) -> MoveBudget:

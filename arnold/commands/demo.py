@@ -69,7 +69,7 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     write_file(output, page)
     document = DemoDocument(output, tuple(files), compare_document(instance, outcomes))
     answer(document, lambda out, shown: _print(out, instance, outcomes[0], shown), as_json=as_json)
-    return exit_code(*outcomes)
+    return exit_code(*(outcome.status for outcome in outcomes))
 
 
 def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:

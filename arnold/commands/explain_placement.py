@@ -50,8 +50,8 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
     the job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.documents.explain_answer import explain_document
+    from scheduler.algorithm_run import run
     from scheduler.explain_slow_nodes import weigh
-    from scheduler.outcome import run
     from scheduler.placement.types import ALGORITHMS
     from scheduler.remedies import diagnose
 
@@ -68,7 +68,7 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
     instance = instance.settled(outcome)
     document = explain_document(instance, outcome, options=options, diagnosis=diagnosis)
     answer(document, lambda out, shown: _print(out, instance, outcome, shown), as_json=as_json)
-    return exit_code(outcome)
+    return exit_code(outcome.status)
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:

@@ -10,10 +10,12 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
-from arnold.commands.output import console, emit_json, progress, save_flags, table
+from arnold.commands.output import answer, emit_json, progress, save_flags, table
 from health.peers.sample_sources import SampleColumns
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from health.peers.peers_verdict import PeersVerdict
     from health.peers.pipeline import ComparisonSettings
 
@@ -137,10 +139,7 @@ def peers(
             examined.append(one)
     verdict = judge(recording, examined)
     save_flags(verdict.flags, flags_out)
-    if as_json:
-        emit_json(verdict)
-    else:
-        _print(verdict)
+    answer(verdict, _print, as_json=as_json)
 
 
 @click.command("order", cls=JsonCommand, document="health.peers.metrics:LearntOrder", epilog=ORDER_EXAMPLES)
@@ -174,8 +173,7 @@ def _interval(text: str) -> tuple[float, float]:
     return start, stop
 
 
-def _print(found: PeersVerdict) -> None:
-    out = console()
+def _print(out: Console, found: PeersVerdict) -> None:
     out.print(found.verdict, style="bold red" if found.flags else "bold green", soft_wrap=True)
     rows = table("metric", "machines", "every", "stood out longest", "for", "of", "score", title="Metrics, as asked")
     for one in found.metrics:

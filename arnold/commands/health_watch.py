@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.store_answers import RecordDocument
     from arnold.documents.watch_answer import WatchDocument
+    from health.peers.watch import WatchRound
     from topology.flags import NodeFlag
 
 EXAMPLES = """\b
@@ -68,7 +69,6 @@ def watch(
     from datetime import UTC, datetime
     from threading import Event
 
-    from arnold.documents.watch_answer import watch_document
     from health.peers.prometheus import Endpoint
     from health.peers.watch import watch as rounds
 
@@ -90,17 +90,24 @@ def watch(
         for made in rounds(endpoint, plan, settings, stop=stop):
             if made.error is not None and once:
                 raise made.error
-            recorded = None
-            if store is not None and made.verdict is not None:
-                recorded = _record(store, made.verdict.flags, now=made.at)
-            document = watch_document(made, recorded)
-            if flags_out is not None and made.verdict is not None:
-                save_flags(document.flags, flags_out)
-            _say(document, as_json=as_json)
+            _say(_saved(made, store, flags_out), as_json=as_json)
             if once:
                 return
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _saved(made: WatchRound, store: str | None, flags_out: str | None) -> WatchDocument:
+    """Save what a round found, where it could be judged; return its document."""
+    from arnold.documents.watch_answer import watch_document
+
+    recorded = None
+    if store is not None and made.verdict is not None:
+        recorded = _record(store, made.verdict.flags, now=made.at)
+    document = watch_document(made, recorded)
+    if made.verdict is not None:
+        save_flags(document.flags, flags_out)
+    return document
 
 
 def _record(store: str, found: Iterable[NodeFlag], *, now: datetime) -> RecordDocument:

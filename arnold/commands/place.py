@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import JointInputs, joint_inputs
+from arnold.commands.cluster_options import PlacementInputs, joint_inputs
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 
 if TYPE_CHECKING:
-    from scheduler.outcome import Outcome
-    from scheduler.placement.types import Limits
+    from scheduler.placement.types import Limits, Status
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
 OUT_OF_TIME = 4  # Of every other status: nothing valid was found, and nothing proved
@@ -42,7 +41,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
-@joint_inputs
+@joint_inputs(several="arnold.commands.place_jobs:place_jobs")
 @click.option(
     "--algorithm",
     default="exact",
@@ -53,7 +52,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 )
 @options_of(PlacementOutputs)
 @click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
-def command(*, as_json: bool, algorithm: str, html: str | None, inputs: JointInputs, **outputs: Any) -> int:
+def command(*, as_json: bool, algorithm: str, html: str | None, inputs: PlacementInputs, **outputs: Any) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (--job a --job b) all at once.
 
     Several: the weighted sum of their objectives is least, and --output and --html have {job} in the name. Exits 3 if
@@ -61,18 +60,13 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: JointInp
     """
     from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document
-    from scheduler.outcome import fits, run
+    from scheduler.algorithm_run import fits, run
     from scheduler.placement.types import ALGORITHMS
 
     files = take(PlacementOutputs, outputs)
     files.formats(html)
-    if (alone := inputs.alone) is None:
-        from arnold.commands.place_jobs import place_jobs
-
-        status = place_jobs(inputs, algorithm, files, html=html, as_json=as_json)
-        return EXIT_CODES.get(status, OUT_OF_TIME)
     solver = ALGORITHMS.load(algorithm)
-    instance = alone.read()
+    instance = inputs.read()
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
@@ -91,7 +85,7 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: JointInp
             pages[html] = placement_page(cluster, instance.job, [outcome])
         files.save(document, instance.job, others=pages)
     answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
-    return exit_code(outcome)
+    return exit_code(outcome.status)
 
 
 def of_a_change(limits: Limits) -> Limits:
@@ -99,6 +93,6 @@ def of_a_change(limits: Limits) -> Limits:
     return replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
 
 
-def exit_code(*outcomes: Outcome) -> int:
-    """Return the best exit code of some outcomes: 0 if any has a placement."""
-    return min((EXIT_CODES.get(outcome.status, OUT_OF_TIME) for outcome in outcomes), default=OUT_OF_TIME)
+def exit_code(*statuses: Status) -> int:
+    """Return the best exit code of the statuses of some outcomes: 0 if any has a placement."""
+    return min((EXIT_CODES.get(status, OUT_OF_TIME) for status in statuses), default=OUT_OF_TIME)

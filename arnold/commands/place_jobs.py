@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from arnold.commands.field_options import take
 from arnold.commands.output import BAD, answer, print_sentences, progress, table
+from arnold.commands.placement_outputs import PlacementOutputs
 from topology.errors import InvalidInput
 from topology.files import write_file
 from topology.hostlist import spell_names
@@ -16,31 +18,30 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.commands.cluster_options import JointInputs
-    from arnold.commands.placement_outputs import PlacementOutputs
     from arnold.documents.joint_answer import JointDocument
     from scheduler.outcome import Instance
-    from scheduler.placement.types import Status
     from scheduler.several.turns import TurnResult
 
 JOB = "{job}"  # What stands for the name of the job in the name of a file
 
 
-def place_jobs(
-    inputs: JointInputs, algorithm: str, files: PlacementOutputs, *, html: str | None, as_json: bool
-) -> Status:
-    """Place several jobs at once, write their files and print the answer; return the status of the whole."""
+def place_jobs(*, as_json: bool, algorithm: str, html: str | None, inputs: JointInputs, **outputs: Any) -> int:
+    """Place several jobs at once, write their files and print the answer; the options are those of `arnold place`."""
+    from arnold.commands.place import exit_code
     from arnold.documents.joint_answer import joint_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
 
+    files = take(PlacementOutputs, outputs)
+    files.formats(html)
     if algorithm != "exact":
         fix = "leave --algorithm out, or place one job at a time"
         raise InvalidInput("several jobs at once are placed by exact alone", where="--algorithm", fix=fix)
     instances, weights = inputs.read()
     jobs = [instance.job for instance in instances]
-    outputs = {job.name: replace(files, output=tuple(_file(one, job.name) for one in files.output)) for job in jobs}
+    files_of = {job.name: replace(files, output=tuple(_file(one, job.name) for one in files.output)) for job in jobs}
     pages = {job.name: None if html is None else _file(html, job.name) for job in jobs}
-    for name, own in outputs.items():
+    for name, own in files_of.items():
         own.formats(pages[name])
     with progress(f"Placing {len(jobs)} jobs") as say:
         limits = replace(inputs.limits, progress=say)
@@ -48,7 +49,7 @@ def place_jobs(
     document = joint_document(instances, weights, found)
     texts: dict[str, str] = {}
     for job, outcome in zip(jobs, found.outcomes, strict=False):
-        texts |= outputs[job.name].texts(document.jobs[job.name], job)
+        texts |= files_of[job.name].texts(document.jobs[job.name], job)
         if (page := pages[job.name]) is not None:
             from arnold.pages.placement import placement_page
 
@@ -56,7 +57,7 @@ def place_jobs(
     for file, text in texts.items():
         write_file(file, text)
     answer(document, lambda out, shown: _print(out, instances, shown), as_json=as_json)
-    return found.status
+    return exit_code(found.status)
 
 
 def _file(pattern: str, job: str) -> str:

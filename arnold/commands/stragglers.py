@@ -10,7 +10,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.output import console, emit_json, progress, save_flags
+from arnold.commands.output import answer, progress, save_flags
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -53,14 +53,11 @@ def command(*, as_json: bool, trace: str, nodes: str | None, flags_out: str | No
             where="--flags-out",
             fix="add --nodes FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
+    from arnold.commands.stragglers_text import print_stragglers
+
     document = _analyse(trace, nodes, **options)
     save_flags(document.flags, flags_out)
-    if as_json:
-        emit_json(document)
-    else:
-        from arnold.commands.stragglers_text import print_stragglers
-
-        print_stragglers(console(), document)
+    answer(document, print_stragglers, as_json=as_json)
 
 
 def _analyse(

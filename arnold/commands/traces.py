@@ -8,9 +8,11 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.output import console, emit_json, progress, table
+from arnold.commands.output import answer, progress, table
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from arnold.documents.traces_answer import TracesConvertDocument
 
 EXAMPLES = """\b
@@ -69,16 +71,12 @@ def convert(
         )
     written = write_conversion(conversion, sizes, output)
     document = traces_convert_document(conversion, layout, [str(path) for path in written])
-    if as_json:
-        emit_json(document)
-    else:
-        _print(document)
+    answer(document, _print, as_json=as_json)
 
 
-def _print(document: TracesConvertDocument) -> None:
+def _print(out: Console, document: TracesConvertDocument) -> None:
     from topology.quantities import plural
 
-    out = console()
     gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"
     steps, workers = plural(document.steps, "step"), plural(document.workers, "worker")
     out.print(f"{document.rows:,} operations of {steps} on {workers}, {gaps}: {document.files[0]}", style="bold")

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from scheduler.explain import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
 from scheduler.explain_slow_nodes import AvoidanceOption
-from scheduler.gpu_types import TypeOption
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
-from scheduler.outcome import Instance, Outcome
+from scheduler.outcome import Instance, Outcome, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption, Status
 from scheduler.remedies import Misfit
 from topology.flags import NodeFlag

@@ -9,11 +9,10 @@ from typing import Literal
 import numpy as np
 
 from scheduler.closer_spread import CloserSpread, closer_spreads
-from scheduler.gpu_types import TypeOption
 from scheduler.job import Family
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
-from scheduler.outcome import Instance, Outcome, RefusedPlacement
+from scheduler.outcome import Instance, Outcome, RefusedPlacement, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.repair import Prefer, Repair
 from topology.cluster import IntArray

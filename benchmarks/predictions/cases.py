@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from scheduler.affinity import RECORDS, Model, affinity
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.objective import Evaluation
-from scheduler.outcome import run
 from scheduler.placement.baselines import tightest_first
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm

@@ -23,9 +23,10 @@ from extender.planner.question import Question, levels_counted, placed_in
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
+from scheduler.algorithm_run import fits, run
 from scheduler.gpu_types import in_words
 from scheduler.job import Job
-from scheduler.outcome import Outcome, fits, run
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible, check_held_together, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone

@@ -35,15 +35,10 @@ def analyse(replayed: Replayed) -> Analysis:
     by_stage = np.stack([replayed.steps_if(stage == s) / ideal for s in range(pp)])
     by_worker = np.stack([replayed.steps_of_each_rank(stage == s).mean(axis=-1) / ideal for s in range(pp)], axis=1)
     slowdown = float(seconds.mean()) / ideal
-    m_w = slowest = last = None
+    published = slowest = last = None
     if slowdown >= ATTRIBUTED:
         approximate = np.minimum(by_dp.mean(axis=-1)[:, None], by_stage.mean(axis=-1)[None, :])
-        published, truly = _slowest(approximate), _slowest(by_worker)
-        slowest = _share(replayed, published, seconds, ideal)
-        m_w = slowest.share
-        if slowest.share < MOST and set(truly) != set(published):
-            other = _share(replayed, truly, seconds, ideal)
-            slowest = replace(other, published=False) if other.share >= MOST else slowest
+        published, slowest = _blamed(replayed, _slowest(approximate), _slowest(by_worker), seconds, ideal)
         if pp > 1:
             last = _share(replayed, tuple((rank, pp - 1) for rank in range(len(by_dp))), seconds, ideal)
     traced = _traced_seconds(trace)
@@ -65,7 +60,7 @@ def analyse(replayed: Replayed) -> Analysis:
         worker_slowdown_exact=True,
         dp_slowdown=by_dp.mean(axis=-1),
         stage_slowdown=by_stage.mean(axis=-1),
-        m_w=m_w,
+        m_w=published.share if published else None,
         m_s=last.share if last else None,
         slowest=slowest,
         last_stage=last,
@@ -86,6 +81,20 @@ def _slowest(slowdown: Floats) -> Workers:
     """
     order = np.argsort(-slowdown.T.ravel(), kind="stable")[: ceil(SLOWEST * slowdown.size)]
     return tuple((int(i) % len(slowdown), int(i) // len(slowdown)) for i in order)
+
+
+def _blamed(
+    replayed: Replayed, published: Workers, truly: Workers, seconds: Floats, ideal: float
+) -> tuple[Share, Share]:
+    """Return the share of the slowest workers as published, and of those to blame: see :func:`_slowest`.
+
+    :param truly: the slowest by S_w itself.
+    """
+    first = _share(replayed, published, seconds, ideal)
+    if first.share >= MOST or set(truly) == set(published):
+        return first, first
+    other = _share(replayed, truly, seconds, ideal)
+    return first, replace(other, published=False) if other.share >= MOST else first
 
 
 def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) -> Share:

@@ -8,7 +8,7 @@ groups, not nodes: they make blocks.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -75,13 +75,13 @@ class TypeChoice:
 def type_choices(cluster: Cluster, job: Job) -> tuple[tuple[TypeChoice, ...], str]:
     """Return the job for each of its :func:`choices`; and why it fits on none of several, empty = it may."""
     jobs = choices(cluster, job)
-    if len(jobs) == 1:
-        said = types_of(cluster, job) if any(cluster.gpu_types) else ()
-        return (TypeChoice(job, said, int(admissible(cluster, job).sum()) if said else 0),), ""
+    if len(jobs) == 1 and not any(cluster.gpu_types):
+        return (TypeChoice(job, (), 0),), ""
+    each = [_short(cluster, one) if len(jobs) > 1 else "" for one in jobs]
     usable = [int(admissible(cluster, one).sum()) for one in jobs]
-    short, *each = [shortage(cluster, one) for one in (job, *jobs)]
     names = [types_of(cluster, one) for one in jobs]
-    return tuple(TypeChoice(*known) for known in zip(jobs, names, usable, each, strict=True)), short
+    found = tuple(TypeChoice(*known) for known in zip(jobs, names, usable, each, strict=True))
+    return found, _short_of_all(cluster, job, each)
 
 
 def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
@@ -102,16 +102,32 @@ def shortage(cluster: Cluster, job: Job) -> str:
     :returns: one sentence for the user; empty when there are enough nodes, in one trunk where nothing joins the trunks.
     :raises InvalidJob: the job cannot be cut into nodes.
     """
-    if job.node_sizes:
-        reasons = [shortage(cluster, one) for one in choices(cluster, job)]
-        return "; ".join(reasons) if all(reasons) else ""
+    each = [_short(cluster, one) for one in choices(cluster, job)]
+    return each[0] if len(each) == 1 else _short_of_all(cluster, job, each)
+
+
+def _short(cluster: Cluster, job: Job) -> str:
+    """Return why a job for nodes of one size cannot fit, on any of its types; empty = there are enough nodes."""
     admitted = admissible(cluster, job)
     if (free := int(admitted.sum())) < job.grid.cells:
         return _too_few(cluster, job, free)
-    if short := _short_of_one_type(cluster, job, admitted):
-        return short
     apart = shortage_apart(cluster, admitted, job.grid.cells)
     return apart and f"{_needs(job)} {apart}"
+
+
+def _short_of_all(cluster: Cluster, job: Job, each: Sequence[str]) -> str:
+    """Return why a job fits on none of its several :func:`choices`, given why not on each; empty = on one it may."""
+    if not all(each):
+        return ""
+    if job.node_sizes:
+        return "; ".join(each)
+    admitted = admissible(cluster, job)
+    if job.mix_types or admitted.sum() < job.grid.cells:
+        return _short(cluster, job)
+    free = np.bincount(cluster.gpu_type_of[admitted], minlength=len(cluster.gpu_types)).tolist()
+    counts = zip(cluster.gpu_types, free, strict=True)
+    listed = ", ".join(f"{count} of {name or 'no type that is said'}" for name, count in counts if count)
+    return f"{_needs(job)}, all with the same type of GPU; free are {listed} (gpu_types: any would mix them)"
 
 
 def _too_few(cluster: Cluster, job: Job, free: int) -> str:
@@ -137,20 +153,6 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
 def _needs(job: Job) -> str:
     types = f" of the type {' or '.join(job.gpu_types)}" if job.gpu_types and any(job.gpu_types) else ""
     return f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs{types}"
-
-
-def _short_of_one_type(cluster: Cluster, job: Job, admitted: BoolArray) -> str:
-    """Return why no type of GPU has nodes enough, in one trunk, though all types together have; empty = one has."""
-    jobs = () if job.mix_types else choices(cluster, job)
-    if len(jobs) < 2 or any(not shortage(cluster, one) for one in jobs):
-        return ""
-    free = np.bincount(cluster.gpu_type_of[admitted], minlength=len(cluster.gpu_types)).tolist()
-    listed = [
-        f"{count} of {name or 'no type that is said'}"
-        for name, count in zip(cluster.gpu_types, free, strict=True)
-        if count
-    ]
-    return f"{_needs(job)}, all with the same type of GPU; free are {', '.join(listed)} (gpu_types: any would mix them)"
 
 
 def check_held_together(cluster: Cluster, job: Job) -> None:

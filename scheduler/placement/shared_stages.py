@@ -72,7 +72,7 @@ def _search(cluster: Cluster, job: Job, admitted: BoolArray, limits: Limits) -> 
     step = model.minimise("objective", deadline)
     if step is not None:
         model.minimise("touches", deadline + (1 - _SEARCH) * limits.seconds)
-    elif job.holds_on(cluster):
+    elif job.holds_groups:
         return None
     level = cluster.levels[offered.depth]
     domain_of_cell = offered.domain_of_cell(quick if model.answer is None else model.answer)

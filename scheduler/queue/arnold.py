@@ -17,8 +17,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.queue_policy import (
     CapacityReservation,

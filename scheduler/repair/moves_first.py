@@ -9,8 +9,7 @@ from time import monotonic
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.objective import Evaluation, evaluate
-from scheduler.outcome import trivial_bound
+from scheduler.objective import Evaluation, evaluate, trivial_bound
 from scheduler.placement.moves.move_choices import greedy_targets, trimmed
 from scheduler.placement.moves.move_model import Goal, GoalValue, MoveModel
 from scheduler.placement.node_order import natural

@@ -12,8 +12,8 @@ from time import monotonic
 
 import numpy as np
 
-from scheduler.objective import TOLERANCE, evaluate
-from scheduler.outcome import run, trivial_bound
+from scheduler.algorithm_run import run
+from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.placement.moves.move_choices import closest_depth
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.moves.renamed_bands import bands_of, move_segments, relabel
@@ -101,7 +101,7 @@ def _banded(problem: RepairProblem, objective: float, limits: Limits) -> Iterato
 def _bare(problem: RepairProblem) -> bool:
     """Return whether rows and columns are all that counts: holds and soft terms look at more."""
     job = problem.job
-    return job.grid.aligned and not job.holds_on(problem.cluster) and not job.soft
+    return job.grid.aligned and not job.holds_groups and not job.soft
 
 
 def _fewest_moves_for(

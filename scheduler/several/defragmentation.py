@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter
 
+from scheduler.algorithm_run import judge, run
 from scheduler.gpu_types import speed_of
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use
-from scheduler.outcome import Outcome, judge, run
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import shortage
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
@@ -67,9 +68,8 @@ class RunningResult:
 class Defragmentation:
     """Where a new job goes, and what moves for it."""
 
-    status: (
-        Status  # optimal: no smaller objective down to the target is possible at that cost, and no smaller cost for it
-    )
+    # optimal: no smaller objective down to the target is possible at that cost, and no smaller cost for it
+    status: Status
     outcome: Outcome  # of the new job, as things are then; its bound is that without regard to what moves
     now: Outcome  # of the new job if nothing moves
     target: float  # objective / speed

@@ -12,8 +12,7 @@ import numpy as np
 
 from scheduler.gpu_types import speed_of
 from scheduler.job import Job
-from scheduler.objective import Evaluation, evaluate, objective_of
-from scheduler.outcome import trivial_bound
+from scheduler.objective import Evaluation, evaluate
 from scheduler.placement.sharing.node_classes import NodeOption
 from scheduler.placement.sharing.share_model import OptionCosts
 from scheduler.second_constraints import named_beside
@@ -79,9 +78,10 @@ class JointQuestion:
     def option_costs(self, j: int, options: Sequence[NodeOption]) -> list[OptionCosts]:
         """Return Eq. 2 of one job in whole numbers, for each of its options; the soft terms are their least."""
         job = self.jobs[j]
-        fixed = trivial_bound(job) - objective_of(job, 1, 1)
         return [
-            OptionCosts(*(self.whole(self.priced(j, part, one.speed)) for part in (job.alpha, job.beta, fixed)))
+            OptionCosts(
+                *(self.whole(self.priced(j, part, one.speed)) for part in (job.alpha, job.beta, job.least_soft))
+            )
             for one in options
         ]
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.algorithm_run import run
 from scheduler.gpu_types import speed_of
-from scheduler.objective import TOLERANCE, evaluate, objective_of
-from scheduler.outcome import Outcome, run, trivial_bound
+from scheduler.objective import TOLERANCE, evaluate, objective_of, trivial_bound
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
@@ -184,7 +185,7 @@ class JointSearch:
         shapes = list(self._shapes[j].values())
         if demand.movable:
             domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
-            soft = trivial_bound(job) - objective_of(job, 1, 1)
+            soft = job.least_soft
             pairs = pairs_up_to(demand.rows, demand.columns, (domains, domains))
             worthy = {pair: objective_of(job, *pair, soft) for pair in pairs}
             affordable = [pair for pair, worth in worthy.items() if self.question.priced(j, worth, fastest) <= most]

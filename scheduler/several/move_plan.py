@@ -17,9 +17,8 @@ class MovePlan:
 
     nodes: IntArray  # shape [rows, columns], of the new job
     running: tuple[IntArray, ...]  # of each running job, shape [rows, columns]
-    rank: tuple[
-        int, int
-    ]  # objective of the new job, not below the target, in whole numbers; then the cost of the moves
+    # objective of the new job, not below the target, in whole numbers; then the cost of the moves
+    rank: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.algorithm_run import run
 from scheduler.gpu_types import speed_of
-from scheduler.objective import TOLERANCE, objective_of, slowest_in_use
-from scheduler.outcome import run, trivial_bound
+from scheduler.objective import TOLERANCE, objective_of, slowest_in_use, trivial_bound
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.outcome import run
+from scheduler.algorithm_run import run
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.repair_problem import of_its_type
 from scheduler.several.joint_question import JointQuestion, only

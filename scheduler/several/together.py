@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter
 
+from scheduler.algorithm_run import judge, run
 from scheduler.gpu_types import speed_of
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, slowest_in_use
-from scheduler.outcome import Outcome, judge, run
+from scheduler.outcome import Outcome
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from scheduler.outcome import Outcome, run
+from scheduler.algorithm_run import run
+from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion
 from scheduler.trunks import LEAST_SECONDS

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Protocol
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.objective import Spread
-from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits, Status
 from scheduler.study.executors import Executor, Here
 from topology.cluster import Cluster

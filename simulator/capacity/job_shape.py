@@ -138,7 +138,7 @@ class Prober:
 
         :raises ArnoldError: the shape does not cut into nodes, or the cluster has no such level.
         """
-        from scheduler.outcome import run
+        from scheduler.algorithm_run import run
 
         key = (shape, rows, alpha)
         if key not in self._known:

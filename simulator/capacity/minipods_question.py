@@ -158,7 +158,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> MinipodsAnswer:
         """Return every algorithm on every cluster."""
-        from scheduler.outcome import run
+        from scheduler.algorithm_run import run
         from topology.generate import fragment, minipods
 
         alphas = [self.affinity(shape, rows).alpha for shape, rows in self.sized_jobs]

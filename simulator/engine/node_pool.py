@@ -13,10 +13,11 @@ from math import ceil
 
 import numpy as np
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import check_held_together, typed
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
@@ -110,7 +111,7 @@ class NodePool:
         if gang is not None and picky(record, need.gpus):
             outcome = self._outcome(gang, usable.nonzero()[0])
             if outcome.evaluation is None:
-                raise Unplaced(wanted, outcome, held=bool(gang.holds_on(self.cluster)))
+                raise Unplaced(wanted, outcome, held=gang.holds_groups)
         return need
 
     def _gang(self, need: Need, record: JobRecord) -> Job:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.closer_spread import closer_spreads
 from scheduler.explain import left_over
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Count, Family, Hold, Job, Parallelism
-from scheduler.outcome import run
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.remedies import diagnose

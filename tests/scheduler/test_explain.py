@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import fits, judge, run
 from scheduler.explain import cheaper_pairs, why_not
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import Spread, evaluate
-from scheduler.outcome import fits, judge, run
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Refutation
 from scheduler.remedies import Misfit, diagnose

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.algorithm_run import run
 from scheduler.explain_slow_nodes import AvoidanceOption, comparison, weigh
 from scheduler.job import Avoid, Job, Parallelism
-from scheduler.outcome import run
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from topology.build import build_cluster

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import fits, run
 from scheduler.explain import what_binds
-from scheduler.gpu_types import TypeOption
 from scheduler.job import Hold, Job, Parallelism, Speed
 from scheduler.objective import evaluate
-from scheduler.outcome import Outcome, fits, run
+from scheduler.outcome import Outcome, TypeOption
 from scheduler.placement.admission import choices, shortage
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free

@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, NodeSize, Parallelism
 from scheduler.jobfile import JobFile, job_document, load_job
-from scheduler.outcome import Instance, run
+from scheduler.outcome import Instance
 from scheduler.placement.admission import choices, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.remedies import nodes_to_free

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.closer_spread import closer_spreads
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.repair import repair
 from scheduler.second_constraints import laid_into_tree

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from topology.build import with_second_levels
 from topology.cluster import Cluster
@@ -124,11 +123,6 @@ def _with_domains(reading: Reading, domains: Mapping[str, str]) -> Reading:
         if count
     )
     return replace(reading, cluster=cluster, notes=(*reading.notes, *notes))
-
-
-def load_cluster(path: str | Path, **options: Any) -> Cluster:
-    """Return the cluster of :func:`load_topology`, which takes the same options."""
-    return load_topology(path, **options).cluster
 
 
 HEAD = 65_536  # Characters of a text that readers look at to recognise their format

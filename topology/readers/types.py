@@ -18,9 +18,8 @@ class Reading:
 
     cluster: Cluster  # where the text says nothing of GPUs, with DEFAULT_GPUS and gpus_assumed
     notes: tuple[str, ...] = ()  # sentences: which labels were taken as levels, what was left out, ...
-    labels: tuple[
-        Mapping[str, str], ...
-    ] = ()  # of each node, where the format has any: second hierarchies are chosen so
+    # of each node, where the format has any: second hierarchies are chosen so
+    labels: tuple[Mapping[str, str], ...] = ()
 
 
 class TopologyReader(Protocol):

@@ -118,7 +118,7 @@ def _print(out: Console, document: ImportDocument) -> None:
     )
     if document.recorded is not None:
         out.print()
-        print_recorded(document.recorded, as_json=False)
+        print_recorded(out, document.recorded)
 
 
 @click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument", epilog=EXPORT_EXAMPLES)

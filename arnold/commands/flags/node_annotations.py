@@ -11,13 +11,13 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.flags.store_commands import store_option
-from arnold.commands.output import answer, console, emit_json, table
+from arnold.commands.output import answer, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.annotation_answers import FlagsChangedDocument, FlagsDocument
+    from arnold.documents.annotation_answers import FlagsChangedDocument, FlagsDocument, FlagsSyncedDocument
     from extender.node_flags import FlagChange
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -78,14 +78,13 @@ def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | No
     with open_log(store) as log:
         held, known = log.holding(now), log.slowdowns()
     changes, strangers = on_cluster(kubeconfig, context, lambda flags: flags.sync(held, known=known, now=now))
-    document = FlagsSyncedDocument(tuple(changes), tuple(strangers))
-    if as_json:
-        emit_json(document)
-        return
-    out = console()
+    answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), _print_synced, as_json=as_json)
+
+
+def _print_synced(out: Console, document: FlagsSyncedDocument) -> None:
     print_changes(out, document.changes)
-    if strangers:
-        out.print(f"flagged in the store and no nodes of the cluster: {', '.join(strangers[:5])}")
+    if document.strangers:
+        out.print(f"flagged in the store and no nodes of the cluster: {', '.join(document.strangers[:5])}")
 
 
 @click.command("apply", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
@@ -106,7 +105,8 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     flags = read_flags(file, now=now)
     active = [flag for flag in flags if flag.active(now)]
     changes = on_cluster(kubeconfig, context, lambda flags: flags.apply(active))
-    _show_changes(FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active)), as_json=as_json)
+    document = FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active))
+    answer(document, _print_changed, as_json=as_json)
 
 
 @click.command("list", cls=JsonCommand, document=f"{ANSWERS}:FlagsDocument", epilog=LIST_EXAMPLES)
@@ -140,14 +140,10 @@ def clear(
         )
     names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
     changes = on_cluster(kubeconfig, context, lambda flags: flags.clear(names))
-    _show_changes(FlagsChangedDocument(tuple(changes), expired=0), as_json=as_json)
+    answer(FlagsChangedDocument(tuple(changes), expired=0), _print_changed, as_json=as_json)
 
 
-def _show_changes(document: FlagsChangedDocument, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(document)
-        return
-    out = console()
+def _print_changed(out: Console, document: FlagsChangedDocument) -> None:
     print_changes(out, document.changes)
     if document.expired:
         out.print(f"left out, as they do not hold now: {document.expired}")

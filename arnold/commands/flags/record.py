@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.flags.store_commands import at_option, changed, present, print_recorded, stamp_of, store_option
-from arnold.commands.output import console, emit_json
+from arnold.commands.output import answer
 from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from health.flags.store import Compaction
 
 ANSWERS = "arnold.documents.store_answers"
 
@@ -63,7 +69,7 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
         batches = (ledger.record(flags, now=now, stamp=stamp) for flags, stamp in findings)
         return sum(batches, Recorded((*over, *ledger.settle(now))))
 
-    print_recorded(changed(store, change, now=now), as_json=as_json)
+    answer(changed(store, change, now=now), print_recorded, as_json=as_json)
 
 
 @click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=LIFT_EXAMPLES)
@@ -94,7 +100,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
             )
         return Recorded(tuple(events))
 
-    print_recorded(changed(store, change, now=now, create=False), as_json=as_json)
+    answer(changed(store, change, now=now, create=False), print_recorded, as_json=as_json)
 
 
 @click.command("compact", cls=JsonCommand, document="health.flags.store:Compaction", epilog=COMPACT_EXAMPLES)
@@ -117,10 +123,10 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
     except ValueError as error:
         raise InvalidInput(str(error), where="--keep", fix="write a time such as 12h, 90d or 26w") from error
     done = compact_store(store, before, archive=archive)
-    if as_json:
-        emit_json(done)
-        return
-    out = console()
+    answer(done, lambda out, shown: _print_compacted(out, shown, before, archive), as_json=as_json)
+
+
+def _print_compacted(out: Console, done: Compaction, before: datetime, archive: str | None) -> None:
     if not done.dropped:
         out.print(f"nothing to forget: no event of before {before:%Y-%m-%d %H:%M} UTC can go")
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from arnold.commands.field_options import FILE
-from arnold.commands.output import console, emit_json, plain, table
+from arnold.commands.output import plain, table
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -139,12 +139,8 @@ def changed(
     )
 
 
-def print_recorded(document: RecordDocument, *, as_json: bool) -> None:
+def print_recorded(out: Console, document: RecordDocument) -> None:
     """Print what was done."""
-    if as_json:
-        emit_json(document)
-        return
-    out = console()
     print_events(out, document.events, title="Written")
     if not document.events:
         out.print("nothing new")

@@ -29,11 +29,12 @@ def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[LineChart], lis
     return [one for one in found if isinstance(one, LineChart)], [one for one in found if isinstance(one, str)]
 
 
+def _chart(key: str, title: str, note: str, kind: Kind, *lines: ChartLine) -> LineChart:
+    return LineChart(title, lines, kind, key, note)
+
+
 def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]:
     """Yield a chart, or the sentence that stands for it."""
-
-    def chart(key: str, title: str, note: str, kind: Kind, *lines: ChartLine) -> LineChart:
-        return LineChart(title, lines, kind, key, note)
 
     def line(name: str, colour: int, values: FloatArray, *, filled: bool = False) -> ChartLine:
         edges = over_time.edges.tolist()
@@ -43,28 +44,28 @@ def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]
     if over_time.away.any():
         use.append(line("allocation", 1, over_time.allocation))
         note = "GPUs that jobs hold, as a share of all (utilisation) and of those that are not away (allocation)."
-    yield chart("use", "Utilisation and allocation", note, "share", *use)
+    yield _chart("use", "Utilisation and allocation", note, "share", *use)
     if over_time.waiting.any():
         waiting = line("jobs waiting", 2, over_time.waiting, filled=True)
-        yield chart("queue", "Queue", "Jobs that wait.", "count", waiting)
+        yield _chart("queue", "Queue", "Jobs that wait.", "count", waiting)
         asked = line("GPUs waiting for", 2, over_time.gpus_waiting, filled=True)
         note = "What the waiting jobs want in all; beside it what runs."
-        yield chart("asked", "GPUs asked for in the queue", note, "count", asked, line("GPUs held", 0, over_time.held))
+        yield _chart("asked", "GPUs asked for in the queue", note, "count", asked, line("GPUs held", 0, over_time.held))
     else:
         yield NO_WAIT
     if placed:
         note = "Share of free GPUs on nodes of which another part is in use."
         free = line("fragmentation", 4, over_time.fragmentation, filled=True)
-        yield chart("fragmentation", "Fragmentation", note, "share", free)
+        yield _chart("fragmentation", "Fragmentation", note, "share", free)
     if placed and np.isnan(over_time.spread).all():
         yield NO_GANG
     elif placed:
         note = "Mean DP spread: domains that the widest data-parallel group of a gang touches."
-        yield chart("spread", "Spread of running gangs", note, "count", line("DP spread", 3, over_time.spread))
+        yield _chart("spread", "Spread of running gangs", note, "count", line("DP spread", 3, over_time.spread))
         if np.nan_to_num(over_time.lost).any():
             note = "Predicted from spread, shared links and slow nodes; by GPUs of the running jobs."
             lost = line("lost", 5, over_time.lost, filled=True)
-            yield chart("lost", "Throughput lost to slower steps", note, "share", lost)
+            yield _chart("lost", "Throughput lost to slower steps", note, "share", lost)
         else:
             yield NO_LOSS
     if not (over_time.failures.any() or over_time.preemptions.any() or over_time.away.any()):
@@ -72,12 +73,12 @@ def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]
         return
     note = "Attempts that a failure of a node or a preemption ended, in each bucket."
     cut = line("failures", 5, over_time.failures), line("preemptions", 1, over_time.preemptions)
-    yield chart("failures", "Jobs cut short", note, "count", *cut)
+    yield _chart("failures", "Jobs cut short", note, "count", *cut)
     away = line("GPUs away", 6, over_time.away, filled=True)
-    yield chart("away", "GPUs away", "On nodes that failed or are kept as spares.", "count", away)
+    yield _chart("away", "GPUs away", "On nodes that failed or are kept as spares.", "count", away)
     hourly = float(over_time.edges[1] - over_time.edges[0]) == HOUR
     words = "hour by hour" if hourly else "over a sliding hour, in each bucket"
     ettr = [] if hourly else [line("sliding hour", 1, over_time.ettr_hour)]
     ettr += [line("in the bucket", 6, over_time.ettr), line("so far", 7, over_time.ettr_so_far)]
     note = f"Work that counted over time since jobs started first: {words}, and so far."
-    yield chart("ettr", "ETTR", note, "share", *ettr)
+    yield _chart("ettr", "ETTR", note, "share", *ettr)

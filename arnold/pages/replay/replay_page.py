@@ -29,12 +29,7 @@ BY_SIZE = (
 
 
 def simulation_page(
-    past: RunHistory,
-    summary: RunSummary,
-    replay: Replay,
-    over_time: TimeSeries,
-    *,
-    compared: Comparison | None = None,
+    past: RunHistory, summary: RunSummary, replay: Replay, over_time: TimeSeries, *, compared: Comparison | None = None
 ) -> str:
     """Return one self-contained page; same input, same text.
 
@@ -44,7 +39,6 @@ def simulation_page(
     headline, lead, tiles = _headline(past, summary), _lead(past, summary, replay), _facts(past, summary)
     drawn = cluster_map(past)
     listed, spread = chosen_jobs(past.jobs), spread_rows(past)
-    jobs = packed_json(job_data(listed, past.origin))
     waits = [one for one in summary.waits_by_size if one is not None]
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     charts, missing = panels(over_time, placed=past.cluster is not None)
@@ -80,7 +74,7 @@ def simulation_page(
             "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
             "charts": {chart.key: chart.data for chart in charts} | compared_data,
             "map": drawn.instants,
-            "jobs": jobs,
+            "jobs": packed_json(job_data(listed, past.origin)),
         },
     )
 

@@ -16,7 +16,7 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Count, Job
-from scheduler.objective import TOLERANCE, Evaluation, closer_costs, closer_levels, evaluate
+from scheduler.objective import TOLERANCE, Evaluation, closer_costs, closer_levels, objective_terms, worth_of
 from scheduler.placement.exact.cell_model import CellModel, Goal
 from scheduler.placement.exact.cell_sites import Sites
 from scheduler.placement.exact.cpsat import Slice
@@ -28,7 +28,6 @@ from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
-from topology.errors import InvalidPlacement
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,7 @@ class WeighedPlacement:
 
 def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> WeighedPlacement | None:
     """Return a placement with its worth; ``None`` where it breaks a hold."""
-    try:
-        worth = evaluate(cluster, job, nodes)
-    except InvalidPlacement:
+    if (worth := worth_of(cluster, job, nodes)) is None:
         return None
     # where one affinity is zero its spread would be free to drift
     drift = float(worth.dp + worth.pp) if job.alpha in (0.0, 1.0) else 0.0
@@ -60,16 +57,6 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> WeighedPlacement | N
     room = count_nodes(level, cluster.idle)[np.unique(level.domain_of[nodes])]
     ties = (drift, flagged, float(len(room)), float(room.sum()))
     return WeighedPlacement(nodes, worth, (worth.objective, *closer_costs(cluster, job, worth)), ties)
-
-
-def objective_terms(cluster: Cluster, job: Job) -> tuple[Count, ...]:
-    """Return the terms of the objective: Eq. 2 at the job's level, and the soft terms."""
-    return *eq2_terms(job, cluster.level(job.level).name), *job.soft
-
-
-def eq2_terms(job: Job, level: str) -> tuple[Count, ...]:
-    """Return Eq. 2 at a level as terms."""
-    return Count("dp", level, job.alpha), Count("pp", level, job.beta)
 
 
 @dataclass
@@ -89,7 +76,7 @@ class GoalSearch:
     def goals(self) -> list[tuple[Count, ...]]:
         """Terms of each goal."""
         cluster, job = self.reduction.cluster, self.reduction.job
-        closer = (eq2_terms(job, level) for level in closer_levels(cluster, job))
+        closer = (job.eq2_terms(level) for level in closer_levels(cluster, job))
         return [objective_terms(cluster, job), *closer]
 
     @cached_property

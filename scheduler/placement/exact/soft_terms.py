@@ -15,8 +15,8 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Hold, Job
-from scheduler.objective import TOLERANCE
-from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement, eq2_terms, weighed
+from scheduler.objective import TOLERANCE, objective_terms
+from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
@@ -96,7 +96,7 @@ def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
             if counted_where_held(cluster, held).level != held.level:
                 yield held
     for level in dict.fromkeys(one.level for one in job.soft if one.family in ("dp", "pp")):
-        at_level = [one for one in (*eq2_terms(job, cluster.level(job.level).name), *job.soft) if one.level == level]
+        at_level = [one for one in objective_terms(cluster, job) if one.level == level]
         dp, pp = (sum(one.weight for one in at_level if one.family == family) for family in ("dp", "pp"))
         if dp + pp:
             # spread is not counted inside TP groups of several nodes: held there they keep what the job asks as well

@@ -14,6 +14,7 @@ from math import lcm
 import numpy as np
 
 from scheduler.job import Family, Job
+from scheduler.objective import objective_terms
 from topology.cluster import BoolArray, Cluster, IntArray
 
 LARGEST = 60_000  # Choices (mover x target) of the largest model: as many are solved in seconds
@@ -98,9 +99,8 @@ class ObjectiveTerm:
 
 def terms_of(cluster: Cluster, job: Job) -> tuple[ObjectiveTerm, ...]:
     """Return the terms of the objective: Eq. 2 and the soft terms."""
-    depth = cluster.level_index(job.level)
-    soft = (ObjectiveTerm(cluster.level_index(count.level), count.family, count.weight) for count in job.soft)
-    return (ObjectiveTerm(depth, "dp", job.alpha), ObjectiveTerm(depth, "pp", job.beta), *soft)
+    terms = objective_terms(cluster, job)
+    return tuple(ObjectiveTerm(cluster.level_index(one.level), one.family, one.weight) for one in terms)
 
 
 def closest_depth(cluster: Cluster, job: Job) -> int:

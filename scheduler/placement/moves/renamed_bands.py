@@ -14,7 +14,7 @@ small whatever the number of nodes:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,17 +146,35 @@ def move_segments(
     solver.parameters.random_seed = limits.seed
     if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
-    answer = np.empty_like(old)
-    for j, coming in enumerate(new):
+    stay = [{k: solver.value(count) for k, count in at.items()} for at in kept]
+    come = [[solver.value(count) for count in counts] for counts in new]
+    return _domains_of_cells(rows, band_of, segments, stay=stay, come=come)
+
+
+def _domains_of_cells(
+    rows: int,
+    band_of: IntArray,
+    segments: Sequence[_Segments],
+    *,
+    stay: Sequence[Mapping[int, int]],
+    come: Sequence[Sequence[int]],
+) -> IntArray:
+    """Return the domain of each cell, shape [rows, columns].
+
+    :param stay: for each kind of segments, domain -> how many of them lie there, where they have cells.
+    :param come: for each band and domain, how many segments lie there that have no cells there.
+    """
+    answer = np.empty((rows, len(band_of)), dtype=np.int32)
+    for band, coming in enumerate(come):
         domain = np.empty(rows, dtype=np.int32)
         leaving = []
-        for one, at in pairs:
-            if one.band == j:
-                places = np.repeat(list(at), [solver.value(count) for count in at.values()])
+        for one, at in zip(segments, stay, strict=True):
+            if one.band == band:
+                places = np.repeat(list(at), list(at.values()))
                 domain[one.rows[: len(places)]] = places
                 leaving += one.rows[len(places) :].tolist()
-        domain[sorted(leaving)] = np.repeat(np.arange(len(room)), [solver.value(count) for count in coming])
-        answer[:, band_of == j] = domain[:, None]
+        domain[sorted(leaving)] = np.repeat(np.arange(len(coming)), coming)
+        answer[:, band_of == band] = domain[:, None]
     return answer
 
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from arnold.pages.placement import placement_page
+from scheduler.algorithm_run import judge
 from scheduler.job import FAMILIES, Count, Job, Parallelism
-from scheduler.outcome import Outcome, judge
+from scheduler.outcome import Outcome
 from scheduler.placement.types import ParetoPoint, PriceOption, Proposal, Refutation
 from tests.browser import show
 from tests.markup import tags

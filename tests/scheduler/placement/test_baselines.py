@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.baselines import best_fit, gpu_packing, random_fit, topo_aware
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.build import build_cluster

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.job import Avoid, Job, Parallelism
-from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
 from tests.case_counts import examples
 from topology.build import build_cluster

@@ -11,8 +11,9 @@ from functools import cache
 
 import pytest
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.heuristic import Heuristic, RankOrder
 from scheduler.placement.schedulers.kueue import kueue
 from scheduler.placement.schedulers.volcano import kube_scheduler, volcano_hard, volcano_partitions, volcano_soft

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import run
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.node_order import natural
 from scheduler.placement.schedulers import kueue, slurm

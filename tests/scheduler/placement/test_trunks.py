@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.objective import evaluate
-from scheduler.outcome import run
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.remedies import diagnose, nodes_to_free

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.job import Hold, Job
-from scheduler.outcome import run
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.defragmentation import Defragmentation, MoveBudget, defragment
 from scheduler.several.running_jobs import RunningJob

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.job import Count, Hold, Job, Speed
 from scheduler.objective import evaluate
-from scheduler.outcome import run
 from scheduler.placement.sharing.node_classes import classify
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.joint_question import JointQuestion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.outcome import run
+from scheduler.algorithm_run import run
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput

@@ -9,7 +9,7 @@ import pytest
 
 from topology.errors import InvalidInput, TooLarge, UnknownName
 from topology.files import Source
-from topology.readers import load_cluster, load_topology, recognise
+from topology.readers import load_topology, recognise
 from topology.readers.types import TOPOLOGY_READERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -92,9 +92,9 @@ def test_an_unknown_format_is_answered_with_the_known_ones(text: str, tmp_path: 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """For ``-``; but only for one of the files."""
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(SAMPLES["slurm-conf"].encode())))
-    assert len(load_cluster("-")) == 2
+    assert len(load_topology("-").cluster) == 2
     with pytest.raises(InvalidInput, match="once"):
-        load_cluster("-", busy=["-"])
+        load_topology("-", busy=["-"])
 
 
 def test_state_is_laid_over(csv_file: Path, tmp_path: Path) -> None:

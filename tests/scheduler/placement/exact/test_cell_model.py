@@ -11,12 +11,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
-from scheduler.objective import closer_costs, evaluate
+from scheduler.objective import closer_costs, evaluate, objective_terms
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.cell_model import CellModel, Goal
 from scheduler.placement.exact.cell_sites import Sites
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.goal_search import objective_terms, weighed
+from scheduler.placement.exact.goal_search import weighed
 from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import DEFAULTS
 from scheduler.placement.exact.problem import GridReduction

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.closer_spread import closer_spreads
 from scheduler.job import Count, Job, LevelWeight, Parallelism
 from scheduler.objective import closer_costs
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.types import Limits

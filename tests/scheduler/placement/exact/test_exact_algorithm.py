@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
 from scheduler.objective import Evaluation, evaluate
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.pair_seats import solve_grid

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.algorithm_run import run
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from topology.build import build_cluster

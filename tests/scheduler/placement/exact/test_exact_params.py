@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import run
 from scheduler.placement.exact import algorithm, constructions, pair_seats, profile_search
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.bounds import CoverageBound

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.slow_nodes import thresholds
 from scheduler.placement.types import Limits, PriceOption

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from scheduler.algorithm_run import judge, run
 from scheduler.job import Count, Job, Parallelism
-from scheduler.outcome import Outcome, judge, run
+from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, Proposal
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

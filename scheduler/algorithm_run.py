@@ -1,0 +1,81 @@
+"""The run of an algorithm: it proposes, and the one evaluator weighs its proposal.
+
+Every command, study and service calls algorithms through :func:`run`, so that no algorithm scores itself and no
+placement that breaks a rule is ever shown.
+
+An algorithm is asked for each type of GPU that the job may be on (:mod:`scheduler.gpu_types`), there for each trunk
+(:mod:`scheduler.trunks`), and the best answer counts; constraints beside the tree are laid into it
+(:mod:`scheduler.second_constraints`): so every algorithm heeds all of these without knowing of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+from scheduler.gpu_types import best_of_types
+from scheduler.job import Job
+from scheduler.objective import TOLERANCE, evaluate, trivial_bound
+from scheduler.outcome import Outcome
+from scheduler.placement.admission import TypeChoice, shortage, type_choices
+from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
+from scheduler.second_constraints import SecondConstraints
+from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
+from topology.cluster import Cluster
+from topology.errors import InvalidPlacement
+
+
+def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
+    """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`."""
+    choices, short = type_choices(cluster, job)
+    outcomes = list(_outcomes(algorithm, cluster, choices, limits))
+    outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
+    if job.node_sizes:
+        outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
+    stopped = not outcome.proposal.complete and outcome.status in ("feasible", "timeout")
+    return replace(outcome, stopped_at=limits.seconds) if stopped else outcome
+
+
+def _outcomes(
+    algorithm: PlacementAlgorithm, cluster: Cluster, choices: Sequence[TypeChoice], limits: Limits
+) -> Iterator[Outcome]:
+    """Yield the outcome for each choice of types; those that nothing rules out share the time."""
+    ask = propose if cluster.trunks is None else propose_in_a_trunk
+    end, left = perf_counter() + limits.seconds, sum(not choice.shortage for choice in choices)
+    for choice in choices:
+        proposal = Proposal(None, infeasible=choice.shortage)
+        if not choice.shortage:
+            seconds = limits.seconds if len(choices) == 1 else max(LEAST_SECONDS, (end - perf_counter()) / left)
+            proposal = ask(SecondConstraints(algorithm), cluster, choice.job, replace(limits, seconds=seconds))
+            left -= 1
+        yield judge(algorithm.name, cluster, choice.job, proposal)
+
+
+def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
+    """Weigh a proposal of any algorithm by the one evaluator."""
+    if proposal.nodes is None:
+        status: Status = "infeasible" if proposal.infeasible else "gave-up" if proposal.complete else "timeout"
+        reason = (
+            f"{name} found no placement" if proposal.complete else "time ran out before a valid placement was found"
+        )
+        return Outcome(name, status, proposal, reason=proposal.infeasible or reason, notes=proposal.notes)
+    try:
+        evaluation = evaluate(cluster, job, proposal.nodes)
+    except InvalidPlacement as error:
+        return Outcome(name, "refused", proposal, reason=error.message, notes=proposal.notes)
+    notes = proposal.notes
+    bound = trivial_bound(job)
+    if proposal.lower_bound is not None and proposal.lower_bound > evaluation.objective + TOLERANCE:
+        notes += (f"{name} claims the bound {proposal.lower_bound:g}, which its own placement refutes: report this.",)
+    elif proposal.lower_bound is not None:
+        bound = max(bound, proposal.lower_bound)
+    return Outcome(name, "feasible", proposal, notes=notes).weighed(proposal, evaluation, bound)
+
+
+def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
+    """Return whether a job has any placement; ``None`` = not settled in time."""
+    if job.holds_groups:
+        return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
+    # without holds any choice of enough free nodes is a placement
+    return not shortage(cluster, job)
