@@ -81,9 +81,7 @@ class ValidateDocument(ReadCluster):
     """What is allowed and may not be meant."""
 
 
-def convert_document(
-    topology: LoadedTopology, rendering: Rendering, *, to: str, output: str | None
-) -> ConvertDocument:
+def convert_document(topology: LoadedTopology, rendering: Rendering, *, to: str, output: str | None) -> ConvertDocument:
     """Return the document of a conversion; it has the text where no file has it."""
     text = rendering.text if output is None else None
     return ConvertDocument(**_read(topology), to=to, output=output, text=text, losses=rendering.notes)

@@ -115,9 +115,7 @@ def list_(*, as_json: bool, which: WhichCluster) -> None:
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Of all nodes.")
 @kubeconfig_options
-def clear(
-    *, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster
-) -> None:
+def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
     """Take the flags off nodes: names or Slurm hostlists."""
     from arnold.documents.annotation_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster

@@ -110,7 +110,7 @@ def test_every_command_with_a_cluster_reads_it(
         ("exit 3", "ended with 3", "ping"),
         ("true", "Slurm lists no nodes", "sinfo"),
         (
-            "case \"$*\" in *nodes) echo NodeName=n1 State=IDLE ;; *) echo 'scontrol: error: No topology information "
+            'case "$*" in *nodes) echo NodeName=n1 State=IDLE ;; *) echo \'scontrol: error: No topology information '
             "available' >&2 ;; esac",
             "Slurm gives no topology: scontrol: error: No topology information available",
             "topology/tree",
