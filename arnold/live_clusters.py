@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topology.errors import InvalidInput
-from topology.files import Source, read_source
+from topology.files import Source
 
 if TYPE_CHECKING:
     from extender.cluster_api.connect import WhichCluster

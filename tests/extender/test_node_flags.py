@@ -86,7 +86,6 @@ def test_clear(api: FakeCluster) -> None:
 @pytest.fixture
 def connected(api: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     """The command line talks to the cluster in memory."""
-
     stand_in(api, monkeypatch)
     return api
 

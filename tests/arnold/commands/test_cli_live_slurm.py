@@ -118,7 +118,7 @@ def test_every_command_with_a_cluster_reads_it(
     ],
 )
 def test_a_slurm_that_does_not_say(
-    arnold: Arnold, tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str, fix: str
+    arnold: Arnold, tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch, *, script: str, said: str, fix: str
 ) -> None:
     """What scontrol complains of is repeated, with the question and a way out: exit 2, the code of bad input."""
     scontrol(tmp_path, monkeypatch, script)

@@ -1,8 +1,8 @@
 """The launchers themselves read what is written for them: each rank comes to the node that it was placed on.
 
 ``make launchers`` runs these tests, ``make test`` does not.  A program that is not installed skips its own: Debian and
-Ubuntu have ``openmpi-bin``, ``slurmctld``, ``slurmd`` and ``slurm-client``; torchrun comes with PyTorch, and is found on
-PATH, in whichever environment it is.
+Ubuntu have ``openmpi-bin``, ``slurmctld``, ``slurmd`` and ``slurm-client``.  torchrun, which comes with PyTorch, is
+looked for on PATH.
 """
 
 from __future__ import annotations
@@ -322,7 +322,13 @@ def test_torchrun_takes_every_line(files: Path) -> None:
     ],
 )
 def test_torchrun_starts_ranks_where_the_lines_say(
-    arnold: Arnold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: int, parallelism: str, nodes: tuple[str, ...]
+    arnold: Arnold,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    gpus: int,
+    parallelism: str,
+    nodes: tuple[str, ...],
 ) -> None:
     """Each line runs as it is written, the last first; nodes are addresses of the loopback, which all lead here, so the
     first of them is where the others meet.
