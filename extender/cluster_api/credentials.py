@@ -112,10 +112,10 @@ def _check_context(path: str, context: str | None, where: str) -> None:
     listed = f"contexts of the file: {', '.join(known) or 'none'}"
     if not wanted:
         fix = f"name a context, or choose one: kubectl config use-context NAME; {listed}"
-        raise InvalidKubeconfig(f"the kubeconfig {path} has no current context", where=where, fix=fix)
+        raise InvalidKubeconfig(f"the kubeconfig {path} cannot be used: it has no current context", where=where, fix=fix)
     if wanted not in known:
         fix = f"{did_you_mean(str(wanted), known)}{listed}"
-        raise InvalidKubeconfig(f"the kubeconfig {path} has no context {wanted!r}", where=where, fix=fix)
+        raise InvalidKubeconfig(f"the kubeconfig {path} cannot be used: it has no context {wanted!r}", where=where, fix=fix)
 
 
 def _check(loader: Any, configuration: Configuration) -> None:
