@@ -14,7 +14,7 @@ from topology.errors import InvalidInput
 from topology.files import Source
 
 if TYPE_CHECKING:
-    from extender.cluster_api.connect import WhichCluster
+    from extender.live_cluster import ListedCluster
 
 KUBERNETES, SLURM = "kube:", "slurm:"  # With what the name of a live cluster begins
 
@@ -48,20 +48,15 @@ def open_cluster(name: str, *, format: str | None = None) -> OpenedCluster:
         return OpenedCluster(topology, (nodes,))
     if name.startswith(KUBERNETES):
         from extender.cluster_api.connect import WhichCluster
+        from extender.live_cluster import list_cluster
 
-        return open_kubernetes(WhichCluster(context=name.removeprefix(KUBERNETES) or None))
+        return open_kubernetes(list_cluster(WhichCluster(context=name.removeprefix(KUBERNETES) or None)))
     return OpenedCluster(name)
 
 
-def open_kubernetes(which: WhichCluster) -> OpenedCluster:
-    """Return what a live Kubernetes cluster says of its nodes; those that plans of gangs promise are in use.
-
-    :raises ArnoldError: there is no such cluster, it cannot be reached, or it lets us not list nodes and pods.
-    """
-    from extender.live_cluster import list_cluster
-
-    listed = list_cluster(which)
-    promised = sorted({node for plan in listed.plans or () if plan.holding for node in plan.nodes})
+def open_kubernetes(listed: ListedCluster) -> OpenedCluster:
+    """Return what a live Kubernetes cluster said of its nodes; those that plans of gangs promise are in use."""
+    promised = sorted(listed.promised)
     notes = []
     if promised:
         notes.append(f"promised to gangs by their plans, and so in use: {len(promised):,} nodes")

@@ -16,6 +16,7 @@ from extender.cluster_api.client import NODES, PODS, ClusterApi, Resource
 from extender.cluster_api.connect import WhichCluster, ask_cluster
 from extender.cluster_api.reflector import pages_of
 from extender.controller.api_writer import GANGPLANS
+from extender.gangs.types import GangKey
 from extender.objects import decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan
 from topology.errors import InvalidInput
@@ -29,6 +30,11 @@ class ListedCluster:
 
     nodes: Source  # nodes, and pods with GPUs, as kubectl prints them; named after the context
     plans: tuple[GangPlan, ...] | None  # of gangs; None = they may not be listed
+
+    @property
+    def promised(self) -> dict[str, GangKey]:
+        """Node -> the gang that it is promised to by a plan, whether its pods are there yet or not."""
+        return {node: plan.key for plan in self.plans or () if plan.holding for node in plan.nodes}
 
 
 def list_cluster(which: WhichCluster) -> ListedCluster:

@@ -110,12 +110,13 @@ def _check_context(path: str, context: str | None, where: str) -> None:
     known = [str(one["name"]) for one in config.get("contexts") or ()]
     wanted = context or config.get("current-context")
     listed = f"contexts of the file: {', '.join(known) or 'none'}"
+    unusable = f"the kubeconfig {path} cannot be used"
     if not wanted:
         fix = f"name a context, or choose one: kubectl config use-context NAME; {listed}"
-        raise InvalidKubeconfig(f"the kubeconfig {path} cannot be used: it has no current context", where=where, fix=fix)
+        raise InvalidKubeconfig(f"{unusable}: it has no current context", where=where, fix=fix)
     if wanted not in known:
         fix = f"{did_you_mean(str(wanted), known)}{listed}"
-        raise InvalidKubeconfig(f"the kubeconfig {path} cannot be used: it has no context {wanted!r}", where=where, fix=fix)
+        raise InvalidKubeconfig(f"{unusable}: it has no context {wanted!r}", where=where, fix=fix)
 
 
 def _check(loader: Any, configuration: Configuration) -> None:
