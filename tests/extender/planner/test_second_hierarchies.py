@@ -141,10 +141,10 @@ def test_what_an_operator_should_mend() -> None:
     assert state.fleet.table.sentence.endswith(f"; second hierarchies: @failure by {FEED}")
 
 
-@pytest.mark.parametrize(("spare", "found"), [("a", True), ("c", False), ("", False)])
-def test_a_lost_node_is_replaced_on_its_feed(spare: str, *, found: bool) -> None:
+@pytest.mark.parametrize(("spares", "found"), [(["c", "b", "", "a"], True), (["c"], False), ([""], False)])
+def test_a_lost_node_is_replaced_on_its_feed(spares: list[str], *, found: bool) -> None:
     """Pipelines of two on feeds a and b; a node of a is gone for good.  A spare on a will do, and no other."""
-    feeds = ["a", "a", "b", "b", spare]
+    feeds = ["a", "a", "b", "b", *spares]
     state = state_with(fed(feeds[:4]), gang_pods("g", 4, HELD))
     plan = plan_all(state)["g"].plan.replace(phase=PlanPhase.BOUND)
     state.put_plan(plan)
@@ -157,7 +157,7 @@ def test_a_lost_node_is_replaced_on_its_feed(spare: str, *, found: bool) -> None
     answer = solve(repair_question(state, plan, [plan.nodes[rank]], NOW), Limits(seconds=5.0))
     assert answer.found is found
     if found:
-        assert (answer.moved, answer.plan.nodes[rank]) == ((rank,), "n4")
+        assert (answer.moved, answer.plan.nodes[rank]) == ((rank,), f"n{3 + len(spares)}")
     else:
         assert "@power" in answer.plan.message
 
