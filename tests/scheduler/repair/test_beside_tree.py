@@ -48,12 +48,12 @@ def all_placements(cluster: Cluster) -> dict[bytes, tuple[IntArray, float]]:
 @pytest.mark.many_cases
 @pytest.mark.parametrize("prefer", ["moves", "objective"])
 def test_what_can_be_repaired_is(prefer: Literal["moves", "objective"]) -> None:
-    """One of four nodes is lost, on a hundred seeded clusters on which some placement is left: every one is repaired,
-    with the constraint, and with the fewest moves there are where these come first.  Without looking at the constraint
-    three repairs in five break it.
+    """One of four nodes is lost, on seeded clusters on which some placement is left: every one is repaired, with the
+    constraint, and with the fewest moves there are where these come first.  Without looking at the constraint more than
+    half of the repairs break it.
     """
     tried = 0
-    for seed in every_fourth(range(160)):
+    for seed in every_fourth(range(64)):
         random = Random(seed)
         cluster = cluster_of(random)
         valid = list(all_placements(cluster).values())
@@ -74,7 +74,7 @@ def test_what_can_be_repaired_is(prefer: Literal["moves", "objective"]) -> None:
             assert found.bound <= min(alike) + 1e-9
         else:
             assert found.bound <= min(objective for _, objective in left) + 1e-9
-    assert tried >= 15
+    assert tried >= 8
 
 
 def test_a_repair_that_is_impossible_is_refused() -> None:
