@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from arnold.documents.gang_answers import GangDocument, GangsDocument, GangSummary, KubernetesNodesDocument
     from extender.cluster_api.connect import WhichCluster
+    from extender.live_cluster import ListedCluster
     from extender.plans.gang_plan import GangPlan
     from topology.readers import LoadedTopology
 
@@ -108,7 +109,7 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
     answer(document, _print_gang, as_json=as_json)
 
 
-def _read(listed: Any, labels: dict[str, Any], level: str | None) -> LoadedTopology:
+def _read(listed: ListedCluster, labels: dict[str, Any], level: str | None) -> LoadedTopology:
     """Return the cluster with the levels that are asked for, or known; where the level of a gang is none of these, it
     is the only one.
     """
