@@ -29,7 +29,7 @@ properties: $(STAMP) ## run the property tests with all their examples
 e2e: $(STAMP) ## run the tests on a real Kubernetes control plane, which is built the first time (needs Go)
 	$(BIN)/python -m pytest -m control_plane
 
-launchers: $(STAMP) ## start jobs with Slurm and Open MPI, where they are installed, and see which rank ran where
+launchers: $(STAMP) ## start jobs with Slurm, Open MPI and torchrun, where they are installed, and see which rank ran where
 	$(BIN)/python -m pytest -m launchers
 
 soak: $(STAMP) ## kill the extender at 50 random moments, on a real control plane

@@ -19,8 +19,16 @@ PACKAGES = ("topology", "scheduler", "health", "extender", "simulator", "arnold"
 DISTRIBUTION = "arnold-scheduler"  # The mark that each of our top-level packages carries under the same name
 
 
-def main() -> NoReturn:
-    """Check that all packages are ours, run the command that the arguments name, and exit with its code."""
+def kubectl() -> NoReturn:
+    """Run ``arnold kube`` with the arguments: the console script ``kubectl-arnold``, a plug-in of kubectl."""
+    main("kube")
+
+
+def main(*before: str) -> NoReturn:
+    """Check that all packages are ours, run the command that the arguments name, and exit with its code.
+
+    :param before: words that stand before the arguments.
+    """
     for name in PACKAGES:
         try:
             package = import_module(name)
@@ -36,7 +44,7 @@ def main() -> NoReturn:
     from arnold.commands.run import run
 
     watch_for_interrupts()
-    sys.exit(run(sys.argv[1:]))
+    sys.exit(run([*before, *sys.argv[1:]]))
 
 
 def _remedy(place: str) -> str:

@@ -29,11 +29,18 @@ class ClusterCache:
     """All that is known of the cluster.
 
     :param levels: node labels from broad to close; ``None`` = those of the preset that most nodes carry.
+    :param domains: second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
     :param scheduler: ``schedulerName`` of the pods that are ours to plan.
     """
 
-    def __init__(self, levels: Sequence[str] | None = None, *, scheduler: str = SCHEDULER) -> None:
-        self.fleet = Fleet(levels)
+    def __init__(
+        self,
+        levels: Sequence[str] | None = None,
+        *,
+        domains: Mapping[str, str] = MappingProxyType({}),
+        scheduler: str = SCHEDULER,
+    ) -> None:
+        self.fleet = Fleet(levels, domains=domains)
         self._scheduler = scheduler
         self._changed: set[GangKey] = set()
         self._all_changed = True

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
 from extender.cluster_api.client import NODES, ClusterApi
-from extender.cluster_api.credentials import find_cluster
-from extender.cluster_api.flow import FlowControl
+from extender.cluster_api.connect import WhichCluster, ask_cluster
 from extender.cluster_api.reflector import pages_of
 from extender.objects import decode_node
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
@@ -133,19 +132,9 @@ class NodeFlags:
         return changes
 
 
-def on_cluster(kubeconfig: str | None, context: str | None, action: Callable[[NodeFlags], Awaitable[T]]) -> T:
+def on_cluster(which: WhichCluster, action: Callable[[NodeFlags], Awaitable[T]]) -> T:
     """Connect to a cluster, do something with its flags, and return what came of it."""
-
-    async def act() -> T:
-        async with await _connect(kubeconfig, context) as api:
-            return await action(NodeFlags(api))
-
-    return asyncio.run(act())
-
-
-async def _connect(kubeconfig: str | None, context: str | None) -> ClusterApi:
-    credentials = await find_cluster(kubeconfig, context=context)
-    return ClusterApi(credentials.configuration, flow=FlowControl(rate=500, burst=100, parallel=16))
+    return ask_cluster(which, lambda api: action(NodeFlags(api)))
 
 
 def _read(name: str, annotations: Mapping[str, str]) -> FlaggedNode:

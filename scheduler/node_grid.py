@@ -48,6 +48,14 @@ class Grid:
         return self.rows * self.columns
 
     @property
+    def cell_of_rank(self) -> tuple[IntArray, IntArray]:
+        """The row and the column of each node rank, each of shape [cells]."""
+        import numpy as np
+
+        rows, columns = np.divmod(np.argsort(self.node_rank, axis=None), self.columns)
+        return rows.astype(np.int32), columns.astype(np.int32)
+
+    @property
     def dp_group(self) -> IntArray:
         """Shape [rows, columns], the DP group of each cell: the nodes of a stage that have the same part of it."""
         import numpy as np

@@ -116,10 +116,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     """
     grid = job.grid
     _check_nodes(cluster, job, grid, nodes)
-    by_level: dict[str, Mapping[Family, int]] = {}
-    for level in (*cluster.levels, *cluster.second_levels):
-        domains = level.domain_of[nodes]
-        by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
+    by_level = spread_by_level(cluster, grid, nodes)
     gpu_types = tuple(cluster.gpu_types[kind] for kind in _kinds(cluster, nodes.ravel()))
     holds = job.holds_on(cluster)
     # each name that the job uses is looked up once
@@ -151,6 +148,18 @@ def worth_of(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation | None:
         return evaluate(cluster, job, nodes)
     except InvalidPlacement:
         return None
+
+
+def spread_by_level(cluster: Cluster, grid: Grid, nodes: IntArray) -> dict[str, Mapping[Family, int]]:
+    """Return the largest spread of a group for every level, every second hierarchy and every family.
+
+    :param nodes: shape [rows, columns], index of the node of each cell; whether they may be used is not asked.
+    """
+    by_level: dict[str, Mapping[Family, int]] = {}
+    for level in (*cluster.levels, *cluster.second_levels):
+        domains = level.domain_of[nodes]
+        by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
+    return by_level
 
 
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:

@@ -25,6 +25,8 @@ ELSEWHERE = {
     ),
     "kubectl apply": ("", "needs a cluster; tests/e2e place gangs on one"),
     "kubectl get gangplans": ("", "needs a cluster"),
+    "kubectl arnold": ("", "needs a cluster; tests/e2e/test_live_reading.py has it describe a gang"),
+    "arnold place --cluster kube:": ("", "needs a cluster; tests/e2e/test_live_reading.py places a job on one"),
     "kubectl get nodes": ("", "needs a cluster; tests/topology/readers read such nodes"),
 }
 """Beginning of a line -> what is run in its place, and why."""

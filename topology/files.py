@@ -33,10 +33,11 @@ class Source:
 
     name: str
     text: str
+    numbered: bool = True  # whether a reader can look at its lines; those of an answer to Arnold are seen by nobody
 
     def at(self, line: int | None = None) -> str:
         """Return where something stands: ``"cluster.csv:12"``, or the name alone."""
-        return self.name if line is None else f"{self.name}:{line}"
+        return f"{self.name}:{line}" if self.numbered and line is not None else self.name
 
     def lines(self) -> Iterator[str]:
         """Yield the lines with their ends."""

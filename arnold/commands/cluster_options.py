@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import wraps
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -18,6 +18,7 @@ from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:
+    from arnold.live_clusters import OpenedCluster
     from scheduler.jobfile import JobFile
     from scheduler.outcome import Instance
     from topology.cluster import Cluster
@@ -32,7 +33,7 @@ class ClusterFiles:
     """A cluster file, how to read it, and what lies over it."""
 
     cluster: str = field(metadata={"file": True})
-    """The cluster, in any known format; - is stdin."""
+    """The cluster: a file in any known format, - is stdin; kube:[CONTEXT] or slurm: reads a live one."""
     format: str | None = field(
         default=None,
         metadata={"metavar": "NAME", "help": "Format of the cluster file  [default: recognised by content]"},
@@ -59,21 +60,29 @@ class ClusterFiles:
     def read(self) -> LoadedTopology:
         """Return the cluster with what lies over it.
 
-        :raises ArnoldError: a file is unusable.
+        :raises ArnoldError: a file is unusable, or a live cluster cannot be read.
         """
+        from arnold.live_clusters import open_cluster
+
+        return self.over(open_cluster(self.cluster, format=self.format))
+
+    def over(self, opened: OpenedCluster) -> LoadedTopology:
+        """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
         from topology.readers import load_topology
+        from topology.readers.kubernetes_labels import parse_domains
 
         levels = None if self.levels is None else [level.strip() for level in self.levels.split(",")]
-        return load_topology(
-            self.cluster,
+        loaded = load_topology(
+            opened.topology,
             format=self.format,
             levels=levels,
-            domains=None if self.domains is None else _domains(self.domains),
+            domains=None if self.domains is None else parse_domains(self.domains),
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
-            busy=self.busy,
+            busy=(*opened.in_use, *self.busy),
             flags=self.flags,
         )
+        return replace(loaded, notes=(*loaded.notes, *opened.notes))
 
     def read_aloud(self) -> LoadedTopology:
         """Return the same, for a command that prints notes in its answer: that GPUs are assumed is said at once, too,
@@ -83,21 +92,6 @@ class ClusterFiles:
         if loaded.assumed:
             click.echo(loaded.assumed, err=True)
         return loaded
-
-
-def _domains(text: str) -> dict[str, str]:
-    """Return the label of each second hierarchy from ``power=LABEL,failure=LABEL``, names with their @."""
-    found: dict[str, str] = {}
-    for part in text.split(","):
-        name, equals, label = (one.strip() for one in part.partition("="))
-        fix = "write power=LABEL, several with commas between them"
-        if not (name and equals and label):
-            raise InvalidInput(f"{part.strip()[:80]!r} is no name with a label", where="--domains", fix=fix)
-        key = f"@{name.removeprefix('@')}"
-        if key in found:
-            raise InvalidInput(f"{key} is given twice", where="--domains", fix="keep one of the two")
-        found[key] = label
-    return found
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
@@ -181,7 +175,7 @@ class _Inputs:
         from scheduler.outcome import Instance
 
         job.check_names(loaded.cluster)
-        return Instance(loaded.cluster, job.job, self.files.cluster, (*loaded.notes, *job.notes))
+        return Instance(loaded.cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "topology": CommandRow("arnold.commands.topology:command", "Convert, show or validate a cluster file."),
     "traces": CommandRow("arnold.commands.traces:command", "Convert profiler traces and timer logs to op traces."),
     "extender": CommandRow("arnold.commands.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
+    "kube": CommandRow("arnold.commands.kube:command", "Gangs and nodes of a live Kubernetes cluster; kubectl arnold."),
     "flags": CommandRow("arnold.commands.flags:command", "Slow and faulty nodes: who says so, since when, why."),
     "health": CommandRow("arnold.commands.health:command", "Find slow and faulty nodes in what was measured."),
     "simulate": CommandRow("arnold.commands.simulate:command", "Replay a trace of jobs on a cluster, over time."),

@@ -26,6 +26,7 @@ EXAMPLES = """\b
 Examples:
   arnold explain --cluster cluster.csv --job job.yaml
   arnold explain --cluster cluster.csv --job job.yaml --alpha 0.8 --json
+  arnold explain --cluster kube:prod --levels example.com/minipod,example.com/rack --job job.yaml
 """
 
 BINDS = {

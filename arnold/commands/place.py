@@ -28,7 +28,8 @@ Examples:
   sinfo -N -h -o "%N %t %G" > nodes.txt
   arnold place --cluster topology.conf --busy nodes.txt --flags flags.yaml --job job.yaml --html placement.html
   arnold place --cluster cluster.csv --job job.yaml --flags flags.db
-  kubectl get nodes -o json | arnold place --cluster - --job job.yaml --level rack --alpha 0.7
+  arnold place --cluster kube: --job job.yaml --level topology.kubernetes.io/zone --alpha 0.7
+  arnold place --cluster slurm: --job job.yaml --output job.slurm
   arnold place --cluster cluster.csv --job a.yaml --job b.yaml --weight a=2 --output 'placement-{job}.json'
 """
 

@@ -84,7 +84,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     if output is not None:
         write_file(output, rendering.text)
     if as_json:
-        emit_json(convert_document(topology, file, rendering, to=to, output=output))
+        emit_json(convert_document(topology, rendering, to=to, output=output))
         return
     _print_notes([*topology.notes, *rendering.notes], err=True)
     if output is None:
@@ -106,7 +106,7 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
         with progress("Drawing"):
             draw_cluster(topology.cluster, output, title=plain(file) if file != "-" else "Cluster")
     if as_json:
-        emit_json(show_document(topology, file, output=output))
+        emit_json(show_document(topology, output=output))
         return
     # not by click's own choice, which is UTF-8 where the encoding is ASCII
     click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)
@@ -124,7 +124,7 @@ def validate(*, as_json: bool, file: str, **state: Any) -> None:
     """
     from arnold.documents.topology_answer import validate_document
 
-    document = validate_document(ClusterFiles(file, **state).read_aloud(), file)
+    document = validate_document(ClusterFiles(file, **state).read_aloud())
     answer(document, _print_validation, as_json=as_json)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from scheduler.closer_spread import CloserSpread, closer_spreads
 from scheduler.job import Family
 from scheduler.jobfile import JobDocument, job_document
@@ -258,8 +256,7 @@ def placed_cells(instance: Instance, nodes: IntArray | None) -> tuple[PlacedCell
     if nodes is None:
         return ()
     grid, names = instance.job.grid, instance.cluster.names
-    # where rank 0, 1, ... stand in the grid
-    rows, columns = np.unravel_index(np.argsort(grid.node_rank, axis=None), nodes.shape)
+    rows, columns = grid.cell_of_rank
     cells = zip(nodes[rows, columns].tolist(), rows.tolist(), columns.tolist(), strict=True)
     return tuple(
         PlacedCell(names[node], row // grid.parts, column, row % grid.parts, rank)

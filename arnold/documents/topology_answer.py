@@ -81,33 +81,31 @@ class ValidateDocument(ReadCluster):
     """What is allowed and may not be meant."""
 
 
-def convert_document(
-    topology: LoadedTopology, source: str, rendering: Rendering, *, to: str, output: str | None
-) -> ConvertDocument:
+def convert_document(topology: LoadedTopology, rendering: Rendering, *, to: str, output: str | None) -> ConvertDocument:
     """Return the document of a conversion; it has the text where no file has it."""
     text = rendering.text if output is None else None
-    return ConvertDocument(**_read(topology, source), to=to, output=output, text=text, losses=rendering.notes)
+    return ConvertDocument(**_read(topology), to=to, output=output, text=text, losses=rendering.notes)
 
 
-def show_document(topology: LoadedTopology, source: str, *, output: str | None) -> ShowTopologyDocument:
+def show_document(topology: LoadedTopology, *, output: str | None) -> ShowTopologyDocument:
     """Return the document of a drawing."""
-    return ShowTopologyDocument(**_read(topology, source), output=output, domains=tuple(_domains(topology.cluster)))
+    return ShowTopologyDocument(**_read(topology), output=output, domains=tuple(_domains(topology.cluster)))
 
 
-def validate_document(topology: LoadedTopology, source: str) -> ValidateDocument:
+def validate_document(topology: LoadedTopology) -> ValidateDocument:
     """Return the document of a valid file."""
     cluster = topology.cluster
     return ValidateDocument(
-        **_read(topology, source),
+        **_read(topology),
         levels=tuple(summarise(cluster)),
         second_levels=tuple(summarise_second(cluster)),
         warnings=tuple(warnings(cluster)),
     )
 
 
-def _read(topology: LoadedTopology, source: str) -> dict[str, Any]:
+def _read(topology: LoadedTopology) -> dict[str, Any]:
     """Return the fields of :class:`ReadCluster`."""
-    cluster = summarise_cluster(topology.cluster, source)
+    cluster = summarise_cluster(topology.cluster, topology.source)
     return {"format": topology.format, "cluster": cluster, "notes": topology.notes}
 
 

@@ -78,8 +78,12 @@ class ClusterApi:
     Use it as an asynchronous context manager, in the event loop that it is to live in.  Reads are few and not bounded.
     """
 
-    def __init__(self, configuration: Configuration, *, flow: FlowControl, user_agent: str = "arnold") -> None:
+    def __init__(
+        self, configuration: Configuration, *, flow: FlowControl, user_agent: str = "arnold", context: str = ""
+    ) -> None:
         from kubernetes.aio.client import ApiClient
+
+        self.context = context  # of the kubeconfig; empty = there is none
 
         if not getproxies():
             # Else each request looks for proxies and a .netrc file again, in a thread.

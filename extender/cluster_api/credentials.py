@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from extender.cluster_api.api_errors import InvalidKubeconfig
+from topology.errors import did_you_mean
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import Configuration
@@ -31,17 +32,18 @@ class Credentials:
     source: str  # where it was found, for people
     # renews a token that a plug-in hands out, for as long as it is awaited; None = nothing to renew
     keep: Callable[[], Awaitable[None]] | None = None
+    context: str = ""  # name of the context of the kubeconfig; empty = there is none, we run in a pod of the cluster
 
 
 async def find_cluster(kubeconfig: str | None, *, context: str | None = None) -> Credentials:
     """Return the cluster that a kubeconfig names, or that we run in.
 
-    :param kubeconfig: a file; ``None`` = ``$KUBECONFIG``, then the service account of the pod we run in, then
-        ``~/.kube/config``.
+    :param kubeconfig: a file; ``None`` = ``$KUBECONFIG``, then, unless a context is named, the service account of the
+        pod we run in, then ``~/.kube/config``.
     :param context: which context of the file; ``None`` = its current one.
-    :raises InvalidKubeconfig: the file is missing or unusable, or there is nothing to go by.
+    :raises InvalidKubeconfig: the file is missing or unusable, has no such context, or there is nothing to go by.
     """
-    if kubeconfig is None and not os.environ.get("KUBECONFIG") and os.environ.get(_HOST):
+    if kubeconfig is None and context is None and not os.environ.get("KUBECONFIG") and os.environ.get(_HOST):
         return _service_account()
     path = kubeconfig or os.environ.get("KUBECONFIG") or _USUAL
     return await _from_file(path, context, where="--kubeconfig" if kubeconfig else path)
@@ -68,14 +70,20 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
 
     files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     if not any(file.is_file() for file in files):
-        fix = "give --kubeconfig FILE, or run inside a pod with a service account"
+        fix = (
+            "name a kubeconfig in $KUBECONFIG, or by --kubeconfig FILE where the command has that; "
+            "or run inside a pod with a service account"
+        )
         raise InvalidKubeconfig(f"there is no file {path}", where=where, fix=fix)
     configuration = Configuration()
     try:
+        _check_context(path, context, where)
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
             config_file=path, context=context, client_configuration=configuration, persist_config=False
         )
         _check(loader, configuration)
+    except InvalidKubeconfig:
+        raise
     except OSError as error:
         raise _unusable(path, where, f"{error.filename or path}: {error.strerror}") from error
     except Exception as error:  # The library lets out whatever the YAML makes it stumble over.
@@ -91,7 +99,24 @@ async def _from_file(path: str, context: str | None, *, where: str) -> Credentia
                     logger.warning("the token of %s was not renewed, trying again: %s", path, error)
                 await asyncio.sleep(RENEW_SECONDS)
 
-    return Credentials(configuration, path, keep)
+    return Credentials(configuration, path, keep, str(loader.current_context["name"]))
+
+
+def _check_context(path: str, context: str | None, where: str) -> None:
+    """Raise :class:`InvalidKubeconfig` for a context that the file does not have, or where it has no current one."""
+    from kubernetes.aio.config.kube_config import KubeConfigMerger
+
+    config = KubeConfigMerger(path).config.value  # type: ignore[no-untyped-call]
+    known = [str(one["name"]) for one in config.get("contexts") or ()]
+    wanted = context or config.get("current-context")
+    listed = f"contexts of the file: {', '.join(known) or 'none'}"
+    unusable = f"the kubeconfig {path} cannot be used"
+    if not wanted:
+        fix = f"name a context, or choose one: kubectl config use-context NAME; {listed}"
+        raise InvalidKubeconfig(f"{unusable}: it has no current context", where=where, fix=fix)
+    if wanted not in known:
+        fix = f"{did_you_mean(str(wanted), known)}{listed}"
+        raise InvalidKubeconfig(f"{unusable}: it has no context {wanted!r}", where=where, fix=fix)
 
 
 def _check(loader: Any, configuration: Configuration) -> None:

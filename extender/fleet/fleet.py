@@ -27,11 +27,17 @@ _VIEWS = 32  # views kept, one for each kind of pods
 
 
 class Fleet:
-    """The nodes as last seen; without levels, those of the preset that most nodes carry are taken."""
+    """The nodes as last seen; without levels, those of the preset that most nodes carry are taken.
 
-    def __init__(self, levels: Sequence[str] | None = None) -> None:
-        self._configured = None if levels is None else tuple(levels)
-        self._placing = self._configured or tuple(label for preset in PRESETS for label in preset.labels)
+    :param domains: second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
+    """
+
+    def __init__(
+        self, levels: Sequence[str] | None = None, *, domains: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self._configured, self._domains = None if levels is None else tuple(levels), dict(domains)
+        placing = self._configured or tuple(label for preset in PRESETS for label in preset.labels)
+        self._placing = (*placing, *self._domains.values())
         self._hosts: dict[str, Host] = {}
         self._holding: dict[str, tuple[str, int]] = {}
         self._held: Counter[str] = Counter()
@@ -120,6 +126,12 @@ class Fleet:
         return () if tree is None else tuple(level.name for level in tree.levels)
 
     @property
+    def second_levels(self) -> tuple[str, ...]:
+        """Names of the second hierarchies, which constraints may name, with their ``@``."""
+        tree = self.table.tree
+        return () if tree is None else tuple(level.name for level in tree.second_levels)
+
+    @property
     def gpu_types(self) -> tuple[str, ...]:
         """Types of GPU of the nodes; empty text = not said of some."""
         tree = self.table.tree
@@ -139,7 +151,8 @@ class Fleet:
     def table(self) -> FleetTable:
         """The tree, made anew if it must be."""
         if self._table is None:
-            self._table = make_table([host for host in self._hosts.values() if host.gpus], self._configured)
+            hosts = [host for host in self._hosts.values() if host.gpus]
+            self._table = make_table(hosts, self._configured, self._domains)
             self._occupancy = _uncounted(self._table.hosts, self._table.tree)
             self._annotated = np.zeros(len(self._table.hosts), dtype=np.bool_)
             self._dirty = set(self._table.index_of)

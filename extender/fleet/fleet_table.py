@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from types import MappingProxyType
 
 import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host
 from scheduler.job import NodeSize
 from scheduler.occupancy import Occupancy
-from topology.build import build_cluster, qualified
+from topology.build import build_cluster, qualified, with_second_levels
 from topology.cluster import BoolArray, Cluster, IntArray, Node
 from topology.errors import ArnoldError
 from topology.flags import FAULTY, NodeFlag
@@ -43,8 +44,13 @@ class FleetTable:
     problems: tuple[Problem, ...]
 
 
-def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTable:
-    """Return the tree of nodes with GPUs; without levels, those of the preset that most nodes carry are taken."""
+def make_table(
+    hosts: Sequence[Host], levels: Sequence[str] | None, domains: Mapping[str, str] = MappingProxyType({})
+) -> FleetTable:
+    """Return the tree of nodes with GPUs; without levels, those of the preset that most nodes carry are taken.
+
+    :param domains: second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
+    """
     rows = sorted(hosts, key=lambda host: host.name)
     labels = [host.labels for host in rows]
     problems: list[Problem] = []
@@ -57,9 +63,12 @@ def make_table(hosts: Sequence[Host], levels: Sequence[str] | None) -> FleetTabl
                 Node(host.name, path, host.gpus, host.gpus, gpu_type=gpu_type(host.labels))
                 for host, path in zip(rows, paths, strict=True)
             )
-            tree = build_cluster(chosen, nodes)
+            tree = _with_domains(build_cluster(chosen, nodes), labels, domains, problems)
     except ArnoldError as error:
         problems.append(Problem("InvalidTopology", error.message, error.fix))
+    if tree is not None and tree.second_levels:
+        named = (f"{level.name} by {domains[level.name]}" for level in tree.second_levels)
+        sentence = f"{sentence}; second hierarchies: {', '.join(named)}"
     unplaced = tuple(np.array([not host.labels.get(label) for host in rows], dtype=np.bool_) for label in chosen)
     for label, missing in zip(chosen, unplaced, strict=True):
         lacking = [host.name for host, lacks in zip(rows, missing, strict=True) if lacks]
@@ -97,6 +106,19 @@ def _levels(
         except ArnoldError as error:
             problems.append(Problem("UnknownLevel", error.message, error.fix))
     return tuple(known), f"levels are the labels {', '.join(known) or '(none)'} (as configured)"
+
+
+def _with_domains(
+    tree: Cluster, labels: Sequence[Mapping[str, str]], domains: Mapping[str, str], problems: list[Problem]
+) -> Cluster:
+    """Return the tree with second hierarchies, but for those whose label no node carries, or whose name is taken."""
+    for name, label in domains.items():
+        try:
+            check_labels([label], labels, where="--domains")
+            tree = with_second_levels(tree, {name: [node.get(label, "") for node in labels]})
+        except ArnoldError as error:
+            problems.append(Problem("UnknownDomains", f"{name} is left out: {error.message}", error.fix))
+    return tree
 
 
 def _unlabelled(label: str, nodes: Sequence[str], total: int) -> Problem:
@@ -214,8 +236,9 @@ def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
     """Return the cluster with nodes that are gone, faulty, at the places of others."""
     first = len(cluster)
     like = np.array([cluster.index_of.get(own.likenesses.get(name, ""), 0) for name in names], dtype=np.int32)
-    levels = (
-        replace(level, domain_of=np.concatenate([level.domain_of, level.domain_of[like]])) for level in cluster.levels
+    levels, second_levels = (
+        tuple(replace(level, domain_of=np.concatenate([level.domain_of, level.domain_of[like]])) for level in some)
+        for some in (cluster.levels, cluster.second_levels)
     )
     gone = (NodeFlag(name, "faulty", FAULTY, source="kubernetes", evidence=GONE) for name in names)
     return Cluster(
@@ -224,6 +247,7 @@ def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
         free_gpus=np.append(cluster.free_gpus, np.zeros(len(names), dtype=np.int32)),
         gpu_types=cluster.gpu_types,
         gpu_type_of=np.append(cluster.gpu_type_of, cluster.gpu_type_of[like]),
-        levels=tuple(levels),
+        levels=levels,
+        second_levels=second_levels,
         flags={**cluster.flags, **dict(enumerate(gone, start=first))},
     )

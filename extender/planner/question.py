@@ -220,9 +220,11 @@ def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet, *, sizes
     gpus_of_nodes = (job.gpus_per_node, *(one.gpus for one in job.node_sizes))
     if job.parallelism.nodes_of_tp(min(gpus_of_nodes)) > 1:
         job = job.replace(tp_level=job.tp_level or levels[-1])
+    in_tree = {job.level, job.tp_level}  # spread counts, and TP groups lie, at a level of the tree
     for name in (job.level or "", *job.constrained_levels):
-        if name not in levels:
-            fix = f"{did_you_mean(name, levels)}levels of this cluster: {', '.join(levels)}"
+        named = levels if name in in_tree else (*levels, *fleet.second_levels)
+        if name not in named:
+            fix = f"{did_you_mean(name, named)}levels of this cluster: {', '.join(named)}"
             raise InvalidGang(f"the cluster has no level {name!r}", reason="UnknownLevel", fix=fix)
     types = [name for name in fleet.gpu_types if name]
     if job.gpu_types is not None and not {*types} & {*job.gpu_types}:

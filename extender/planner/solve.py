@@ -32,6 +32,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone
 from scheduler.remedies import nodes_to_free, shares
 from scheduler.repair import Repair, repair
+from scheduler.second_constraints import within_the_tree
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible
 
@@ -52,7 +53,7 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     job, cluster = question.job, question.cluster
     if question.refused or job is None or cluster is None:
         return _unplaced(question, question.refused)
-    check_held_together(cluster, job)
+    check_held_together(cluster, within_the_tree(cluster, job))
     for attempt in question.attempts:
         outcome = run(ALGORITHMS.load(algorithm), attempt, job, limits)
         if outcome.evaluation is not None:

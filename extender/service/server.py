@@ -40,6 +40,7 @@ from extender.service.reflectors import Readiness, make_reflectors
 from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_labels import parse_domains
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,8 @@ class _Process:
     def __init__(self, settings: ServeOptions) -> None:
         self.settings = settings
         self.bind = parse_address(settings.bind)
-        self.state = ClusterCache(parse_levels(settings.levels))
+        domains = parse_domains(settings.domains) if settings.domains else {}
+        self.state = ClusterCache(parse_levels(settings.levels), domains=domains)
         files = tls_files(self.bind, certificate=settings.tls_cert, key=settings.tls_key, client_ca=settings.client_ca)
         self.tls = None if files is None else RotatingContext(files)
         self.policy = live_policy(settings.queue)

@@ -40,6 +40,8 @@ class ServeOptions:
     """Where to listen."""
     levels: str = field(default="auto", metadata={"metavar": "LABEL,.."})
     """Node labels that are the levels, broad to close; auto: those of a cloud or tool that is known."""
+    domains: str | None = field(default=None, metadata={"metavar": "NAME=LABEL,.."})
+    """Second hierarchies by node label, which constraints may name: power=LABEL,failure=LABEL."""
     tls_cert: str | None = field(default=None, metadata={"file": True})
     """Our certificate, PEM; needed off loopback."""
     tls_key: str | None = field(default=None, metadata={"file": True})

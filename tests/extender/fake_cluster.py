@@ -13,6 +13,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
+import pytest
+
 from extender.cluster_api.api_errors import ClusterError, Conflict, Gone, NotFound, PatchFailed
 from extender.cluster_api.client import Document, PatchKind, Resource
 
@@ -23,6 +25,7 @@ class FakeCluster:
     """See the module."""
 
     def __init__(self) -> None:
+        self.context = "made"
         self.version = 100
         self.objects: dict[str, dict[Key, Document]] = defaultdict(dict)
         self.asked: list[tuple[str, str, str]] = []
@@ -288,8 +291,17 @@ def _merge(target: Document, change: Document) -> None:
             target[key] = value
 
 
+def stand_in(api: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands find this instead of a cluster."""
+
+    async def connect(_: object) -> Any:
+        return Opened(api)
+
+    monkeypatch.setattr("extender.cluster_api.connect.connect", connect)
+
+
 class Opened:
-    """What ``arnold flags`` finds instead of a cluster."""
+    """What commands find instead of a cluster."""
 
     def __init__(self, api: FakeCluster) -> None:
         self._api = api

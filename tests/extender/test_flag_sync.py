@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from arnold.commands.run import run
-from extender import node_flags
 from extender.cluster_api.client import NODES
 from extender.fleet.hosts import host_of
 from extender.node_flags import NodeFlags
 from extender.objects import decode_node
 from health.flags import open_ledger
-from tests.extender.fake_cluster import FakeCluster, Opened
+from tests.extender.fake_cluster import FakeCluster, stand_in
 from tests.extender.things import gang_pods, node_json, plan_all, state_of
 from topology.flags import FAULTY, NodeFlag
 
@@ -93,10 +92,7 @@ def test_from_a_finding_to_the_extender(
     """Recorded, synced, and seen by the fleet; lifted, synced, and gone.  The command is called as a user does."""
     api = cluster(n1={}, n2={})
 
-    async def connect(*_: object) -> Any:
-        return Opened(api)
-
-    monkeypatch.setattr(node_flags, "_connect", connect)
+    stand_in(api, monkeypatch)
     store, now = tmp_path / "flags.db", datetime.now(UTC)
     found = [NodeFlag("n1", "straggler", 1.97, source="what-if"), NodeFlag("gone", "straggler", 1.2, source="what-if")]
     with open_ledger(store, now=now) as ledger:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from arnold.commands.run import run
-from extender import node_flags
 from extender.cluster_api.client import NODES
 from extender.node_flags import NodeFlags
-from tests.extender.fake_cluster import FakeCluster, Opened, unreachable
+from tests.extender.fake_cluster import FakeCluster, stand_in, unreachable
 from tests.extender.things import node_json
 from topology.errors import UnknownName
 from topology.flags import FAULTY, NodeFlag
@@ -87,11 +86,7 @@ def test_clear(api: FakeCluster) -> None:
 @pytest.fixture
 def connected(api: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     """The command line talks to the cluster in memory."""
-
-    async def connect(*_: object) -> Any:
-        return Opened(api)
-
-    monkeypatch.setattr(node_flags, "_connect", connect)
+    stand_in(api, monkeypatch)
     return api
 
 

@@ -68,13 +68,14 @@ def _extender(plane: ControlPlane, rendered: list[Object], secrets: Path) -> tup
         "0.0.0.0:8443": f"{LOOPBACK}:{port}",
         "/etc/arnold/tls": str(secrets / "arnold-extender-tls"),
         "$(LEVELS)": ",".join(level_labels(CLUSTER)),
+        "$(DOMAINS)": "",
         "$(QUEUE)": "priority-age",
     }
     command = [PROGRAM, *(_replace(argument, replaced) for argument in container["args"])]
     command.append(f"--kubeconfig={plane.service_account('arnold-extender', SYSTEM)}")
     ready = Healthy(f"https://{LOOPBACK}:{port}{container['readinessProbe']['httpGet']['path']}")
     environment = {"POD_NAME": "arnold-extender-0", "POD_NAMESPACE": SYSTEM}
-    assert set(environment) | {"LEVELS", "QUEUE"} == {variable["name"] for variable in container["env"]}
+    assert set(environment) | {"LEVELS", "DOMAINS", "QUEUE"} == {variable["name"] for variable in container["env"]}
     log = plane.folder / "arnold-extender.log"
     return Process("arnold-extender", command, log=log, ready=ready, environment=environment), port
 

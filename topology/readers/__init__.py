@@ -25,16 +25,17 @@ class LoadedTopology:
     """A cluster with all that was said about it on the way."""
 
     cluster: Cluster
+    source: str  # what the cluster is called: its file, - for standard input, or a live cluster
     format: str  # name of the format of the file
     notes: tuple[str, ...]  # what a user should know, one sentence each
     assumed: str = ""  # the one of the notes that GPUs are assumed, as neither the file nor anybody says them
 
 
 def load_topology(
-    path: str | Path,
+    path: str | Path | Source,
     *,
     format: str | None = None,
-    busy: Sequence[str | Path] = (),
+    busy: Sequence[str | Path | Source] = (),
     flags: Sequence[str | Path] = (),
     levels: Sequence[str] | None = None,
     domains: Mapping[str, str] | None = None,
@@ -44,7 +45,7 @@ def load_topology(
 ) -> LoadedTopology:
     """Read a cluster in any known format, and lay busy nodes and flags over it.
 
-    :param path: the file, or ``-`` for standard input.
+    :param path: the file, or ``-`` for standard input; or what was read already, as of ``busy``.
     :param format: name of the format; ``None`` = recognise it by content.
     :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of its nodes
         (:mod:`topology.slurm_nodes`).  Of several opinions about a node the worst counts.
@@ -57,14 +58,15 @@ def load_topology(
     :param now: timezone-aware; ``None`` = the present.
     """
     instant = datetime.now(UTC) if now is None else now
-    if sum(str(file) == "-" for file in (path, *busy, *flags)) > 1:
+    if sum(str(file) == "-" for file in (path, *busy, *flags) if not isinstance(file, Source)) > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
-    source = read_source(path)
+    source = path if isinstance(path, Source) else read_source(path)
     reader, reading = _read(source, format, levels, domains or {}, instant)
     cluster, notes, assumed = reading.cluster, list(reading.notes), ""
     if gpus_per_node is not None and not cluster.gpus_assumed:
         raise _known_gpus(source)
-    lists = [read_node_list(read_source(file, may_be_empty=True), cluster) for file in busy]
+    states = (file if isinstance(file, Source) else read_source(file, may_be_empty=True) for file in busy)
+    lists = [read_node_list(one, cluster) for one in states]
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
@@ -77,7 +79,8 @@ def load_topology(
     for file in flags:
         cluster, more = with_flags(cluster, file, now=instant)
         notes += more
-    return LoadedTopology(cluster, reader.name, tuple(notes), assumed)
+    called = path.name if isinstance(path, Source) else str(path)
+    return LoadedTopology(cluster, called, reader.name, tuple(notes), assumed)
 
 
 def _known_gpus(source: Source) -> InvalidInput:

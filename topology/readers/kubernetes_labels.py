@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from topology.errors import InvalidTopology, UnknownName, did_you_mean
+from topology.errors import InvalidInput, InvalidTopology, UnknownName, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +77,20 @@ def check_labels(
             fix = f"{did_you_mean(label, known)}name labels of the nodes{order}"
             raise UnknownName(f"no GPU node carries the label {label!r}", where=where, fix=fix)
     return tuple(labels)
+
+
+def parse_domains(text: str) -> dict[str, str]:
+    """Return the label of each second hierarchy from ``power=LABEL,failure=LABEL``, names with their ``@``; raise
+    InvalidInput for what is not written so, and for a name that stands twice.
+    """
+    found: dict[str, str] = {}
+    for part in text.split(","):
+        name, equals, label = (one.strip() for one in part.partition("="))
+        fix = "write power=LABEL, several with commas between them"
+        if not (name and equals and label):
+            raise InvalidInput(f"{part.strip()[:80]!r} is no name with a label", where="--domains", fix=fix)
+        key = f"@{name.removeprefix('@')}"
+        if key in found:
+            raise InvalidInput(f"{key} is given twice", where="--domains", fix="keep one of the two")
+        found[key] = label
+    return found

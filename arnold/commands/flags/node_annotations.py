@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.flags.store_commands import store_option
+from arnold.commands.kubeconfig_options import kubeconfig_options
 from arnold.commands.output import answer, table
 from topology.errors import InvalidInput
 
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.annotation_answers import FlagsChangedDocument, FlagsDocument, FlagsSyncedDocument
+    from extender.cluster_api.connect import WhichCluster
     from extender.node_flags import FlagChange
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 ANSWERS = "arnold.documents.annotation_answers"
 
@@ -51,19 +51,10 @@ Examples:
 """
 
 
-def cluster_options(function: F) -> F:
-    """Give a command ``--kubeconfig`` and ``--context``."""
-    function = click.option("--context", metavar="NAME", help="Context of it  [default: its current one]")(function)
-    kubeconfig = click.option(
-        "--kubeconfig", type=FILE, metavar="FILE", help="Cluster and user  [default: $KUBECONFIG or ~/.kube/config]"
-    )
-    return kubeconfig(function)
-
-
 @click.command("sync", cls=JsonCommand, document=f"{ANSWERS}:FlagsSyncedDocument", epilog=SYNC_EXAMPLES)
 @store_option
-@cluster_options
-def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | None) -> None:
+@kubeconfig_options
+def sync(*, as_json: bool, store: str, which: WhichCluster) -> None:
     """Bring the annotations of nodes in line with a flag store, so that gangs heed it.
 
     What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
@@ -77,7 +68,7 @@ def sync(*, as_json: bool, store: str, kubeconfig: str | None, context: str | No
     now = datetime.now(UTC)
     with open_log(store) as log:
         held, known = log.holding(now), log.slowdowns()
-    changes, strangers = on_cluster(kubeconfig, context, lambda flags: flags.sync(held, known=known, now=now))
+    changes, strangers = on_cluster(which, lambda flags: flags.sync(held, known=known, now=now))
     answer(FlagsSyncedDocument(tuple(changes), tuple(strangers)), _print_synced, as_json=as_json)
 
 
@@ -89,8 +80,8 @@ def _print_synced(out: Console, document: FlagsSyncedDocument) -> None:
 
 @click.command("apply", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=APPLY_EXAMPLES)
 @click.argument("file", type=FILE)
-@cluster_options
-def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | None) -> None:
+@kubeconfig_options
+def apply(*, as_json: bool, file: str, which: WhichCluster) -> None:
     """Write the flags of a file to the nodes.  FILE is a list of flags, as --flags of `arnold place`, or a flag store
     (then `arnold flags sync` also takes off what has ended); - is stdin.
 
@@ -104,29 +95,27 @@ def apply(*, as_json: bool, file: str, kubeconfig: str | None, context: str | No
     now = datetime.now(UTC)
     flags = read_flags(file, now=now)
     active = [flag for flag in flags if flag.active(now)]
-    changes = on_cluster(kubeconfig, context, lambda flags: flags.apply(active))
+    changes = on_cluster(which, lambda flags: flags.apply(active))
     document = FlagsChangedDocument(tuple(changes), expired=len(flags) - len(active))
     answer(document, _print_changed, as_json=as_json)
 
 
 @click.command("list", cls=JsonCommand, document=f"{ANSWERS}:FlagsDocument", epilog=LIST_EXAMPLES)
-@cluster_options
-def list_(*, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
+@kubeconfig_options
+def list_(*, as_json: bool, which: WhichCluster) -> None:
     """Show the nodes that are flagged."""
     from arnold.documents.annotation_answers import flags_document
     from extender.node_flags import NodeFlags, on_cluster
 
-    document = flags_document(on_cluster(kubeconfig, context, NodeFlags.all), datetime.now(UTC))
+    document = flags_document(on_cluster(which, NodeFlags.all), datetime.now(UTC))
     answer(document, _print, as_json=as_json)
 
 
 @click.command("clear", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
 @click.option("--all", "everything", is_flag=True, help="Of all nodes.")
-@cluster_options
-def clear(
-    *, as_json: bool, nodes: tuple[str, ...], everything: bool, kubeconfig: str | None, context: str | None
-) -> None:
+@kubeconfig_options
+def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
     """Take the flags off nodes: names or Slurm hostlists."""
     from arnold.documents.annotation_answers import FlagsChangedDocument
     from extender.node_flags import on_cluster
@@ -139,7 +128,7 @@ def clear(
             fix="name nodes, or say --all",
         )
     names = None if everything else [name for text in nodes for name in expand_hostlist(text, where="NODE")]
-    changes = on_cluster(kubeconfig, context, lambda flags: flags.clear(names))
+    changes = on_cluster(which, lambda flags: flags.clear(names))
     answer(FlagsChangedDocument(tuple(changes), expired=0), _print_changed, as_json=as_json)
 
 

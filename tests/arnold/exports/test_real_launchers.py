@@ -1,7 +1,8 @@
 """The launchers themselves read what is written for them: each rank comes to the node that it was placed on.
 
 ``make launchers`` runs these tests, ``make test`` does not.  A program that is not installed skips its own: Debian and
-Ubuntu have ``openmpi-bin``, ``slurmctld``, ``slurmd`` and ``slurm-client``.
+Ubuntu have ``openmpi-bin``, ``slurmctld``, ``slurmd`` and ``slurm-client``.  torchrun, which comes with PyTorch, is
+looked for on PATH.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from time import monotonic, sleep
 from typing import Any
 
 import pytest
+import yaml
 
+from arnold.exports import launcher_files
 from tests.ports import free_port
 
 Arnold = Callable[..., Any]
@@ -172,6 +175,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 JobAcctGatherType=jobacct_gather/none
 GresTypes=gpu
+TopologyPlugin=topology/tree
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
@@ -190,6 +194,9 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     for i in range(GPUS):
         (folder / f"gpu{i}").touch()
     (folder / "gres.conf").write_text(f"Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
+    (folder / "topology.conf").write_text(
+        "SwitchName=mp1 Nodes=n0[1,3]\nSwitchName=mp0 Nodes=n0[2,4]\nSwitchName=top Switches=mp[0-1]\n"
+    )
     (folder / "state").mkdir()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
     environment["SLURM_CONF"] = str(conf)
@@ -261,7 +268,35 @@ def test_slurm_tasks_take_their_lines_of_the_torchrun_file(files: Path, slurm: d
     assert sorted(ran) == sorted(f"{one} train.py" for one in wanted)
 
 
+@needs_slurm
+def test_a_live_slurm_is_a_cluster(
+    arnold: Arnold, files: Path, slurm: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurm says its topology, the GPUs and states of its nodes: the job lies as on the cluster file, and not at all
+    once a node is drained, as it takes all four.
+    """
+    monkeypatch.setenv("SLURM_CONF", slurm["SLURM_CONF"])
+    command = ("place", "--cluster", "slurm:", "--job", files / "job.yaml", "--json")
+    found = arnold(*command).json
+    assert [cell["node"] for cell in sorted(found["assignment"], key=lambda cell: cell["node_rank"])] == [*NODES]
+    assert found["cluster"]["free"] == len(NODES)
+    try:
+        subprocess.run(["scontrol", "update", "NodeName=n03", "State=DRAIN", "Reason=fan"], env=slurm, check=True)
+        assert (arnold(*command).code, arnold(*command).json["status"]) == (3, "infeasible")
+    finally:
+        subprocess.run(["scontrol", "update", "NodeName=n03", "State=RESUME"], env=slurm, check=True)
+
+
 # --- torchrun
+
+TORCHRUN = shutil.which("torchrun")
+MEETING = 180.0  # Seconds for the nodes to meet and end: each imports PyTorch first, all on this machine; as DEADLINE
+
+SEEN = """\
+import os, sys
+words = map(os.environ.__getitem__, ("NODE", "GROUP_RANK", "RANK", "LOCAL_RANK", "WORLD_SIZE"))
+sys.stdout.write(" ".join(words) + "\\n")
+"""  # torchrun runs it unbuffered, and in one piece a line stays a line beside those of other ranks
 
 
 def test_torchrun_takes_every_line(files: Path) -> None:
@@ -274,3 +309,57 @@ def test_torchrun_takes_every_line(files: Path) -> None:
         assert (parsed.nnodes, parsed.nproc_per_node) == (str(len(NODES)), str(GPUS))
         assert (parsed.rdzv_backend, parsed.master_addr, parsed.master_port) == ("static", NODES[0], 29500)
         assert (parsed.training_script, parsed.training_script_args) == ("train.py", [])
+
+
+@pytest.mark.skipif(TORCHRUN is None, reason="no torchrun on PATH")
+@pytest.mark.parametrize(
+    ("gpus", "parallelism", "nodes"),
+    [
+        # as NODES above: a stage of two replicas lies in one minipod
+        (2, "{tp: 2, dp: 2, pp: 2}", ("127.0.0.1", "127.0.0.3", "127.0.0.2", "127.0.0.4")),
+        # six ranks fill one node of four GPUs, and the next half; both lie in one minipod
+        (4, "{tp: 2, dp: 3}", ("127.0.0.1", "127.0.0.3")),
+    ],
+)
+def test_torchrun_starts_ranks_where_the_lines_say(
+    arnold: Arnold,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    gpus: int,
+    parallelism: str,
+    nodes: tuple[str, ...],
+) -> None:
+    """Each line runs as it is written, the last first; nodes are addresses of the loopback, which all lead here, so the
+    first of them is where the others meet.
+    """
+    monkeypatch.setattr(launcher_files, "MASTER_PORT", free_port())
+    cluster, job, train = tmp_path / "cluster.csv", tmp_path / "job.yaml", tmp_path / "train.py"
+    rows = [f"127.0.0.{i},mp{i % 2},{gpus}" for i in range(1, 5)]
+    cluster.write_text("\n".join(["node,minipod,gpus", *rows]) + "\n")
+    job.write_text(f"gpus_per_node: {gpus}\nparallelism: {parallelism}\nalpha: 0.7\n")
+    train.write_text(SEEN)
+    assert arnold("place", "--cluster", cluster, "--job", job, "--output", tmp_path / "job.torchrun").code == 0
+    lines = [shlex.split(line) for line in (tmp_path / "job.torchrun").read_text().splitlines()]
+    started = [
+        subprocess.Popen(
+            [*command, str(train)],
+            env=os.environ | {"NODE": node, "OMP_NUM_THREADS": "1"},
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for node, *command in reversed(lines)
+    ]
+    try:
+        ends = [one.communicate(timeout=MEETING) for one in started]
+    finally:
+        for one in started:
+            one.kill()
+    assert [one.returncode for one in started] == [0] * len(nodes), ends
+    seen = sorted((line.split() for out, _ in ends for line in out.splitlines()), key=lambda words: int(words[2]))
+    degrees = yaml.safe_load(parallelism)
+    world = degrees["tp"] * degrees["dp"] * degrees.get("pp", 1)
+    wanted = [(nodes[rank // gpus], rank // gpus, rank, rank % gpus, world) for rank in range(world)]
+    assert seen == [[str(word) for word in words] for words in wanted]

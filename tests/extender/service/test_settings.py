@@ -71,6 +71,8 @@ def test_tls_is_all_or_nothing() -> None:
         (["--bind", "0.0.0.0:8443"], "--tls-cert"),
         (["--bind", "nowhere"], "--bind"),
         (["--levels", "a,a"], "--levels"),
+        (["--domains", "power"], "--domains: 'power' is no name with a label"),
+        (["--domains", "power=a,@power=b"], "--domains: @power is given twice"),
         (["--queue", "none"], "--queue"),
         (["--kubeconfig", "missing.yaml"], "missing.yaml"),
         (["--bind-timeout", "nan"], "--bind-timeout"),

@@ -1,0 +1,114 @@
+"""A live cluster as the command line reads it: nodes, pods and plans of gangs, listed once, nothing written.
+
+Nodes and pods become the text that ``kubectl get nodes,pods -A -o json`` prints, for the reader of such files: without
+the fields that nobody reads, and without pods that hold no GPUs, which are nine tenths of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import msgspec
+
+from extender.cluster_api.api_errors import Refused
+from extender.cluster_api.client import NODES, PODS, ClusterApi, Resource
+from extender.cluster_api.connect import WhichCluster, ask_cluster
+from extender.cluster_api.reflector import pages_of
+from extender.controller.api_writer import GANGPLANS
+from extender.gangs.types import GangKey
+from extender.objects import decode_node, decode_pod
+from extender.plans.gang_plan import GangPlan, decode_plan
+from topology.errors import InvalidInput
+from topology.files import Source
+from topology.readers.kubernetes_pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCluster:
+    """What a live cluster said."""
+
+    nodes: Source  # nodes, and pods with GPUs, as kubectl prints them; named after the context
+    plans: tuple[GangPlan, ...] | None  # of gangs; None = they may not be listed
+
+    @property
+    def promised(self) -> dict[str, GangKey]:
+        """Node -> the gang that it is promised to by a plan, whether its pods are there yet or not."""
+        return {node: plan.key for plan in self.plans or () if plan.holding for node in plan.nodes}
+
+
+def list_cluster(which: WhichCluster) -> ListedCluster:
+    """Return the nodes of a cluster, the pods that hold GPUs of them, and the plans of gangs.
+
+    :raises InvalidKubeconfig: there is no such cluster; Unreachable: it does not answer; Refused: nodes or pods may not
+        be listed.
+    """
+
+    async def ask(api: ClusterApi) -> ListedCluster:
+        items = [b'{"kind":"Node",' + msgspec.json.encode(decode_node(raw))[1:] async for raw in _all(api, NODES)]
+        items += [
+            b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:]
+            async for pod in (decode_pod(raw) async for raw in _all(api, PODS))
+            if _holds_gpus(pod)
+        ]
+        text = b'{"kind":"List","items":[' + b",\n".join(items) + b"]}"
+        name = f"kube:{api.context or 'in-cluster'}"
+        return ListedCluster(Source(name, text.decode(), numbered=False), await _plans_if_any(api))
+
+    return ask_cluster(which, ask)
+
+
+def list_plans(which: WhichCluster) -> tuple[GangPlan, ...]:
+    """Return the plans of all gangs, by namespace and name; raise as :func:`list_cluster`, also where the cluster knows
+    no such kind.
+    """
+    return ask_cluster(which, _plans)
+
+
+async def _plans(api: ClusterApi) -> tuple[GangPlan, ...]:
+    found = []
+    async for raw in _all(api, GANGPLANS):
+        try:
+            found.append(decode_plan(raw))
+        except InvalidInput:
+            # somebody else's; the extender says so to whom it concerns
+            continue
+    return tuple(sorted(found, key=lambda plan: plan.key))
+
+
+async def _plans_if_any(api: ClusterApi) -> tuple[GangPlan, ...] | None:
+    """Return the plans of gangs, none where Arnold is not installed; ``None`` = they may not be listed."""
+    try:
+        return await _plans(api)
+    except Refused as error:
+        if error.status == 404:
+            return ()
+        if error.status == 403:
+            return None
+        raise
+
+
+async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
+    """Yield the objects of a kind, unread; an error says what may not be done, and how to be allowed to."""
+    try:
+        async for page in pages_of(api, resource):
+            for raw in page.items or ():
+                yield bytes(raw)
+    except Refused as error:
+        if error.status == 403:
+            group = f" of the API group {resource.group}" if resource.group else ""
+            error.fix = (
+                f"give this user the verb list on {resource.plural}{group}, in all namespaces (a ClusterRole with a "
+                "ClusterRoleBinding), or use a context whose user has it"
+            )
+        raise
+
+
+def _holds_gpus(pod: Pod) -> bool:
+    """Return whether a pod holds GPUs of a node, or says so in a way that its reader refuses."""
+    if pod.node is None or pod.terminal:
+        return False
+    try:
+        return pod.gpus > 0
+    except ValueError:
+        return True

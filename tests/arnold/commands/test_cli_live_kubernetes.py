@@ -1,0 +1,220 @@
+"""``--cluster kube:``: nodes, pods and plans of a cluster in memory, read as the files that kubectl prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from extender.cluster_api.api_errors import refusal
+from extender.cluster_api.client import NODES, PODS
+from extender.controller.api_writer import GANGPLANS
+from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
+from scheduler.job import Job, Parallelism
+from tests.extender.fake_cluster import FakeCluster, stand_in, unreachable
+from tests.extender.things import MINIPOD, RACK, key, node_json, pod_json
+
+Arnold = Callable[..., Any]
+
+LEVELS = f"{MINIPOD},{RACK}"
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """Three minipods of three nodes, n00 to n22; nodes and pods have fields besides that nobody reads."""
+    api = FakeCluster()
+    for minipod in range(3):
+        for i in range(3):
+            document = node_json(f"n{minipod}{i}", f"mp{minipod}", f"r{minipod}{i // 2}")
+            document["status"]["images"] = [{"names": ["registry.example.com/train"], "sizeBytes": 1}]
+            api.put(NODES, document)
+    stand_in(api, monkeypatch)
+    return api
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """Three replicas of one node each."""
+    file = tmp_path / "three.yaml"
+    file.write_text("parallelism: {tp: 8, dp: 3}\n")
+    return file
+
+
+def plan_of(*nodes: str, phase: PlanPhase = PlanPhase.PLANNED) -> dict[str, Any]:
+    """The GangPlan of a gang with these nodes, none of its pods bound yet."""
+    asked = Job("team/waiting", Parallelism(tp=8, dp=len(nodes)), level=MINIPOD)
+    spec = PlanSpec.of(asked, dialect="job", priority=0)
+    return encode_plan(GangPlan(key("waiting"), phase, spec=spec, nodes=nodes, pods=(None,) * len(nodes)))
+
+
+def placed(arnold: Arnold, job: Path, *more: object) -> dict[str, Any]:
+    """The document of a placement on the live cluster."""
+    found: dict[str, Any] = arnold(
+        "place", "--cluster", "kube:", "--levels", LEVELS, "--job", job, *more, "--json"
+    ).json
+    return found
+
+
+def test_only_what_is_free_is_used(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """A pod with GPUs on a node of mp0, one that is cordoned in mp1: the three replicas lie in mp2, the only minipod
+    with three free nodes.  A pod without GPUs, one that has ended and one without a node hold nothing.
+    """
+    api.put(PODS, pod_json("tenant", node="n00", gpus=1))
+    api.put(NODES, node_json("n11", "mp1", "r10", unschedulable=True))
+    for name, more in {
+        "launcher": {"node": "n20", "gpus": 0},
+        "ended": {"node": "n21", "phase": "Succeeded"},
+        "pending": {},
+    }.items():
+        api.put(PODS, pod_json(name, **more))
+    found = placed(arnold, job)
+    assert {cell["node"] for cell in found["assignment"]} == {"n20", "n21", "n22"}
+    assert (found["status"], found["objective"]) == ("optimal", 1.0)
+    assert found["cluster"]["source"] == "kube:made"
+    assert (found["cluster"]["nodes"], found["cluster"]["free"]) == (9, 7)
+    assert {verb for verb, _, _ in api.asked} == {"page"}, "a live cluster is only read"
+
+
+def test_it_reads_as_the_file_of_kubectl_does(api: FakeCluster, arnold: Arnold, tmp_path: Path, job: Path) -> None:
+    """The same objects in a file give the same document, but for the name: flags, taints, types, annotations too."""
+    api.put(NODES, node_json("n00", "mp0", "r00", annotations={"arnold.dev/slowdown": "1.5"}))
+    api.put(NODES, node_json("n01", "mp0", "r00", taints=[{"key": "x", "value": "y", "effect": "NoSchedule"}]))
+    api.put(NODES, node_json("n02", "mp0", "r01", ready="False"))
+    labels = {MINIPOD: "mp1", RACK: "r10", "nvidia.com/gpu.product": "H100"}
+    api.put(NODES, node_json("n10", labels=labels))
+    api.put(NODES, node_json("cpu", gpus=0))
+    api.put(PODS, pod_json("tenant", node="n11"))
+    items = [one for kind in (NODES, PODS) for one in api.objects[kind.plural].values()]
+    file = tmp_path / "listed.json"
+    file.write_text(json.dumps({"kind": "List", "items": items}))
+    live, read = (arnold("topology", "show", name, "--levels", LEVELS, "--json").json for name in ("kube:", str(file)))
+    assert (live["cluster"].pop("source"), read["cluster"].pop("source")) == ("kube:made", str(file))
+    assert live == read
+    assert any("faulty" in note for note in live["notes"])
+
+
+def test_nodes_that_plans_promise_are_in_use(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """A gang has its plan and its pods are still on their way; once the plan has expired the nodes are free again.
+    What is no plan of ours is passed over.
+    """
+    api.put(GANGPLANS, plan_of("n00", "n10"))
+    api.put(GANGPLANS, {"metadata": {"name": "odd", "namespace": "team"}, "status": {"phase": "Odd"}})
+    found = placed(arnold, job)
+    assert {cell["node"] for cell in found["assignment"]} == {"n20", "n21", "n22"}
+    assert "promised to gangs by their plans, and so in use: 2 nodes" in found["notes"]
+    api.put(GANGPLANS, plan_of("n00", "n10", phase=PlanPhase.EXPIRED))
+    assert placed(arnold, job)["cluster"]["free"] == 9
+
+
+@pytest.mark.parametrize(("status", "notes"), [(404, False), (403, True)])
+def test_plans_that_are_not_there_or_hidden(
+    api: FakeCluster, arnold: Arnold, job: Path, monkeypatch: pytest.MonkeyPatch, *, status: int, notes: bool
+) -> None:
+    """Without Arnold in the cluster there are none; a user who may not list them gets the answer with a word on it."""
+    page = api.page
+
+    async def refusing(resource: Any, **more: Any) -> bytes:
+        if resource is GANGPLANS:
+            raise refusal(status, b'{"message": "no"}', where="GET /apis/arnold.dev")
+        return await page(resource, **more)
+
+    monkeypatch.setattr(api, "page", refusing)
+    found = placed(arnold, job)
+    assert found["status"] == "optimal"
+    assert any("may not be listed" in note for note in found["notes"]) is notes
+
+
+def test_second_hierarchies_and_flags_lie_over_it(api: FakeCluster, arnold: Arnold, tmp_path: Path, job: Path) -> None:
+    """`--domains` takes labels as it does of a file: three replicas held on one feed, of which only mp1 has three."""
+    for minipod, feeds in {0: "aab", 1: "ccc", 2: "bba"}.items():
+        for i, feed in enumerate(feeds):
+            labels = {MINIPOD: f"mp{minipod}", RACK: f"r{minipod}{i // 2}", "example.com/feed": feed}
+            api.put(NODES, node_json(f"n{minipod}{i}", labels=labels))
+    job.write_text("parallelism: {tp: 8, dp: 3}\nconstraints: [{family: dp, within: '@power'}]\n")
+    found = placed(arnold, job, "--domains", "power=example.com/feed")
+    assert {cell["node"] for cell in found["assignment"]} == {"n10", "n11", "n12"}
+
+
+def test_a_cluster_that_refuses(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """Which permission is missing, on what; and a server that is away: exit 2 each, with the way out."""
+    said = b'{"message": "nodes is forbidden: User \\"ann\\" cannot list resource \\"nodes\\"", "reason": "Forbidden"}'
+    api.fail_next("page", refusal(403, said, where="GET /api/v1/nodes"))
+    ran = arnold("place", "--cluster", "kube:", "--job", job, "--json")
+    error = ran.json["error"]
+    assert (ran.code, error["kind"], error["where"]) == (2, "Refused", "GET /api/v1/nodes")
+    assert 'User "ann" cannot list' in error["message"]
+    assert error["fix"].startswith("give this user the verb list on nodes, in all namespaces")
+    api.fail_next("page", unreachable())
+    ran = arnold("explain", "--cluster", "kube:", "--job", job, "--json")
+    assert (ran.code, ran.json["error"]["kind"]) == (2, "Unreachable")
+
+
+def test_nodes_that_make_no_cluster(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """Errors of the reader name the cluster, and no line: nobody sees the text that was read."""
+    error = arnold("place", "--cluster", "kube:", "--job", job, "--json").json["error"]
+    assert (error["where"], error["kind"]) == ("kube:made", "InvalidTopology")
+    assert "--levels LABEL,LABEL" in error["fix"]
+    for name in [name for _, name in api.objects[NODES.plural]]:
+        api.remove(NODES, name)
+    api.put(NODES, node_json("cpu", gpus=0))
+    error = arnold("place", "--cluster", "kube:", "--job", job, "--json").json["error"]
+    assert (error["where"], error["message"][:26]) == ("kube:made", "none of the 1 nodes has nv")
+
+
+def write_kubeconfig(folder: Path, *contexts: str, current: str | None) -> Path:
+    """A kubeconfig with these contexts; its server listens nowhere."""
+    named = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in contexts],
+    }
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(named | ({"current-context": current} if current else {})))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("current", "name", "kind", "said", "fix"),
+    [
+        ("prod", "kube:", "Unreachable", "does not answer", "address in the kubeconfig"),
+        ("prod", "kube:test", "Unreachable", "does not answer", "address in the kubeconfig"),
+        ("prod", "kube:tset", "InvalidKubeconfig", "no context 'tset'", "did you mean 'test'? contexts of the file"),
+        (None, "kube:", "InvalidKubeconfig", "no current context", "kubectl config use-context NAME"),
+        ("gone", "kube:", "InvalidKubeconfig", "no context 'gone'", "contexts of the file: prod, test"),
+    ],
+)
+def test_contexts_of_the_kubeconfig(
+    arnold: Arnold,
+    tmp_path: Path,
+    job: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    current: str | None,
+    name: str,
+    kind: str,
+    said: str,
+    fix: str,
+) -> None:
+    """The current context unless one is named; what cannot be is said before anything is asked."""
+    monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, "prod", "test", current=current)))
+    ran = arnold("place", "--cluster", name, "--job", job, "--json")
+    error = ran.json["error"]
+    assert (ran.code, error["kind"]) == (2, kind)
+    assert said in error["message"]
+    assert fix in error["fix"]
+
+
+def test_a_context_is_heeded_in_a_pod(
+    arnold: Arnold, tmp_path: Path, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod's own service account is another cluster's, perhaps: a context that is named is that of a kubeconfig."""
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    error = arnold("place", "--cluster", "kube:prod", "--job", job, "--json").json["error"]
+    assert (error["kind"], error["message"]) == ("InvalidKubeconfig", "there is no file ~/.kube/config")
+    assert "$KUBECONFIG" in error["fix"]
