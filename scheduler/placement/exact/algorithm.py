@@ -16,6 +16,7 @@ from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.pair_seats import seat_cells
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.exact.search import fill_front
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
 from scheduler.placement.exact.soft_terms import goals_of, other_seats
@@ -67,18 +68,25 @@ class Exact:
         )
 
     def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:
-        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of."""
+        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of.
+
+        Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
+        """
         reduction, known = claims.reduction, {claims.reduction.level.name: claims.lattice}
         bounds = LevelBounds(reduction, limits, self.params, known)
         effort = self.params.goal_effort * limits.seconds
         goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
         closer = range(1, len(goals.goals))
+        if claims.goals is not None:
+            # as good by its objective, it may be better at closer levels; and it has seen the rules
+            goals.offer(claims.goals.best.nodes)
         if not goals.counted(closer):
-            for nodes in other_seats(reduction, claims.search, limits, self.params):
-                goals.offer(nodes)
+            goals.offer_all(other_seats(reduction, claims.search, limits, self.params))
             if goals.best is not best and not goals.counted(closer):
                 # on the domains of a fill that is better the cells may lie better yet
                 cells, seconds = reduction.level.domain_of[goals.best.nodes], self.params.seating_share * limits.seconds
                 goals.offer(seat_cells(reduction, cells, seconds, self.params))
-            goals.search(closer)
+        if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
+            goals.offer_all(quick_starts(reduction, limits, self.params.rules_share * limits.seconds))
+        goals.search(closer)
         return goals

@@ -7,7 +7,7 @@ in those before, so what it proves is proved of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
@@ -106,6 +106,11 @@ class GoalSearch:
         found = weighed(self.reduction.cluster, self.reduction.job, nodes)
         if found is not None and found.order < self.best.order:
             self.best = found
+
+    def offer_all(self, placements: Iterable[IntArray]) -> None:
+        """Take the best of some placements, in turn, where it is better than the best."""
+        for nodes in placements:
+            self.offer(nodes)
 
     def count(self, goal: int) -> None:
         """Raise the bound of a goal to what counting says."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, inf
+from math import inf
 
 from scheduler.job import Count, Hold
 from scheduler.objective import TOLERANCE
+from scheduler.placement.admission import least_spread
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.search import apply_closed_forms, count_edges, count_rectangles_if_quick
 from scheduler.placement.types import Limits, Pair, corners
-from topology.capacity import count_nodes
 
 
 @dataclass
@@ -42,8 +42,7 @@ class LevelBounds:
         ]
         weights = [_weights(some) for some in asked]
         names = [name for name in self._levels if any(name in of_level for of_level in weights)]
-        # the rest of the way costs at least this
-        best = inf
+        # what the terms come to on the way to a pair, each of those that no other one is as good as in all of them
         states: dict[Pair, list[tuple[float, ...]]] = {(1, 1): [tuple(fixed)]}
         for name in names:
             onward: dict[Pair, list[tuple[float, ...]]] = {}
@@ -57,9 +56,7 @@ class LevelBounds:
                         if all(x <= most for x, most in zip(total, limits, strict=True)):
                             onward.setdefault(pair, []).append(total)
             states = {pair: _undominated(sums) for pair, sums in onward.items()}
-        for sums in states.values():
-            best = min(best, *(one[0] for one in sums))
-        return best
+        return min((one[0] for sums in states.values() for one in sums), default=inf)
 
     @property
     def _levels(self) -> tuple[str, ...]:
@@ -95,12 +92,8 @@ class LevelBounds:
     def _fewest(self, term: Count) -> int:
         """Return how many domains of its level the largest group of a family touches at least."""
         one = self.reduction
-        cells = one.job.grid.groups[term.family].largest
-        if cells == 1:
-            return 1
-        most = int(count_nodes(one.cluster.level(term.level), one.admitted).max())
-        fewest = ceil(cells / most)
-        if fewest > 1:
+        fewest = least_spread(one.cluster, one.job, term.family, term.level, one.admitted)
+        if fewest > 1 or one.job.grid.groups[term.family].largest == 1:
             return fewest
         held = one.job.replace(holds=(*one.job.holds, Hold(term.family, term.level)))
         return 2 if GridReduction(one.cluster, counted_where_held(one.cluster, held), one.slowest).refusal else 1

@@ -88,8 +88,9 @@ def test_the_defaults() -> None:
         "fruitless_parts": 40,
         "pair_share": 0.4,
         "held_terms": 3,
-        "seating_share": 0.05,
-        "front_share": 0.05,
+        "seating_share": 0.04,
+        "rules_share": 0.1,
+        "front_share": 0.04,
         "least_seconds": 0.05,
     }
     assert ExactParams() == DEFAULTS == Exact().params
