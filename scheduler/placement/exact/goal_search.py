@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from scheduler.objective import TOLERANCE, Evaluation, closer_costs, closer_leve
 from scheduler.placement.exact.cell_model import CellModel, Goal
 from scheduler.placement.exact.cell_sites import Sites
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.worst_parts import WorstParts
@@ -72,12 +72,19 @@ def eq2_terms(job: Job, level: str) -> tuple[Count, ...]:
     return Count("dp", level, job.alpha), Count("pp", level, job.beta)
 
 
+class GoalBounds(Protocol):
+    """What is known of the spreads of all placements without a look at any."""
+
+    def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
+        """Return what some terms come to at least, among placements where others come to no more than a number."""
+
+
 @dataclass
 class GoalSearch:
     """The goals of one job on nodes up to some slowdown; the best placement so far, and a bound for each goal."""
 
     reduction: GridReduction
-    bounds: LevelBounds
+    bounds: GoalBounds
     best: WeighedPlacement
     certified: list[float]  # for each goal looked at, what no placement is below that is as good in those before
     limits: Limits

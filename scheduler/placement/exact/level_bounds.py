@@ -29,6 +29,7 @@ class LevelBounds:
     limits: Limits
     params: ExactParams
     lattices: dict[str, Lattice] = field(default_factory=dict)  # by level, those that are known already
+    floors: Mapping[str, Pair] = field(default_factory=dict)  # by level, what S and R are at least, each by itself
 
     def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
         """Return what some terms come to at least.
@@ -46,9 +47,10 @@ class LevelBounds:
         states: dict[Pair, list[tuple[float, ...]]] = {(1, 1): [tuple(fixed)]}
         for name in names:
             onward: dict[Pair, list[tuple[float, ...]]] = {}
+            floor = self.floors.get(name, (1, 1))
             for (dp, pp), sums in states.items():
                 for a, b in self._corners(name, weights):
-                    pair = max(a, dp), max(b, pp)
+                    pair = max(a, dp, floor[0]), max(b, pp, floor[1])
                     step = [of.get(name, (0.0, 0.0)) for of in weights]
                     costs = [w * pair[0] + v * pair[1] for w, v in step]
                     for one in sums:

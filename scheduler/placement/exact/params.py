@@ -135,6 +135,8 @@ class ExactParams:
     fruitless_parts: int = 40  # Parts in turn that change nothing, after which a goal is left as it is
     # Part of the time that the search of pairs has where soft terms count: the rest is for these
     pair_share: float = 0.4
+    # Part of the time left that the model of repairs has where stages share nodes; the rest is for parts
+    shared_share: float = 0.7
     # Soft terms up to which each choice of them is tried as hard constraints: eight choices
     held_terms: int = 3
     seating_share: float = 0.04  # Part of the time limit that exact searches below the job's level may use

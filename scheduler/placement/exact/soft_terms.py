@@ -51,6 +51,8 @@ def other_seats(
     """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
     lattice, seconds = search.lattice, params.seating_share * limits.seconds
     yield from tight_fills(reduction)
+    if not reduction.job.grid.aligned:
+        return
     equal = [pair for pair in lattice.built if lattice.cost(pair) <= lattice.cost(lattice.best) + TOLERANCE]
     for pair in sorted(equal):
         best_fit = reduction.domain_of_cell(lattice.built[pair])

@@ -87,6 +87,7 @@ def test_the_defaults() -> None:
         "tie_effort": 0.02,
         "fruitless_parts": 40,
         "pair_share": 0.4,
+        "shared_share": 0.7,
         "held_terms": 3,
         "seating_share": 0.04,
         "rules_share": 0.1,
