@@ -120,6 +120,8 @@ class ExactParams:
     patterns_per_round: int = 24
     # Integer price of the dearest cell of a domain: fine enough to tell rows apart, and small integers for CP-SAT
     price_unit: int = 1000
+    # Array elements of the knapsack over broader domains, for each family: hundredths of a second
+    touch_table: float = 3e7
     # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
     cell_choices: int = 3_000
     # Choices up to which parts of a placement are laid anew for closer levels: two such models
@@ -139,11 +141,11 @@ class ExactParams:
     shared_share: float = 0.7
     # Soft terms up to which each choice of them is tried as hard constraints: eight choices
     held_terms: int = 3
-    seating_share: float = 0.04  # Part of the time limit that exact searches below the job's level may use
+    seating_share: float = 0.05  # Part of the time limit that exact searches below the job's level may use
     # Part of the time limit after which no further quick rule is asked: with a few seconds all are, up to 1,000 cells
-    rules_share: float = 0.1
+    rules_share: float = 0.2
     # Part of the time limit that corners of the Pareto front may take which the best pair did not need
-    front_share: float = 0.04
+    front_share: float = 0.05
     # Seconds for the search of one threshold of slowdown, however little time is left: bounds and quick bands
     least_seconds: float = 0.05
 

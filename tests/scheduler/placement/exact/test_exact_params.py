@@ -78,6 +78,7 @@ def test_the_defaults() -> None:
         "pricing_rounds": 60,
         "patterns_per_round": 24,
         "price_unit": 1000,
+        "touch_table": 3e7,
         "cell_choices": 3_000,
         "closer_choices": 6_000,
         "goal_effort": 0.03,
@@ -89,9 +90,9 @@ def test_the_defaults() -> None:
         "pair_share": 0.4,
         "shared_share": 0.7,
         "held_terms": 3,
-        "seating_share": 0.04,
-        "rules_share": 0.1,
-        "front_share": 0.04,
+        "seating_share": 0.05,
+        "rules_share": 0.2,
+        "front_share": 0.05,
         "least_seconds": 0.05,
     }
     assert ExactParams() == DEFAULTS == Exact().params
