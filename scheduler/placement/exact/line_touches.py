@@ -33,9 +33,13 @@ class LineTouches:
 
     def fewest(self, broader: int) -> int:
         """Return how many closer domains some line touches at least if each touches so many broader ones at most."""
-        if broader == 1:
-            return self._fewest_whole
-        return self._fewest_in_parts(broader)
+        if broader not in self._known:
+            self._known[broader] = self._fewest_whole() if broader == 1 else self._fewest_in_parts(broader)
+        return self._known[broader]
+
+    @cached_property
+    def _known(self) -> dict[int, int]:
+        return {}
 
     @cached_property
     def _chunks(self) -> list[Integers]:
@@ -47,7 +51,6 @@ class LineTouches:
             found.append(np.cumsum(np.concatenate([whole, rest[rest > 0]])).astype(np.int64))
         return found
 
-    @cached_property
     def _fewest_whole(self) -> int:
         for touched in range(1, self.length + 1):
             if sum(self._whole(cells, touched) for cells in self._chunks) >= self.lines:

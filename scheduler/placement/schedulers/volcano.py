@@ -79,7 +79,7 @@ class Window:
         """Return the feasible nodes that the next pod may choose from, and move the window on."""
         feasible = np.flatnonzero(self._free)
         ahead = int(np.searchsorted(feasible, self._start))
-        seen = np.roll(feasible, -ahead)[: self._enough]
+        seen = np.concatenate([feasible[ahead : ahead + self._enough], feasible[:ahead]])[: self._enough]
         # a search that had to look at every node ends where it began
         if len(feasible) >= self._enough:
             self._start = (int(seen[-1]) + 1) % len(self._nodes)
@@ -171,11 +171,9 @@ def _one_by_one(request: Request, tiers: list[IntArray], listed: IntArray, rng: 
     for rank in range(request.grid.cells):
         seen = window.look()
         tier = _common_tier(tiers, seen, int(chosen[0]), gang_tier) if rank else np.zeros(len(seen), dtype=np.int32)
-        # closeness counts first: pods of the gang nearby add at most 1 to the score of the nearest
-        score = -tier.astype(np.float64)
-        nearest = score == score.max()
-        score[nearest] += pods_in[tiers[0][seen[nearest]]] / request.grid.cells
-        best = _best(score, rng)
+        # closeness counts first, then pods of the gang nearby: the real score adds at most 1 for these
+        nearest = np.flatnonzero(tier == tier.min())
+        best = nearest[_best(pods_in[tiers[0][seen[nearest]]], rng)]
         node = int(seen[best])
         chosen[rank], gang_tier = node, int(tier[best])
         pods_in[tiers[0][node]] += 1
