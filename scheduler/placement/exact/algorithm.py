@@ -86,7 +86,7 @@ class Exact:
                 cells, seconds = reduction.level.domain_of[goals.best.nodes], self.params.seating_share * limits.seconds
                 goals.offer(seat_cells(reduction, cells, seconds, self.params))
         if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
-            goals.offer_all(quick_starts(reduction, limits, self.params.rules_share * limits.seconds))
+            goals.offer_all(quick_starts(reduction, limits, self.params))
             # a rule may have built a pair that the search has not
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
         goals.search(closer)

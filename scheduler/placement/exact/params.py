@@ -142,8 +142,10 @@ class ExactParams:
     # Soft terms up to which each choice of them is tried as hard constraints: eight choices
     held_terms: int = 3
     seating_share: float = 0.05  # Part of the time limit that exact searches below the job's level may use
-    # Part of the time limit after which no further quick rule is asked: with a few seconds all are, up to 1,000 cells
+    # Part of the time limit after which no further quick rule is asked: a few seconds suffice for all on 1,000 cells
     rules_share: float = 0.2
+    # The same for rules that go pod by pod, so that placements of hundreds of cells take hardly longer for them
+    pod_rules_share: float = 0.02
     # Part of the time limit that corners of the Pareto front may take which the best pair did not need
     front_share: float = 0.05
     # Seconds for the search of one threshold of slowdown, however little time is left: bounds and quick bands

@@ -103,7 +103,7 @@ def search_shared_stages(
     bounds = SharedStageBounds(reduction, LevelBounds(inside, limits, params, lattices, _floors(reduction)))
     starts = chain(
         _from_grid(reduction, search, inside, cells),
-        quick_starts(reduction, limits, params.rules_share * limits.seconds),
+        quick_starts(reduction, limits, params),
         tight_fills(reduction),
     )
     found = [one for nodes in starts if (one := weighed(reduction.cluster, reduction.job, nodes))]

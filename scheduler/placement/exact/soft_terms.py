@@ -72,7 +72,7 @@ def _starts(
     if not has_more_terms(cluster, job):
         yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params)
         return
-    yield from quick_starts(reduction, limits, params.rules_share * limits.seconds)
+    yield from quick_starts(reduction, limits, params)
     yield from tight_fills(reduction)
     for point in lattice.pareto():
         yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[point.dp, point.pp]), seconds, params)

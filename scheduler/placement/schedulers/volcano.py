@@ -91,7 +91,11 @@ class Window:
 
 
 kube_scheduler = partial(
-    Heuristic, "kube-scheduler", "kube-scheduler 1.36 alone: any free node of a moving sample", _any_of_the_window
+    Heuristic,
+    "kube-scheduler",
+    "kube-scheduler 1.36 alone: any free node of a moving sample",
+    _any_of_the_window,
+    pod_by_pod=True,
 )
 
 
@@ -192,10 +196,13 @@ def _common_tier(tiers: list[IntArray], nodes: IntArray, first: int, gang_tier: 
     return common
 
 
+_pod_by_pod = partial(Heuristic, pod_by_pod=True)
 volcano_hard = partial(
-    Heuristic, "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", _hard
+    _pod_by_pod, "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", _hard
 )
-volcano_soft = partial(Heuristic, "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", _soft)
+volcano_soft = partial(
+    _pod_by_pod, "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", _soft
+)
 # consecutive ranks are PP groups along the rows, DP groups down the columns
 partition_p = partial(volcano_partitions, of="p", order="rows")
 partition_d = partial(volcano_partitions, of="d", order="columns")

@@ -92,6 +92,7 @@ def test_the_defaults() -> None:
         "held_terms": 3,
         "seating_share": 0.05,
         "rules_share": 0.2,
+        "pod_rules_share": 0.02,
         "front_share": 0.05,
         "least_seconds": 0.05,
     }

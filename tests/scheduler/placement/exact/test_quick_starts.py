@@ -15,7 +15,7 @@ from scheduler.job import Count, Job, Parallelism
 from scheduler.objective import closer_costs
 from scheduler.outcome import Outcome, run
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.heuristic import Heuristic
@@ -68,7 +68,7 @@ def test_no_rule_is_better_where_nothing_else_is_tried(seed: int) -> None:
         level=chance.choice(["minipod", "rack"]),
         counts=tuple(terms),
     )
-    exact = Exact(ExactParams(goal_effort=0.0, term_effort=0.0, rules_share=ALL))
+    exact = Exact(ExactParams(goal_effort=0.0, term_effort=0.0, rules_share=ALL, pod_rules_share=ALL))
     assert better_rules(cluster, job, exact, Limits(seconds=5.0, workers=1)) == []
 
 
@@ -78,7 +78,12 @@ def test_no_rule_is_better_where_one_was(number: int) -> None:
     """Instances on which best-fit, topo-aware and gpu-packing were better than a search of a second."""
     instance = draw(number, seed=2)
     job = with_terms(instance) if number % 2 else instance.job()
-    assert better_rules(instance.cluster(), job, Exact(ExactParams(rules_share=ALL)), Limits(seconds=2.0)) == []
+    assert (
+        better_rules(
+            instance.cluster(), job, Exact(ExactParams(rules_share=ALL, pod_rules_share=ALL)), Limits(seconds=2.0)
+        )
+        == []
+    )
 
 
 def test_rules_see_no_node_that_is_slower_than_the_threshold() -> None:
@@ -86,12 +91,18 @@ def test_rules_see_no_node_that_is_slower_than_the_threshold() -> None:
     cluster = racks((3, 3)).with_flags([NodeFlag("n001", "straggler", 1.5)])
     for cells, placed in ((5, True), (6, False)):
         reduction = GridReduction(cluster, Job("job", Parallelism(tp=8, dp=cells), level="rack"), 1.0)
-        found = list(quick_starts(reduction, Limits(), 10.0))
+        found = list(quick_starts(reduction, Limits(), DEFAULTS))
         assert bool(found) == placed
         assert all(1 not in nodes for nodes in found)
 
 
-def test_no_rule_is_asked_when_time_is_up() -> None:
-    """The clock is read before each of them."""
+@pytest.mark.parametrize(("share", "pod_share", "asked"), [(-1.0, ALL, 0), (ALL, -1.0, 2), (ALL, ALL, 5)])
+def test_no_rule_is_asked_when_time_is_up(
+    monkeypatch: pytest.MonkeyPatch, share: float, pod_share: float, asked: int
+) -> None:
+    """The clock is read before each of them; of two that list nodes and three that go pod by pod these come last."""
+    names = ("kube-scheduler", "volcano-hard", "volcano-soft", "best-fit", "gpu-packing")
+    monkeypatch.setattr(ALGORITHMS, "names", lambda: names)
+    params = ExactParams(rules_share=share, pod_rules_share=pod_share)
     reduction = GridReduction(racks((3, 3)), Job("job", Parallelism(tp=8, dp=2), level="rack"), 1.0)
-    assert list(quick_starts(reduction, Limits(), -1.0)) == []
+    assert len(list(quick_starts(reduction, Limits(), params))) == asked
