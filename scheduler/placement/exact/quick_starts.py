@@ -1,4 +1,4 @@
-"""What the quick rules of the house propose, as placements to begin with: none that was asked is better than the answer.
+"""What the quick rules of the house propose, as placements to begin with: none that was asked is better in the end.
 
 A quick rule is any installed algorithm that is a :class:`scheduler.placement.heuristic.Heuristic`: it asks no solver.
 Rules know nothing of holds; the evaluator puts aside what breaks one.
