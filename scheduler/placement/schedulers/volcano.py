@@ -83,7 +83,8 @@ class Window:
         # a search that had to look at every node ends where it began
         if len(feasible) >= self._enough:
             self._start = (int(seen[-1]) + 1) % len(self._nodes)
-        return self._nodes[seen]
+        nodes: IntArray = self._nodes[seen]
+        return nodes
 
     def take(self, node: int) -> None:
         """Mark the node as in use from now on."""
