@@ -112,6 +112,15 @@ class CellGroups:
         return np.bincount(self.group).astype(np.int32)
 
     @cached_property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """The cells of each group, ascending; of groups with the same cells one."""
+        import numpy as np
+
+        order = np.lexsort((self.cell, self.group))
+        parts = np.split(self.cell[order], np.cumsum(self.sizes)[:-1])
+        return tuple(dict.fromkeys(tuple(part.tolist()) for part in parts))
+
+    @cached_property
     def largest(self) -> int:
         """Cells of the largest group."""
         return int(self.sizes.max())

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from math import ceil, inf
+from math import inf
 from time import perf_counter
 
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE
-from scheduler.placement.admission import Blocks, admissible
+from scheduler.objective import TOLERANCE, closer_levels
+from scheduler.placement.admission import Blocks, admissible, least_spread
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
 from topology.capacity import count_nodes
@@ -49,13 +49,8 @@ class SecondConstraints:
             return propose(self.algorithm, cluster, job, limits)
         if refusal := _counted_out(cluster, job, name):
             return Proposal(None, infeasible=refusal)
-        # the level is the cluster's: a tree with one level more might count spread elsewhere
-        job = job.replace(level=cluster.level(job.level).name)
-        if job.nodes_of_tp > 1 and job.tp_level is None:
-            job = job.replace(tp_level=cluster.levels[-1].name)
-        depths = range(len(cluster.levels) + 1)
-        nested = next((depth for depth in depths if _nests(cluster, job, name, depth)), None)
-        if nested is not None:
+        job = with_levels_named(cluster, job)
+        if (nested := nested_depth(cluster, job, name)) is not None:
             found = self.place(laid_into_tree(cluster, name, nested), job, limits)
             kept = _as_in_the_tree(cluster, job, name, nested)
             bounds = {level: bound for level, bound in found.closer_bounds.items() if level in kept}
@@ -70,16 +65,19 @@ class SecondConstraints:
         relaxed = self.place(cluster, free, replace(limits, seconds=limits.seconds / parts))
         first = weighed(cluster, job, everywhere, relaxed)
         if relaxed.lower_bound is not None:
-            relaxed = replace(relaxed, lower_bound=relaxed.lower_bound + _least_soft(cluster, job, name))
+            usable = admissible(cluster, job)
+            counts = [count for count in job.counts if count.level == name]
+            soft = sum(one.weight * least_spread(cluster, job, one.family, name, usable) for one in counts)
+            relaxed = replace(relaxed, lower_bound=relaxed.lower_bound + soft)
         best = inf if first.evaluation is None else first.evaluation.objective
         if relaxed.infeasible or (len(free.counts) == len(job.counts) and best < inf) or best <= _proved(relaxed):
             return _with_claims(first, relaxed, ())
         answers = [first] if first.evaluation is not None else []
-        for depth in range(len(cluster.levels) + 1):
+        for number, depth in enumerate(whole_first(cluster, job, name)):
             if perf_counter() > end and any(one.evaluation is not None for one in answers):
                 relaxed = replace(relaxed, complete=False)
                 break
-            seconds = max(LEAST_SECONDS, (end - perf_counter()) / (parts - 1 - depth))
+            seconds = max(LEAST_SECONDS, (end - perf_counter()) / (parts - 1 - number))
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
         note = (
@@ -101,19 +99,20 @@ def within_the_tree(cluster: Cluster, job: Job) -> Job:
     return job if beside.isdisjoint(job.constrained_levels) else _without(job, beside)
 
 
+def with_levels_named(cluster: Cluster, job: Job) -> Job:
+    """Return a job that says at which levels of a cluster its spread counts and its TP groups are held: a tree with one
+    level more might do either elsewhere.
+    """
+    job = job.replace(level=cluster.level(job.level).name)
+    if job.nodes_of_tp > 1 and job.tp_level is None:
+        return job.replace(tp_level=cluster.levels[-1].name)
+    return job
+
+
 def _without(job: Job, names: Collection[str]) -> Job:
     """Return a job without its constraints at some levels."""
     holds = tuple(hold for hold in job.holds if hold.level not in names)
     return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in names))
-
-
-def _least_soft(cluster: Cluster, job: Job, name: str) -> float:
-    """Return the least of the soft terms at a hierarchy: a group needs as many domains as its cells fill of the
-    largest.
-    """
-    largest = max(1, int(count_nodes(cluster.level(name), admissible(cluster, job)).max()))
-    counts = [count for count in job.counts if count.level == name]
-    return sum(count.weight * ceil(job.grid.groups[count.family].largest / largest) for count in counts)
 
 
 def _proved(proposal: Proposal) -> float:
@@ -140,6 +139,22 @@ def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
     rest = tuple(level for level in cluster.second_levels if level is not second)
     # joined, as a job is given one trunk at a time: the hierarchy is no trunk, though it may be the broadest level
     return cluster.replace(levels=tuple(levels), second_levels=rest, joined=True)
+
+
+def whole_first(cluster: Cluster, job: Job, name: str) -> list[int]:
+    """Return the depths at which a hierarchy can be laid into the tree: first where fewest of the levels that count for
+    the job are cut along it, of these the broadest, whose domains have most room.
+    """
+    nodes, second = admissible(cluster, job), cluster.level(name)
+    counted = {job.level, *job.constrained_levels, *closer_levels(cluster, job)}
+    cut = [level.name in counted and not _refines(level.domain_of, second.domain_of, nodes) for level in cluster.levels]
+    return sorted(range(len(cut) + 1), key=lambda depth: (sum(cut[depth:]), depth))
+
+
+def nested_depth(cluster: Cluster, job: Job, name: str) -> int | None:
+    """Return after how many levels a second hierarchy is a level of the tree by itself; ``None`` = nowhere."""
+    depths = range(len(cluster.levels) + 1)
+    return next((depth for depth in depths if _nests(cluster, job, name, depth)), None)
 
 
 def _nests(cluster: Cluster, job: Job, name: str, depth: int) -> bool:

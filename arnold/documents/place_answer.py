@@ -12,7 +12,8 @@ from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, RefusedPlacement, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption
-from scheduler.repair import Prefer, Repair
+from scheduler.repair import Repair
+from scheduler.repair.repair_problem import Prefer
 from topology.cluster import IntArray
 from topology.field_types import Count, NotNegative, Share
 from topology.flags import NodeFlag

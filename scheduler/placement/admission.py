@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.job import Job
+from scheduler.job import Family, Job
 from topology.capacity import count_nodes, shortage_apart
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
@@ -264,3 +264,14 @@ def capacity_by_level(cluster: Cluster, job: Job, usable: BoolArray) -> tuple[In
         # whole blocks alone: what is left over of a domain takes none
         capacities.append(cells // size * size)
     return tuple(reversed(capacities))
+
+
+def least_spread(cluster: Cluster, job: Job, family: Family, level: str | None, usable: BoolArray) -> int:
+    """Return a bound by counting: a group of a family touches at least so many domains of a level.
+
+    Its largest group has one cell on each node, and no fewer domains than the largest ones have as many nodes.
+
+    :param usable: shape [nodes], at least as many as the group has cells.
+    """
+    largest_first = np.sort(count_nodes(cluster.level(level), usable))[::-1]
+    return int(np.searchsorted(np.cumsum(largest_first), job.grid.groups[family].largest)) + 1

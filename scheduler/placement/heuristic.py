@@ -73,6 +73,7 @@ class Heuristic:
     rule: Callable[[Request], IntArray]
     """Returns shape [cells] or longer; raises Infeasible when it admits no placement."""
     order: RankOrder = "job"
+    pod_by_pod: bool = False  # whether it looks at the nodes for each cell anew, which takes time with cells x nodes
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Apply the rule to the admitted nodes; see :class:`scheduler.placement.types.PlacementAlgorithm`."""

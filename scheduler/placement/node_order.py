@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import numpy as np
 
 from topology.cluster import Cluster, IntArray, Level
 
 _NUMBER = re.compile(r"(\d+)")
+_KEPT = 16  # Lists of names whose order is kept: those of the nodes and levels of a few clusters
 
 
 def natural(name: str) -> list[str | tuple[int, str]]:
@@ -20,10 +22,16 @@ def natural(name: str) -> list[str | tuple[int, str]]:
     return key
 
 
-def ranks_of(names: tuple[str, ...]) -> IntArray:
-    """Return the position of each name when the names are sorted as plain strings."""
+@lru_cache(_KEPT)
+def ranks_of(names: tuple[str, ...], *, numbers: bool = False) -> IntArray:
+    """Return the position of each name when the names are sorted, read only.
+
+    :param numbers: numbers in names count by value; else names are plain strings.
+    """
     ranks = np.empty(len(names), dtype=np.int32)
-    ranks[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.int32)
+    ordered = sorted(range(len(names)), key=lambda i: natural(names[i]) if numbers else names[i])
+    ranks[ordered] = np.arange(len(names), dtype=np.int32)
+    ranks.flags.writeable = False
     return ranks
 
 
@@ -54,4 +62,4 @@ def by_name(cluster: Cluster) -> IntArray:
 
 def by_natural_name(cluster: Cluster, nodes: IntArray) -> IntArray:
     """Return the nodes sorted by name, numbers in names by value."""
-    return np.array(sorted(nodes.tolist(), key=lambda node: natural(cluster.names[node])), dtype=np.int32)
+    return nodes[np.argsort(ranks_of(cluster.names, numbers=True)[nodes])]

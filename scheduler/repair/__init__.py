@@ -12,27 +12,22 @@ In both, healthy spares go first: a slow node is newly taken only where the job 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Literal
 
 import numpy as np
 
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, evaluate
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm
-from scheduler.repair.beside_tree import SecondQuestion
+from scheduler.repair.beside_the_tree import RepairQuestion, plan_with_constraints
 from scheduler.repair.moves_first import RepairPlan, fewest_moves
 from scheduler.repair.objective_first import best_objective
-from scheduler.repair.repair_problem import RepairProblem, of_its_type, problem_of
-from scheduler.second_constraints import within_the_tree
-from scheduler.trunks import LEAST_SECONDS
+from scheduler.repair.repair_problem import Prefer, RepairProblem, of_its_type
 from topology.cluster import Cluster, IntArray
 
 _DEFAULT_LIMITS = Limits()
-
-Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +90,17 @@ def repair(
     :param nodes: shape [rows, columns], the placement before.
     :param algorithm: for ``objective``, finds the best placement when all may move; default ``exact``.
     :raises UnknownName: a lost node is not in the cluster.
-    :raises InvalidPlacement: the placement before was not valid, lost nodes apart; or no repair was found that keeps a
-        hard constraint at a second hierarchy.
-    :raises Infeasible: fewer nodes are left than the job needs.
-    :raises SolverTimeout: time ran out before a repair was found.
+    :raises InvalidPlacement: the placement before was not valid, lost nodes apart.
+    :raises Infeasible: fewer nodes are left than the job needs, or no placement keeps its constraints.
+    :raises SolverTimeout: time ran out before a repair was found, or none was found that keeps a hard constraint at a
+        second hierarchy, and none is ruled out.
     """
     started = perf_counter()
     job = of_its_type(cluster, job, nodes)
     before = _worth_before(cluster, job, nodes)
-    problem = problem_of(cluster, within_the_tree(cluster, job), nodes, lost)
-    plan = _plan(problem, limits, prefer=prefer, algorithm=algorithm)
-    if problem.job is not job:
-        first, left = prefer == "objective", max(LEAST_SECONDS, limits.seconds - (perf_counter() - started))
-        again = partial(_plan, prefer=prefer, algorithm=algorithm)
-        second = SecondQuestion(cluster, job, lost, problem, first, again, replace(limits, seconds=left))
-        plan = second.answer(plan)
+    algorithm = algorithm or ALGORITHMS.load("exact")
+    asked = RepairQuestion(job, nodes, lost, prefer, partial(_plan, prefer=prefer, algorithm=algorithm), algorithm)
+    problem, plan = plan_with_constraints(cluster, asked, limits)
     return Repair(
         plan.nodes,
         plan.after,
@@ -132,15 +123,13 @@ def _worth_before(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     return evaluate(cluster.replace(free_gpus=free, flags=flags), job, nodes)
 
 
-def _plan(
-    problem: RepairProblem, limits: Limits, *, prefer: Prefer, algorithm: PlacementAlgorithm | None
-) -> RepairPlan:
+def _plan(problem: RepairProblem, limits: Limits, *, prefer: Prefer, algorithm: PlacementAlgorithm) -> RepairPlan:
     if problem.stays.all():
         now = evaluate(problem.cluster, problem.job, problem.old)
         return RepairPlan(problem.old, now, 0, now.objective, ("no node of the job is lost: nothing moves",))
     if prefer == "moves":
         return fewest_moves(problem, limits)
-    return best_objective(problem, limits, algorithm or ALGORITHMS.load("exact"))
+    return best_objective(problem, limits, algorithm)
 
 
 def _moves(problem: RepairProblem, nodes: IntArray) -> tuple[Move, ...]:

@@ -83,7 +83,7 @@ def plan_of(problem: RepairProblem, depth: int, domain_of_cell: IntArray, *, few
 
 def cost_of(problem: RepairProblem, plan: RepairPlan) -> tuple[int, int]:
     """Return slow nodes newly taken, and moved cells."""
-    slow = problem.spare[plan.nodes] & (problem.slowdown[plan.nodes] > HEALTHY)
+    slow = ~np.isin(plan.nodes, problem.old) & (problem.slowdown[plan.nodes] > HEALTHY)
     return int(slow.sum()), int((plan.nodes != problem.old).sum())
 
 

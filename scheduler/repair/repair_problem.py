@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from scheduler.placement.moves.move_choices import MoveChoices, closest_depth
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.errors import Infeasible, UnknownName
 from topology.flags import FAULTY, HEALTHY
+
+Prefer = Literal["moves", "objective"]  # What comes first: the fewest moved cells, or the best objective
 
 
 @dataclass(frozen=True)

@@ -135,9 +135,11 @@ def check(one: Tiny) -> None:
     if not one.job.grid.aligned or not (one.job.counts or broader):
         assert outcome.status == "optimal"
     closer = closer_spreads(one.cluster, one.job, outcome).get("rack")
-    if closer is not None and closer.proved:
+    if closer is not None and outcome.status == "optimal":
         best = placements[one.objectives(placements) < least + 1e-9]
         in_racks = one.job.alpha * one.spread(best, "dp", "rack") + one.job.beta * one.spread(best, "pp", "rack")
+        assert outcome.proposal.closer_bounds.get("rack", 0.0) <= float(in_racks.min()) + 1e-9
+    if closer is not None and closer.proved:
         assert one.job.alpha * closer.dp + one.job.beta * closer.pp == pytest.approx(float(in_racks.min()))
 
 

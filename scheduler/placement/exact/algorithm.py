@@ -16,10 +16,10 @@ from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.pair_seats import seat_cells
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.exact.search import fill_front
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
 from scheduler.placement.exact.soft_terms import goals_of, other_seats
-from scheduler.placement.shared_stages import place_shared_stages
 from scheduler.placement.types import Limits, Proposal
 from topology.cluster import Cluster
 
@@ -43,8 +43,6 @@ class Exact:
         refusal = GridReduction(cluster, counted_where_held(cluster, job), options[-1]).refusal
         if refusal:
             return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - start)
-        if not job.grid.aligned:
-            return place_shared_stages(cluster, job, options, limits)
         searched = search_thresholds(cluster, job, options, limits, self.params)
         chosen = min(searched, key=lambda one: (round(one.time, 9), one.reduction.slowest))
         # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
@@ -53,32 +51,43 @@ class Exact:
         end = max(start + limits.seconds, solved + self.params.least_seconds)
         begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
         goals = self._closer(begun.best, claims, limits, end)
-        fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
+        if job.grid.aligned:
+            fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
         return Proposal(
             goals.best.nodes,
             lower_bound=claims.bound,
             closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1:], strict=False)),
-            complete=claims.search.complete,
-            pareto=claims.lattice.pareto(),
-            refutations=tuple(claims.lattice.refutations),
+            complete=claims.complete,
+            # pairs of the grid inside a job whose stages share nodes are not those of the job
+            pareto=claims.lattice.pareto() if job.grid.aligned else (),
+            refutations=tuple(claims.lattice.refutations) if job.grid.aligned else (),
             prices=tuple(one.option(chosen=one is chosen) for one in searched) if len(options) > 1 else (),
             solve_seconds=solved - start,
             statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.reduction.domains))},
         )
 
     def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:
-        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of."""
+        """Search Eq. 2 at closer levels, from a placement that is best by its objective, over all nodes claimed of.
+
+        Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
+        """
         reduction, known = claims.reduction, {claims.reduction.level.name: claims.lattice}
-        bounds = LevelBounds(reduction, limits, self.params, known)
+        bounds = claims.goals.bounds if claims.goals else LevelBounds(reduction, limits, self.params, known)
         effort = self.params.goal_effort * limits.seconds
         goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
         closer = range(1, len(goals.goals))
+        if claims.goals is not None:
+            # as good by its objective, it may be better at closer levels; and it has seen the rules
+            goals.offer(claims.goals.best.nodes)
         if not goals.counted(closer):
-            for nodes in other_seats(reduction, claims.search, limits, self.params):
-                goals.offer(nodes)
+            goals.offer_all(other_seats(reduction, claims.search, limits, self.params))
             if goals.best is not best and not goals.counted(closer):
                 # on the domains of a fill that is better the cells may lie better yet
                 cells, seconds = reduction.level.domain_of[goals.best.nodes], self.params.seating_share * limits.seconds
                 goals.offer(seat_cells(reduction, cells, seconds, self.params))
-            goals.search(closer)
+        if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
+            goals.offer_all(quick_starts(reduction, limits, self.params))
+            # a rule may have built a pair that the search has not
+            claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
+        goals.search(closer)
         return goals

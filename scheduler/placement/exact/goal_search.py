@@ -7,11 +7,12 @@ in those before, so what it proves is proved of all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 from time import perf_counter
+from typing import Protocol
 
 import numpy as np
 
@@ -20,7 +21,6 @@ from scheduler.objective import TOLERANCE, Evaluation, closer_costs, closer_leve
 from scheduler.placement.exact.cell_model import CellModel, Goal
 from scheduler.placement.exact.cell_sites import Sites
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.worst_parts import WorstParts
@@ -59,12 +59,19 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> WeighedPlacement | N
     return WeighedPlacement(nodes, worth, (worth.objective, *closer_costs(cluster, job, worth)), ties)
 
 
+class GoalBounds(Protocol):
+    """What is known of the spreads of all placements without a look at any."""
+
+    def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
+        """Return what some terms come to at least, among placements where others come to no more than a number."""
+
+
 @dataclass
 class GoalSearch:
     """The goals of one job on nodes up to some slowdown; the best placement so far, and a bound for each goal."""
 
     reduction: GridReduction
-    bounds: LevelBounds
+    bounds: GoalBounds
     best: WeighedPlacement
     certified: list[float]  # for each goal looked at, what no placement is below that is as good in those before
     limits: Limits
@@ -93,6 +100,11 @@ class GoalSearch:
         found = weighed(self.reduction.cluster, self.reduction.job, nodes)
         if found is not None and found.order < self.best.order:
             self.best = found
+
+    def offer_all(self, placements: Iterable[IntArray]) -> None:
+        """Take the best of some placements, in turn, where it is better than the best."""
+        for nodes in placements:
+            self.offer(nodes)
 
     def count(self, goal: int) -> None:
         """Raise the bound of a goal to what counting says."""

@@ -120,6 +120,8 @@ class ExactParams:
     patterns_per_round: int = 24
     # Integer price of the dearest cell of a domain: fine enough to tell rows apart, and small integers for CP-SAT
     price_unit: int = 1000
+    # Array elements of the knapsack over broader domains, for each family: hundredths of a second
+    touch_table: float = 3e7
     # Choices (units x sites) up to which all cells are put into one model: built and searched in tenths of a second
     cell_choices: int = 3_000
     # Choices up to which parts of a placement are laid anew for closer levels: two such models
@@ -135,9 +137,15 @@ class ExactParams:
     fruitless_parts: int = 40  # Parts in turn that change nothing, after which a goal is left as it is
     # Part of the time that the search of pairs has where soft terms count: the rest is for these
     pair_share: float = 0.4
+    # Part of the time left that the model of repairs has where stages share nodes; the rest is for parts
+    shared_share: float = 0.7
     # Soft terms up to which each choice of them is tried as hard constraints: eight choices
     held_terms: int = 3
     seating_share: float = 0.05  # Part of the time limit that exact searches below the job's level may use
+    # Part of the time limit after which no further quick rule is asked: a few seconds suffice for all on 1,000 cells
+    rules_share: float = 0.2
+    # The same for rules that go pod by pod, so that placements of hundreds of cells take hardly longer for them
+    pod_rules_share: float = 0.02
     # Part of the time limit that corners of the Pareto front may take which the best pair did not need
     front_share: float = 0.05
     # Seconds for the search of one threshold of slowdown, however little time is left: bounds and quick bands

@@ -162,6 +162,18 @@ class GridReduction:
         domain_of_block = domain_of_part[part_of_block]
         return domain_of_block[self.blocks.row_of[:, None], self.blocks.column_of[None, :]]
 
+    def part_of_block(self, nodes: IntArray) -> IntArray:
+        """Return a placement that keeps all holds as one of the grid problem, shape [rows, columns] of blocks.
+
+        :param nodes: shape [rows, columns] of cells.
+        """
+        number = np.full(len(self.level), -1, dtype=np.int32)
+        number[self.domains] = np.arange(len(self.domains), dtype=np.int32)
+        # blocks lie in one domain each, so any cell says where
+        rows, columns = (np.unique(of, return_index=True)[1] for of in (self.blocks.row_of, self.blocks.column_of))
+        part: IntArray = number[self.level.domain_of[nodes[np.ix_(rows, columns)]]]
+        return part
+
     def _fewest_closer(self, sizes: npt.NDArray[np.integer[Any]]) -> npt.NDArray[np.int64]:
         """Return how many domains of the next closer level so many blocks touch in each domain, at least.
 

@@ -19,6 +19,7 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.pair_seats import search_reduction
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.shared_stages import search_shared_stages
 from scheduler.placement.exact.soft_terms import goals_of, has_more_terms
 from scheduler.placement.types import Limits, PriceOption
 from topology.cluster import Cluster
@@ -32,6 +33,7 @@ class ThresholdSearch:
     reduction: GridReduction
     search: PairSearch
     goals: GoalSearch | None = None  # of a job whose pair does not decide, with its objective searched
+    stopped: bool = False  # whether time ran out on these goals, where stages share nodes
 
     @property
     def objective(self) -> float:
@@ -47,6 +49,11 @@ class ThresholdSearch:
     def time(self) -> float:
         """Predicted step time of the best placement, relative to the ideal."""
         return step_time(self.reduction.job, objective=self.objective, slowest=self.reduction.slowest)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the search ended by itself."""
+        return self.search.complete and not self.stopped
 
     @property
     def lattice(self) -> Lattice:
@@ -101,6 +108,10 @@ def search_threshold(
 ) -> ThresholdSearch:
     """Search one threshold, in one of so many shares of the time that is left."""
     seconds = max(params.least_seconds, (end - perf_counter()) / shares)
+    if not reduction.job.grid.aligned:
+        until = perf_counter() + seconds
+        search, goals = search_shared_stages(reduction, limits, until, params)
+        return ThresholdSearch(reduction, search, goals, stopped=not goals.settled(0) and perf_counter() >= until)
     if not has_more_terms(reduction.cluster, reduction.job):
         return ThresholdSearch(reduction, search_reduction(reduction, limits, seconds, params))
     until = perf_counter() + seconds

@@ -22,6 +22,7 @@ from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.exact.tight_fills import tight_fills
 from scheduler.placement.types import Limits
 from topology.cluster import Cluster, IntArray
@@ -50,6 +51,8 @@ def other_seats(
     """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
     lattice, seconds = search.lattice, params.seating_share * limits.seconds
     yield from tight_fills(reduction)
+    if not reduction.job.grid.aligned:
+        return
     equal = [pair for pair in lattice.built if lattice.cost(pair) <= lattice.cost(lattice.best) + TOLERANCE]
     for pair in sorted(equal):
         best_fit = reduction.domain_of_cell(lattice.built[pair])
@@ -69,6 +72,7 @@ def _starts(
     if not has_more_terms(cluster, job):
         yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params)
         return
+    yield from quick_starts(reduction, limits, params)
     yield from tight_fills(reduction)
     for point in lattice.pareto():
         yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[point.dp, point.pp]), seconds, params)

@@ -62,6 +62,10 @@ class MoveModel:
         """Bound a goal from above."""
         self._model.add(self._goals[goal] <= value)
 
+    def at_least(self, goal: Goal, value: int) -> None:
+        """Say what is known: no answer has less of a goal."""
+        self._model.add(self._goals[goal] >= value)
+
     def suggest(self, target_of_mover: IntArray) -> None:
         """Start the search near an assignment, shape [movers]; it need not keep to the constraints.
 

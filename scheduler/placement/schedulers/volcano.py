@@ -79,11 +79,12 @@ class Window:
         """Return the feasible nodes that the next pod may choose from, and move the window on."""
         feasible = np.flatnonzero(self._free)
         ahead = int(np.searchsorted(feasible, self._start))
-        seen = np.roll(feasible, -ahead)[: self._enough]
+        seen = np.concatenate([feasible[ahead : ahead + self._enough], feasible[:ahead]])[: self._enough]
         # a search that had to look at every node ends where it began
         if len(feasible) >= self._enough:
             self._start = (int(seen[-1]) + 1) % len(self._nodes)
-        return self._nodes[seen]
+        nodes: IntArray = self._nodes[seen]
+        return nodes
 
     def take(self, node: int) -> None:
         """Mark the node as in use from now on."""
@@ -91,7 +92,11 @@ class Window:
 
 
 kube_scheduler = partial(
-    Heuristic, "kube-scheduler", "kube-scheduler 1.36 alone: any free node of a moving sample", _any_of_the_window
+    Heuristic,
+    "kube-scheduler",
+    "kube-scheduler 1.36 alone: any free node of a moving sample",
+    _any_of_the_window,
+    pod_by_pod=True,
 )
 
 
@@ -171,11 +176,9 @@ def _one_by_one(request: Request, tiers: list[IntArray], listed: IntArray, rng: 
     for rank in range(request.grid.cells):
         seen = window.look()
         tier = _common_tier(tiers, seen, int(chosen[0]), gang_tier) if rank else np.zeros(len(seen), dtype=np.int32)
-        # closeness counts first: pods of the gang nearby add at most 1 to the score of the nearest
-        score = -tier.astype(np.float64)
-        nearest = score == score.max()
-        score[nearest] += pods_in[tiers[0][seen[nearest]]] / request.grid.cells
-        best = _best(score, rng)
+        # closeness counts first, then pods of the gang nearby: the real score adds at most 1 for these
+        nearest = np.flatnonzero(tier == tier.min())
+        best = nearest[_best(pods_in[tiers[0][seen[nearest]]], rng)]
         node = int(seen[best])
         chosen[rank], gang_tier = node, int(tier[best])
         pods_in[tiers[0][node]] += 1
@@ -194,10 +197,13 @@ def _common_tier(tiers: list[IntArray], nodes: IntArray, first: int, gang_tier: 
     return common
 
 
+_pod_by_pod = partial(Heuristic, pod_by_pod=True)
 volcano_hard = partial(
-    Heuristic, "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", _hard
+    _pod_by_pod, "volcano-hard", "Volcano 1.14 hard mode: the closest HyperNode with room, bin-packed", _hard
 )
-volcano_soft = partial(Heuristic, "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", _soft)
+volcano_soft = partial(
+    _pod_by_pod, "volcano-soft", "Volcano 1.14 soft mode: pod by pod, close to the pods before", _soft
+)
 # consecutive ranks are PP groups along the rows, DP groups down the columns
 partition_p = partial(volcano_partitions, of="p", order="rows")
 partition_d = partial(volcano_partitions, of="d", order="columns")

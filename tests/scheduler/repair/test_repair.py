@@ -15,7 +15,8 @@ from scheduler.objective import evaluate
 from scheduler.placement.admission import admissible, blocks_at
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.types import Limits, Proposal
-from scheduler.repair import Prefer, Repair, repair
+from scheduler.repair import Repair, repair
+from scheduler.repair.repair_problem import Prefer
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node

@@ -85,3 +85,13 @@ def test_healthy_nodes_are_counted_by_domain(cluster: Cluster) -> None:
 def test_refusals(cluster: Cluster, job: Job, slowest: float, reason: str) -> None:
     """Too few nodes at all; too few that are fast enough; enough, but not together."""
     assert GridReduction(cluster, job, slowest).refusal == reason
+
+
+def test_nodes_are_read_back_as_blocks(cluster: Cluster) -> None:
+    """Expert groups of 2: each of the four blocks is where its first node is."""
+    job = Job("job", Parallelism(tp=8, dp=8, ep=2), level="minipod", holds=(Hold("ep", "rack"),))
+    reduction = GridReduction(cluster, job, 1.4)
+    nodes = np.array([[0], [1], [2], [3], [5], [6], [12], [13]], dtype=np.int32)
+    domains = reduction.domains[reduction.part_of_block(nodes)]
+    assert cluster.levels[0].domain_of[nodes[::2]].tolist() == domains.tolist()
+    assert reduction.part_of_block(nodes).shape == (4, 1)

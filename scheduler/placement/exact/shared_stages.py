@@ -1,0 +1,231 @@
+"""Placing a job whose stages share nodes: there is no grid of rows and columns, and each group is counted as it is.
+
+Most of such a job is a grid all the same (:mod:`scheduler.placement.exact.embedded_grid`).  The pairs of that grid give
+a bound and a start, and the integer model of repairs (:mod:`scheduler.placement.moves`), with every block of cells free
+to go anywhere, improves the start, and proves it on small jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import ceil
+from time import monotonic, perf_counter
+
+import numpy as np
+
+from scheduler.job import Count, Family, Job, Parallelism
+from scheduler.objective import TOLERANCE
+from scheduler.placement.admission import blocks_at, capacity_by_level, least_spread
+from scheduler.placement.exact.embedded_grid import embedded_grid
+from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement, weighed
+from scheduler.placement.exact.lattice import PairSearch
+from scheduler.placement.exact.level_bounds import LevelBounds
+from scheduler.placement.exact.pair_seats import search_reduction
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.exact.quick_starts import quick_starts
+from scheduler.placement.exact.search import fill_front
+from scheduler.placement.exact.tight_fills import tight_fills
+from scheduler.placement.moves.move_choices import MoveChoices, closest_depth, greedy_targets, trimmed
+from scheduler.placement.moves.move_model import MoveModel
+from scheduler.placement.seating import seat
+from scheduler.placement.types import Limits, Pair
+from scheduler.rank_groups import joined
+from topology.capacity import count_nodes
+from topology.cluster import IntArray
+from topology.errors import SolverTimeout
+
+
+@dataclass(frozen=True)
+class SharedStageBounds:
+    """Bounds of the spreads of a job whose stages share nodes, on nodes up to some slowdown."""
+
+    whole: GridReduction
+    inside: LevelBounds  # of the embedded grid; spreads are no less than the groups of the whole job ask for
+
+    def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
+        """Return what some terms come to at least; see :meth:`LevelBounds.least`."""
+        limits = [(_of_grid(others), most - self._of_others(others)) for others, most in among]
+        return self.inside.least(_of_grid(terms), among=limits) + self._of_others(terms)
+
+    def _of_others(self, terms: Sequence[Count]) -> float:
+        one, others = self.whole, [term for term in terms if term.family not in ("dp", "pp")]
+        fewest = (least_spread(one.cluster, one.job, term.family, term.level, one.admitted) for term in others)
+        return sum(term.weight * few for term, few in zip(others, fewest, strict=True))
+
+
+def _of_grid(terms: Sequence[Count]) -> list[Count]:
+    return [term for term in terms if term.family in ("dp", "pp")]
+
+
+def _floors(reduction: GridReduction) -> dict[str, Pair]:
+    """Return what S and R are at least at each level."""
+    names = [level.name for level in reduction.cluster.levels]
+    spreads = ([_connected_spread(reduction, family, name) for name in names] for family in ("dp", "pp"))
+    return dict(zip(names, zip(*spreads, strict=True), strict=True))
+
+
+def _connected_spread(reduction: GridReduction, family: Family, level: str) -> int:
+    """Return what the spread of a family is at least, by counting.
+
+    Groups that hang together through nodes that they share touch K domains in all, if as many hold their cells.  Taken
+    in an order in which each has a node of those before it, each touches one domain of theirs.  So g groups of spread s
+    touch 1 + g * (s - 1) domains at most.
+    """
+    one, cells = reduction, np.arange(reduction.job.grid.cells, dtype=np.int32)
+    groups = one.job.grid.groups[family]
+    part = joined(cells, groups.cell, groups.group)
+    sizes = np.bincount(part)
+    tied = np.zeros_like(sizes)
+    np.add.at(tied, part[[members[0] for members in groups.members]], 1)
+    room = np.cumsum(np.sort(count_nodes(one.cluster.level(level), one.admitted))[::-1])
+    domains = np.searchsorted(room, sizes) + 1
+    connected = int((1 - (1 - domains) // tied).max())
+    return max(connected, least_spread(one.cluster, one.job, family, level, one.admitted))
+
+
+def search_shared_stages(
+    reduction: GridReduction, limits: Limits, until: float, params: ExactParams
+) -> tuple[PairSearch, GoalSearch]:
+    """Search the objective; return the search of the pairs of the embedded grid as well.
+
+    :raises SolverTimeout: time ran out before a placement was found.
+    """
+    cells = embedded_grid(reduction.job.grid)
+    inside = GridReduction(reduction.cluster, _grid_job(reduction.job, cells), reduction.slowest)
+    seconds = max(params.least_seconds, until - perf_counter())
+    search = search_reduction(inside, limits, params.pair_share * seconds, params)
+    # no corner need be the best one with the nodes that are not in the grid
+    fill_front(search, seconds=params.front_share * seconds)
+    lattices = {inside.level.name: search.lattice}
+    bounds = SharedStageBounds(reduction, LevelBounds(inside, limits, params, lattices, _floors(reduction)))
+    starts = chain(
+        _from_grid(reduction, search, inside, cells),
+        quick_starts(reduction, limits, params),
+        tight_fills(reduction),
+    )
+    found = [one for nodes in starts if (one := weighed(reduction.cluster, reduction.job, nodes))]
+    best = min(found, key=lambda one: one.order) if found else _first(reduction, limits, until)
+    effort = params.term_effort * limits.seconds
+    goals = GoalSearch(reduction, bounds, best, [], limits, params, effort, until)
+    goals.count(0)
+    if not goals.settled(0):
+        _improve(goals)
+    goals.search([0])
+    return search, goals
+
+
+def _grid_job(job: Job, cells: IntArray) -> Job:
+    """Return a job whose cells are the embedded grid, with nothing that counts but its rows and columns."""
+    rows, columns = cells.shape
+    parallelism = Parallelism(tp=job.gpus_per_node, dp=rows, pp=columns)
+    return job.replace(parallelism=parallelism, holds=(), counts=(), levels=(), tp_level=None)
+
+
+def _from_grid(
+    reduction: GridReduction, search: PairSearch, inside: GridReduction, cells: IntArray
+) -> Iterator[IntArray]:
+    """Yield nodes, shape [cells, 1] each, of placements that have the embedded grid on a corner of its front."""
+    if reduction.job.holds_groups:
+        return
+    for point in search.lattice.pareto():
+        domain_of_part = inside.domain_of_cell(search.lattice.built[point.dp, point.pp])
+        yield seat(
+            reduction.cluster,
+            reduction.job,
+            level=reduction.level,
+            domain_of_cell=_completed(reduction, cells, domain_of_part),
+            admitted=reduction.admitted,
+        )
+
+
+def _completed(reduction: GridReduction, cells: IntArray, domain_of_part: IntArray) -> IntArray:
+    """Return the domain of every cell, shape [cells, 1], given those of the embedded grid.
+
+    Each other cell goes to the domain with room that most cells of its groups are in.
+    """
+    grid = reduction.job.grid
+    domain = np.full(grid.cells, -1, dtype=np.int32)
+    domain[cells] = domain_of_part
+    left = reduction.room * reduction.blocks.size - np.bincount(domain[cells].ravel(), minlength=len(reduction.level))
+    for cell in np.flatnonzero(domain < 0):
+        near = np.zeros(len(reduction.level), dtype=np.int64)
+        for family in ("dp", "pp"):
+            groups = grid.groups[family]
+            members = groups.cell[np.isin(groups.group, groups.group[groups.cell == cell])]
+            near += np.bincount(domain[members[domain[members] >= 0]], minlength=len(near))
+        domain[cell] = np.lexsort((-left, -near, left <= 0))[0]
+        left[domain[cell]] -= 1
+    return domain.reshape(grid.rows, grid.columns)
+
+
+def _improve(goals: GoalSearch) -> None:
+    """Improve the objective in the model of repairs, and raise its bound, where that is small enough."""
+    offered = _anywhere(goals.reduction)
+    if not offered.few:
+        return
+    one, best = goals.reduction, goals.best
+    model = _model(offered, goals.limits)
+    domain_of = one.cluster.levels[offered.depth].domain_of
+    model.suggest(offered.target_of_mover(domain_of[best.nodes]))
+    model.at_most("objective", model.value_of(best.worth))
+    model.at_least("objective", ceil((goals.certified[0] - TOLERANCE) * model.scale - 1e-6))
+    left = goals.params.shared_share * (goals.end - perf_counter())
+    step = model.minimise("objective", monotonic() + left)
+    if step is None or model.answer is None:
+        return
+    goals.offer(_seated(one, offered, model.answer))
+    goals.certified[0] = max(goals.certified[0], min(step.bound / model.scale, goals.best.costs[0]))
+
+
+def _first(reduction: GridReduction, limits: Limits, until: float) -> WeighedPlacement:
+    """Return a placement that keeps holds which no quick start kept; raises SolverTimeout."""
+    offered = _anywhere(reduction)
+    if not offered.few:
+        offered = trimmed(offered)
+    model = _model(offered, limits)
+    model.suggest(greedy_targets(offered))
+    model.minimise("objective", monotonic() + until - perf_counter())
+    if model.answer is not None:
+        found = weighed(reduction.cluster, reduction.job, _seated(reduction, offered, model.answer))
+        if found is not None:
+            return found
+    raise SolverTimeout("time ran out before a placement was found", where="--time-limit", fix="give more seconds")
+
+
+def _model(offered: MoveChoices, limits: Limits) -> MoveModel:
+    return MoveModel(offered, replace(limits, workers=1))
+
+
+def _seated(reduction: GridReduction, offered: MoveChoices, target_of_mover: IntArray) -> IntArray:
+    """Return nodes for an answer of the model, shape [cells, 1]."""
+    level = reduction.cluster.levels[offered.depth]
+    domain_of_cell = offered.domain_of_cell(target_of_mover)
+    return seat(
+        reduction.cluster, reduction.job, level=level, domain_of_cell=domain_of_cell, admitted=reduction.admitted
+    )
+
+
+def _anywhere(reduction: GridReduction) -> MoveChoices:
+    """Return the choice of a domain for every block, as if all blocks had lost their nodes."""
+    cluster, job = reduction.cluster, reduction.job
+    depth = closest_depth(cluster, job)
+    blocks, room = blocks_at(cluster, job, depth), capacity_by_level(cluster, job, reduction.admitted)[depth]
+    targets = np.flatnonzero(room > 0).astype(np.int32)
+    count, cells = blocks.rows * blocks.columns, (job.grid.rows, job.grid.columns)
+    return MoveChoices(
+        cluster=cluster,
+        job=job,
+        old=np.zeros(cells, dtype=np.int32),
+        depth=depth,
+        block_of=blocks.of_cell,
+        size=blocks.size,
+        movers=np.arange(count, dtype=np.int32),
+        home=np.zeros(count, dtype=np.int32),
+        lost=np.full(count, blocks.size, dtype=np.int32),
+        targets=targets,
+        room=(room[targets] // blocks.size).astype(np.int32),
+        healthy=room[targets].astype(np.int32),
+    )
