@@ -135,6 +135,14 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     )
 
 
+def worth_of(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation | None:
+    """Return what a placement is worth; ``None`` = it breaks a rule.  See :func:`evaluate`."""
+    try:
+        return evaluate(cluster, job, nodes)
+    except InvalidPlacement:
+        return None
+
+
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:
     if nodes.shape != (grid.rows, grid.columns):
         raise InvalidPlacement(f"the placement has shape {nodes.shape}, the job {(grid.rows, grid.columns)}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, factorial, inf
 from random import Random
@@ -11,17 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.gpu_types import speed_of
 from scheduler.objective import TOLERANCE, evaluate, objective_of
 from scheduler.outcome import Outcome, run, trivial_bound
-from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
+from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel, taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only
-from scheduler.several.lay_out import disjoint_grants, orderly, seat_on
+from scheduler.several.lay_out import disjoint_grants, last_of_each, seat_on
 from scheduler.several.turns import in_turn
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
@@ -107,7 +106,7 @@ class JointSearch:
             if self.proved or seconds < LEAST_SECONDS:
                 return
             # each on the nodes that it may have, as before
-            cluster = only(self.question.cluster, self._admitted(j))
+            cluster = only(self.question.cluster, self.classes.admitted(j))
             one = run(self._solver, cluster, self.question.jobs[j], replace(self._limits, seconds=seconds))
             if one.proposal.nodes is not None:
                 self.least[j] = max(self.least[j], self._bound_alone(j, one))
@@ -133,21 +132,17 @@ class JointSearch:
 
     def _bound_alone(self, j: int, alone: Outcome) -> float:
         job, bound = self.question.jobs[j], alone.bound
-        if bound is None or alone.proposal.nodes is None:
+        if bound is None or alone.evaluation is None:
             return self.question.priced(
                 j, trivial_bound(job), max(one.speed for one in self.classes.demands[j].options)
             )
-        return self.question.priced(j, bound, speed_of(self.question.cluster, job, alone.proposal.nodes))
+        return self.question.priced(j, bound, job.speed_on(alone.evaluation.gpu_types))
 
     def _learn(self, j: int, nodes: IntArray) -> None:
         """Keep the shape of a placement."""
         cluster, job = self.question.cluster, self.question.jobs[j]
-        worth, level = evaluate(cluster, job, nodes), cluster.level(job.level)
-        blocks = blocks_at(cluster, job, cluster.level_index(level.name))
-        soft = worth.objective - objective_of(job, worth.dp, worth.pp)
-        self._keep(j, shape_of(blocks, level.domain_of[nodes], soft=soft, movable=self.classes.demands[j].movable))
-
-    def _keep(self, j: int, shape: PlacementShape) -> None:
+        movable = self.classes.demands[j].movable
+        shape = shape_placed(cluster, job, evaluate(cluster, job, nodes), nodes, movable=movable)
         self._shapes[j].setdefault(shape.key, shape)
 
     def _pack(self) -> None:
@@ -157,10 +152,7 @@ class JointSearch:
         for j, demand in enumerate(self.classes.demands):
             shapes = self._offered(j)
             part = model.add_job(demand)
-            prices = [
-                [question.whole(self._price(j, shape, option.speed)) for option in demand.options] for shape in shapes
-            ]
-            costs.append(part.add_shapes(shapes, prices))
+            costs.append(part.add_shapes(shapes, question.shape_costs(j, shapes, demand.options)))
             offered.append(shapes)
         model.share()
         if self.cost < inf:
@@ -191,10 +183,7 @@ class JointSearch:
             cheap = sorted(affordable, key=lambda pair: (worthy[pair], max(pair)))[:MOST_SHAPES]
             shapes += [even_rectangles(demand.rows, demand.columns, pair) for pair in cheap]
         distinct = {shape.key: shape for shape in shapes}
-        return sorted(distinct.values(), key=lambda shape: self._price(j, shape, fastest))[:MOST_SHAPES]
-
-    def _price(self, j: int, shape: PlacementShape, speed: float) -> float:
-        return self.question.priced(j, objective_of(self.question.jobs[j], *shape.pair, shape.soft), speed)
+        return sorted(distinct.values(), key=lambda shape: self.question.shape_cost(j, shape, fastest))[:MOST_SHAPES]
 
     def _open_rounds(self) -> _Rounds:
         """Return the program of the bound."""
@@ -229,39 +218,18 @@ class JointSearch:
         for j, job in enumerate(question.jobs):
             if perf_counter() > self._end:
                 return
-            granted = self._all_but(free & self._admitted(j), free, _sum(shares[j + 1 :]))
+            later = last_of_each(cluster, self.classes, free, sum(shares[j + 1 :], Counter()))
+            granted = free & self.classes.admitted(j) & ~later
             seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
             one = run(self._solver, only(cluster, granted), job, replace(self._limits, seconds=seconds))
             if one.evaluation is None or one.proposal.nodes is None or one.bound is None:
                 return
-            least = question.whole(question.priced(j, one.bound, speed_of(cluster, job, one.proposal.nodes)))
+            least = question.whole(question.priced(j, one.bound, job.speed_on(one.evaluation.gpu_types)))
             if least > solver.value(rounds.costs[j]):
-                grant = np.bincount(self.classes.class_of[granted], minlength=len(self.classes.sizes))
-                parts[j].exclude(dict(enumerate(grant.tolist())), cost=rounds.costs[j], least=least)
+                parts[j].exclude(self.classes.count(granted), cost=rounds.costs[j], least=least)
                 rounds.excluded += 1
             self._learn(j, one.proposal.nodes)
             nodes.append(one.proposal.nodes)
             free = free.copy()
             free[one.proposal.nodes.ravel()] = False
         self.found(nodes)
-
-    def _admitted(self, j: int) -> BoolArray:
-        """Return shape [nodes], whether a job may use the node."""
-        admits = np.append(self.classes.demands[j].admits, False)  # class -1: no job may
-        return admits[self.classes.class_of]
-
-    def _all_but(self, mine: BoolArray, free: BoolArray, later: Mapping[int, int]) -> BoolArray:
-        """Return the nodes of one job without as many of each class as those after it take."""
-        kept = mine.copy()
-        ordered = orderly(self.question.cluster, free)
-        for c, count in later.items():
-            kept[ordered[self.classes.class_of[ordered] == c][-count:]] = False
-        return kept
-
-
-def _sum(shares: Sequence[Mapping[int, int]]) -> dict[int, int]:
-    total: dict[int, int] = {}
-    for share in shares:
-        for c, count in share.items():
-            total[c] = total.get(c, 0) + count
-    return total

@@ -47,6 +47,16 @@ def orderly(cluster: Cluster, nodes: BoolArray) -> IntArray:
     return some[np.lexsort((some, closest.domain_of[some], -room, cluster.slowdown[some]))]
 
 
+def last_of_each(cluster: Cluster, classes: NodeClasses, nodes: BoolArray, counts: Mapping[int, int]) -> BoolArray:
+    """Return the last of some nodes, in order: as many of each class as are counted; shape [nodes]."""
+    ordered, last = orderly(cluster, nodes), np.zeros_like(nodes)
+    for c, count in counts.items():
+        # a slice from -0 on would be all of them
+        if count:
+            last[ordered[classes.class_of[ordered] == c][-count:]] = True
+    return last
+
+
 def seat_on(cluster: Cluster, job: Job, domain_of_block: IntArray, granted: BoolArray) -> IntArray:
     """Return the node of each cell, shape [rows, columns], given the domain of each block and nodes enough in each."""
     level = cluster.level(job.level)

@@ -7,7 +7,8 @@ cost of the moves.  Where the second finds a share in which the new job has a pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
 from time import perf_counter
@@ -15,19 +16,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.gpu_types import speed_of
-from scheduler.objective import TOLERANCE, objective_of, slowest_in_use
+from scheduler.objective import TOLERANCE, objective_of, slowest_in_use, worth_of
 from scheduler.outcome import run, trivial_bound
-from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
+from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.running_part import RunningPart, RunningShare, exact_units
 from scheduler.placement.sharing.share_model import ShareModel, taken, top, total
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.several.joint_question import JointQuestion, only, worth_of
+from scheduler.several.joint_question import JointQuestion, only
 from scheduler.several.joint_search import WHOLE
-from scheduler.several.lay_out import orderly, seat_on
+from scheduler.several.lay_out import last_of_each, orderly, seat_on
 from scheduler.several.move_plan import MoveLimits, MovePlan, MoveProgram
 from scheduler.several.place_again import placed_again
 from scheduler.several.running_jobs import RunningJob
@@ -73,10 +72,7 @@ class MoveSearch:
         """Keep the shape of a placement of the new job, on any nodes of the cluster."""
         cluster, job = self.question.cluster, self.question.jobs[0]
         if (worth := worth_of(cluster.emptied(), job, nodes)) is not None:
-            level = cluster.level(job.level)
-            blocks = blocks_at(cluster, job, cluster.level_index(level.name))
-            soft, movable = worth.objective - objective_of(job, worth.dp, worth.pp), self.classes.demands[0].movable
-            shape = shape_of(blocks, level.domain_of[nodes], soft=soft, movable=movable)
+            shape = shape_placed(cluster, job, worth, nodes, movable=self.classes.demands[0].movable)
             self._shapes.setdefault(shape.key, shape)
 
     def found(self, nodes: IntArray, running: Sequence[IntArray]) -> None:
@@ -141,7 +137,7 @@ class MoveSearch:
             return False
         if one.job.avoid != "ignore" and slowest_in_use(cluster, then) > slowest_in_use(cluster, now):
             return False
-        return speed_of(cluster, one.job, after) >= speed_of(cluster, one.job, one.nodes)
+        return one.job.speed_on(then.gpu_types) >= one.job.speed_on(now.gpu_types)
 
     def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False) -> MoveProgram:
         question, demand = self.question, self.classes.demands[0]
@@ -151,8 +147,7 @@ class MoveSearch:
             least = question.whole(trivial_bound(question.jobs[0]) / max(one.speed for one in demand.options))
             cost: Variable = new.add_rectangles(question.option_costs(0, demand.options), least=least)
         else:
-            prices = [[question.whole(self._price(shape, one.speed)) for one in demand.options] for shape in shapes]
-            cost = new.add_shapes(shapes, prices)
+            cost = new.add_shapes(shapes, question.shape_costs(0, shapes, demand.options))
         for share, units in zip(self.shares, self._units, strict=True):
             coarse = None if bound else share.parts
             if leaving:
@@ -202,15 +197,14 @@ class MoveSearch:
         cluster, job, known = self.question.cluster, self.question.jobs[0], len(self._shapes)
         seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - perf_counter()))
         one = run(self._solver, only(cluster, granted), job, replace(limits, seconds=seconds))
-        if one.proposal.nodes is None or one.bound is None:
+        if one.proposal.nodes is None or one.evaluation is None or one.bound is None:
             return False
         self.learn(one.proposal.nodes)
         if targets or not self.shares:
             self.found(one.proposal.nodes, self._settled(one.proposal.nodes, targets))
-        bound = self.question.whole(self.question.priced(0, one.bound, speed_of(cluster, job, one.proposal.nodes)))
+        bound = self.question.whole(self.question.priced(0, one.bound, job.speed_on(one.evaluation.gpu_types)))
         if bound > max(self.asked.target, int(solver.value(program.objective))):
-            grant = np.bincount(self.classes.class_of[granted], minlength=len(self.classes.sizes))
-            program.new.exclude(dict(enumerate(grant.tolist())), cost=program.objective, least=bound)
+            program.new.exclude(self.classes.count(granted), cost=program.objective, least=bound)
             return True
         return len(self._shapes) > known
 
@@ -230,50 +224,39 @@ class MoveSearch:
         """Return the bound of a program as a rank."""
         return divmod(ceil(solver.best_objective_bound - WHOLE), self._most)
 
-    def _price(self, shape: PlacementShape, speed: float) -> float:
-        return self.question.priced(0, objective_of(self.question.jobs[0], *shape.pair, shape.soft), speed)
-
     def _offered(self) -> list[PlacementShape]:
         """Return shapes of the new job that are no worse than the best plan, the cheapest ones."""
-        demand, job = self.classes.demands[0], self.question.jobs[0]
+        question, demand, job = self.question, self.classes.demands[0], self.question.jobs[0]
         shapes = list(self._shapes.values())
         if demand.movable:
             domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
             pairs = pairs_up_to(demand.rows, demand.columns, (domains, domains))
             cheap = sorted(pairs, key=lambda pair: (objective_of(job, *pair), max(pair)))
-            reached = sum(self.question.whole(objective_of(job, *pair)) <= self.asked.target for pair in cheap)
+            reached = sum(question.whole(objective_of(job, *pair)) <= self.asked.target for pair in cheap)
             shapes += [
                 even_rectangles(demand.rows, demand.columns, pair) for pair in cheap[: reached + MOST_SHAPES // 2]
             ]
         distinct = {shape.key: shape for shape in shapes}
-        ordered = sorted(distinct.values(), key=lambda shape: (self._price(shape, 1.0), len(shape.sizes)))
+        ordered = sorted(distinct.values(), key=lambda shape: (question.shape_cost(0, shape, 1.0), len(shape.sizes)))
         # all that reach the target are alike in rank: those with most to choose from, the finest, come last
         return ordered[:MOST_SHAPES]
 
     def _granted(self, targets: Sequence[IntArray]) -> BoolArray:
         """Return nodes for the new job, without those that are kept for cells that move, shape [nodes]."""
-        coming: dict[int, int] = {}
+        coming: Counter[int] = Counter()
         for share, target in zip(self.shares, targets, strict=True):
-            for c in target[target != share.homes].tolist():
-                coming[c] = coming.get(c, 0) + 1
+            coming.update(target[target != share.homes].tolist())
         return self._split(self._vacant(targets), coming)
 
     def _left(self, program: MoveProgram, solver: Solution) -> BoolArray:
         """Return the same where only the number of nodes of each running job is known."""
-        used: dict[int, int] = {}
-        for part in program.model.running:
-            for c, takes in part.takes.items():
-                used[c] = used.get(c, 0) + int(solver.value(takes))
+        used = sum((taken(part, solver) for part in program.model.running), Counter[int]())
         return self._split(self.classes.class_of >= 0, used)
 
-    def _split(self, free: BoolArray, later: dict[int, int]) -> BoolArray:
-        """Return nodes without as many of each class as others need, the last in order."""
-        ordered, kept = orderly(self.question.cluster, free), np.zeros_like(free)
-        for c, count in later.items():
-            if count:
-                kept[ordered[self.classes.class_of[ordered] == c][-count:]] = True
-        admits: BoolArray = np.append(self.classes.demands[0].admits, False)[self.classes.class_of]
-        return free & ~kept & admits
+    def _split(self, free: BoolArray, later: Mapping[int, int]) -> BoolArray:
+        """Return nodes for the new job, without as many of each class as others need, the last in order."""
+        kept = last_of_each(self.question.cluster, self.classes, free, later)
+        return free & ~kept & self.classes.admitted(0)
 
     def _settled(self, nodes: IntArray, targets: Sequence[IntArray]) -> list[IntArray]:
         """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""

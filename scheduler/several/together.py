@@ -19,12 +19,12 @@ from time import perf_counter
 
 from scheduler.gpu_types import speed_of
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, slowest_in_use
+from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome, judge, run
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.several.joint_question import JointQuestion
+from scheduler.several.joint_question import JointQuestion, bound_at, slowest_allowed
 from scheduler.several.joint_search import JointSearch
 from scheduler.several.leave_out import fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
@@ -87,7 +87,8 @@ def _answer(
 ) -> JointOutcome:
     end = perf_counter() + limits.seconds
     alone = _each_alone(question, solver, replace(limits, seconds=ALONE_SHARE * limits.seconds))
-    classes = classify(question.cluster, question.jobs, [_slowest(question, j, one) for j, one in enumerate(alone)])
+    slowest = [slowest_allowed(question.cluster, job, [one]) for job, one in zip(question.jobs, alone, strict=True)]
+    classes = classify(question.cluster, question.jobs, slowest)
     left_out = fewest_left_out(classes, question.weights, seconds=min(COUNT_SECONDS, limits.seconds))
     if left_out:
         reason = _does_not_fit(question, classes, left_out, alone)
@@ -116,13 +117,6 @@ def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Lim
         seconds = max(limits.seconds / (2 * len(question.jobs)), (end - perf_counter()) / (len(question.jobs) - number))
         outcomes.append(run(solver, question.cluster, job, replace(limits, seconds=seconds)))
     return outcomes
-
-
-def _slowest(question: JointQuestion, j: int, alone: Outcome) -> float:
-    """Return up to which slowdown a job may have nodes: under ``price`` as slow as those that it takes alone."""
-    if question.jobs[j].avoid != "price" or alone.evaluation is None:
-        return inf
-    return slowest_in_use(question.cluster, alone.evaluation)
 
 
 def _does_not_fit(
@@ -154,10 +148,7 @@ def _both_orders(
 def _judged(question: JointQuestion, j: int, nodes: IntArray, alone: Outcome) -> Outcome:
     """Return the outcome of one job: its placement beside the others, its bound that of the job alone."""
     cluster, job = question.cluster, question.jobs[j]
-    speed = speed_of(cluster, job, nodes)
-    bound = None
-    if alone.bound is not None and alone.proposal.nodes is not None:
-        bound = alone.bound / speed_of(cluster, job, alone.proposal.nodes) * speed
+    bound = bound_at(speed_of(cluster, job, nodes), job, alone)
     kept = alone.proposal
     proposal = Proposal(nodes, bound, complete=kept.complete, pareto=kept.pareto, solve_seconds=kept.solve_seconds)
     return judge(alone.algorithm, cluster, job, proposal)

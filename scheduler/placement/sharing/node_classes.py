@@ -52,7 +52,7 @@ class NodeDemand:
 
     @cached_property
     def admits(self) -> BoolArray:
-        """PlacementShape [classes], whether any option admits the class."""
+        """Shape [classes], whether any option admits the class."""
         admitted: BoolArray = np.any([option.admits for option in self.options], axis=0)
         return admitted
 
@@ -65,6 +65,16 @@ class NodeClasses:
     example: IntArray  # shape [classes], a node of each
     sizes: IntArray  # shape [classes], nodes of each
     demands: tuple[NodeDemand, ...]  # one for each job
+
+    def admitted(self, j: int) -> BoolArray:
+        """Return shape [nodes], whether a job may use the node."""
+        admits: BoolArray = np.append(self.demands[j].admits, False)[self.class_of]  # class -1: no job may
+        return admits
+
+    def count(self, nodes: BoolArray) -> IntArray:
+        """Return how many of some nodes, shape [nodes], are of each class, shape [classes]; each is of one."""
+        counts: IntArray = np.bincount(self.class_of[nodes], minlength=len(self.sizes)).astype(np.int32)
+        return counts
 
 
 def classify(

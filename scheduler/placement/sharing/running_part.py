@@ -48,7 +48,7 @@ class RunningShare:
 
     @cached_property
     def parts(self) -> IntArray:
-        """PlacementShape [cells], all cells of a class as one unit."""
+        """Shape [cells], all cells of a class as one unit."""
         units: IntArray = np.unique(self.homes, return_inverse=True)[1].reshape(-1).astype(np.int32)
         return units
 

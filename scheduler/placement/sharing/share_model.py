@@ -120,13 +120,13 @@ class SharePart:
             self.cp.add(cost >= one.per_dp * self.dp + one.per_pp * self.pp + one.fixed).only_enforce_if(on)
         return cost
 
-    def exclude(self, share: Mapping[int, int], *, cost: cp_model.IntVar, least: int) -> None:
-        """Add that within this share, class -> nodes, or less of it no placement costs less than that."""
+    def exclude(self, share: IntArray, *, cost: cp_model.IntVar, least: int) -> None:
+        """Add that within this share, shape [classes], or less of it no placement costs less than that."""
         beyond = []
         for c, taken in self.takes.items():
-            if share.get(c, 0) < top(taken):
+            if share[c] < top(taken):
                 more = self.cp.new_bool_var("")
-                self.cp.add(taken > share.get(c, 0)).only_enforce_if(more)
+                self.cp.add(taken > int(share[c])).only_enforce_if(more)
                 beyond.append(more)
         dear = self.cp.new_bool_var("")
         self.cp.add(cost >= least).only_enforce_if(dear)
@@ -241,6 +241,6 @@ def top(variable: cp_model.IntVar) -> int:
     return int(variable.proto.domain[1])  # of this kind of list the index -1 is not the last
 
 
-def taken(part: SharePart, solver: cp_model.CpSolver) -> dict[int, int]:
+def taken(part: SharePart | RunningPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
     """Return the nodes of each class that a job takes in a solution, classes without any left out."""
-    return {c: count for c, variable in part.takes.items() if (count := int(solver.value(variable)))}
+    return Counter({c: count for c, one in part.takes.items() if (count := int(solver.value(one)))})
