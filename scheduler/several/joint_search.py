@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import ceil, factorial, inf
 from random import Random
 from time import perf_counter
@@ -26,9 +27,11 @@ from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from scheduler.placement.sharing.share_model import Solution, Variable
+    from scheduler.placement.sharing.share_model import SharePart, Solution, Variable
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
+MOST_TOGETHER = 3  # Jobs that are laid out again at a time: as few are decided in tenths of a second
+SOME_EFFORT = 0.3  # Of that
 PACK_EFFORT = 1.5  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
 BOUND_EFFORT = 3.0  # Of one round of the bound
 WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
@@ -86,17 +89,34 @@ class JointSearch:
         self._limits, self._end, self._random = limits, end, Random(limits.seed)
         known, rounds, more = -1, None, True
         self._prove_alone()
+        everyone = range(len(self.question.jobs))
+        if not self.nodes:
+            self._pack(everyone, PACK_EFFORT)
         while not self.proved and perf_counter() < end:
+            rounds = rounds or self._open_rounds()
+            more = more and self._round(rounds)
+            if self.proved or perf_counter() > end:
+                return
             if (count := sum(map(len, self._shapes))) > known:
                 known = count
                 limits.say("laying shapes out")
-                self._pack()
-            if self.proved or perf_counter() > end:
-                return
-            rounds = rounds or self._open_rounds()
-            more = more and self._round(rounds)
+                self._pack(everyone, PACK_EFFORT)
+                self._pack_some(self._end)
             if not more and not self._another_order():
                 return
+
+    def _pack_some(self, end: float) -> None:
+        """Lay shapes of a few jobs out again, the others left where they are, until no few jobs get better so."""
+        count = len(self.question.jobs)
+        for few in range(2, min(MOST_TOGETHER, count - 1) + 1):
+            tried: set[tuple[int, ...]] = set()
+            several = list(combinations(range(count), few))
+            while len(tried) < len(several):
+                if self.proved or perf_counter() > end or not self.nodes:
+                    return
+                some, before = self._random.choice([one for one in several if one not in tried]), self.cost
+                self._pack(some, SOME_EFFORT)
+                tried = tried | {some} if self.cost == before else {some}
 
     def _prove_alone(self) -> None:
         """Search the jobs again whose bound alone is not proved: what is open there is open in the sum."""
@@ -145,28 +165,35 @@ class JointSearch:
         shape = shape_placed(cluster, job, evaluate(cluster, job, nodes), nodes, movable=movable)
         self._shapes[j].setdefault(shape.key, shape)
 
-    def _pack(self) -> None:
-        """Lay shapes out, the least sum, and seat what is better than the best placement known."""
-        question = self.question
-        model, costs, offered = ShareModel(self.classes.sizes), [], []
-        for j, demand in enumerate(self.classes.demands):
-            shapes = self._offered(j)
-            part = model.add_job(demand)
-            costs.append(part.add_shapes(shapes, question.shape_costs(j, shapes, demand.options)))
+    def _pack(self, moving: Sequence[int], effort: float) -> None:
+        """Lay shapes of some jobs out, the least sum, and seat what is better than the best placement known.
+
+        :param moving: numbers of the jobs; all others stay where they are. Of all, where no placement is known.
+        """
+        question, free = self.question, self.classes.class_of >= 0
+        for j, nodes in enumerate(self.nodes):
+            if j not in moving:
+                free[nodes.ravel()] = False
+        model, costs, offered = ShareModel(self.classes.count(free)), [], []
+        for j in moving:
+            demand, shapes = self.classes.demands[j], self._offered(j)
+            prices, edges = question.shape_costs(j, shapes, demand.options), question.option_costs(j, demand.options)
+            costs.append(model.add_job(demand).add_shapes(shapes, prices, edges, most=self._most(j)))
             offered.append(shapes)
         model.share()
-        if self.cost < inf:
-            model.cp.add(sum(costs) < question.whole(self.cost))
-        found, solver = model.least(sum(costs), Slice(PACK_EFFORT, self._end - perf_counter()))
+        if self.nodes:
+            model.cp.add(sum(costs) < question.whole(sum(question.cost(j, self.nodes[j]) for j in moving)))
+        found, solver = model.least(sum(costs), Slice(effort, self._end - perf_counter()))
         if found != "yes":
             return
-        cluster, nodes = question.cluster, []
         shares = [taken(part, solver) for part in model.parts]
-        grants = disjoint_grants(cluster, self.classes, shares, free=self.classes.class_of >= 0)
-        for j, part in enumerate(model.parts):
-            _, domain_of_block = part.laid_out(solver, offered[j])
-            nodes.append(seat_on(cluster, question.jobs[j], domain_of_block, grants[j]))
-        self.found(nodes)
+        grants = disjoint_grants(question.cluster, self.classes, shares, free=free)
+        after = list(self.nodes) or [np.empty(0, dtype=np.int32)] * len(moving)
+        for j, part, shapes, granted in zip(moving, model.parts, offered, grants, strict=True):
+            domain_of_block = part.laid_out(solver, shapes)
+            assert domain_of_block is not None
+            after[j] = seat_on(question.cluster, question.jobs[j], domain_of_block, granted)
+        self.found(after)
 
     def _offered(self, j: int) -> list[PlacementShape]:
         """Return the shapes of one job for a program, the cheapest that may still be of use."""
@@ -185,29 +212,35 @@ class JointSearch:
         distinct = {shape.key: shape for shape in shapes}
         return sorted(distinct.values(), key=lambda shape: self.question.shape_cost(j, shape, fastest))[:MOST_SHAPES]
 
+    def _most(self, j: int) -> int | None:
+        """Return what a job costs at most where the sum is less than that of the best placement known."""
+        return None if self.cost == inf else self.question.whole(self.cost - sum(self.least) + self.least[j])
+
     def _open_rounds(self) -> _Rounds:
         """Return the program of the bound."""
         question, model, costs = self.question, ShareModel(self.classes.sizes), []
         for j, demand in enumerate(self.classes.demands):
             part = model.add_job(demand)
             prices = question.option_costs(j, demand.options)
-            costs.append(part.add_rectangles(prices, least=question.whole(self.least[j])))
+            costs.append(part.add_rectangles(prices, least=question.whole(self.least[j]), most=self._most(j)))
         model.share()
         return _Rounds(model, costs)
 
     def _round(self, rounds: _Rounds) -> bool:
         """Raise the bound and search the shares that it is reached with; return whether there is more to try."""
         self._limits.say("raising the bound")
-        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, (self._end - perf_counter()) / 4))
-        if found != "yes":
-            return False
+        if self.cost < inf:
+            # no other placement is of use
+            rounds.model.cp.add(sum(rounds.costs) < self.question.whole(self.cost))
+        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, (self._end - perf_counter()) / 2))
         # costs are whole numbers, so is their sum
-        self.bound = max(self.bound, ceil(solver.best_objective_bound - WHOLE) / self.question.scale)
-        if self.proved or perf_counter() > self._end:
+        least = self.question.whole(self.cost) if found == "no" else ceil(solver.best_objective_bound - WHOLE)
+        self.bound = max(self.bound, min(self.cost, least / self.question.scale))
+        if found != "yes" or self.proved or perf_counter() > self._end:
             return False
-        before, known = rounds.excluded, sum(map(len, self._shapes))
+        before, known, cost = rounds.excluded, sum(map(len, self._shapes)), self.cost
         self._search_shares(rounds, solver)
-        return rounds.excluded > before or sum(map(len, self._shapes)) > known
+        return rounds.excluded > before or sum(map(len, self._shapes)) > known or self.cost < cost
 
     def _search_shares(self, rounds: _Rounds, solver: Solution) -> None:
         """Search the share of each job, with all that is left besides; exclude what is proved not to be there."""
@@ -220,16 +253,28 @@ class JointSearch:
                 return
             later = last_of_each(cluster, self.classes, free, sum(shares[j + 1 :], Counter()))
             granted = free & self.classes.admitted(j) & ~later
-            seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
-            one = run(self._solver, only(cluster, granted), job, replace(self._limits, seconds=seconds))
-            if one.evaluation is None or one.proposal.nodes is None or one.bound is None:
-                return
-            least = question.whole(question.priced(j, one.bound, job.speed_on(one.evaluation.gpu_types)))
-            if least > solver.value(rounds.costs[j]):
-                parts[j].exclude(self.classes.count(granted), cost=rounds.costs[j], least=least)
-                rounds.excluded += 1
-            self._learn(j, one.proposal.nodes)
-            nodes.append(one.proposal.nodes)
+            cost = int(solver.value(rounds.costs[j]))
+            placed = self._as_in(solver, parts[j], j, granted, cost)
+            if placed is None:
+                seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
+                one = run(self._solver, only(cluster, granted), job, replace(self._limits, seconds=seconds))
+                if one.evaluation is None or one.proposal.nodes is None or one.bound is None:
+                    return
+                placed = one.proposal.nodes
+                least = question.whole(question.priced(j, one.bound, job.speed_on(one.evaluation.gpu_types)))
+                if least > cost:
+                    parts[j].exclude(self.classes.count(granted), cost=rounds.costs[j], least=least)
+                    rounds.excluded += 1
+            self._learn(j, placed)
+            nodes.append(placed)
             free = free.copy()
-            free[one.proposal.nodes.ravel()] = False
+            free[placed.ravel()] = False
         self.found(nodes)
+
+    def _as_in(self, solver: Solution, part: SharePart, j: int, granted: BoolArray, cost: int) -> IntArray | None:
+        """Return a placement of a job as it is in a solution, with that cost; ``None`` = it has to be searched."""
+        domain_of_block = part.laid_out(solver) if part.demand.movable else None
+        if domain_of_block is None:
+            return None
+        nodes = seat_on(self.question.cluster, self.question.jobs[j], domain_of_block, granted)
+        return nodes if self.question.whole(self.question.cost(j, nodes)) <= cost else None

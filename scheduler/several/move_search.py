@@ -147,7 +147,9 @@ class MoveSearch:
             least = question.whole(trivial_bound(question.jobs[0]) / max(one.speed for one in demand.options))
             cost: Variable = new.add_rectangles(question.option_costs(0, demand.options), least=least)
         else:
-            cost = new.add_shapes(shapes, question.shape_costs(0, shapes, demand.options))
+            cost = new.add_shapes(
+                shapes, question.shape_costs(0, shapes, demand.options), question.option_costs(0, demand.options)
+            )
         for share, units in zip(self.shares, self._units, strict=True):
             coarse = None if bound else share.parts
             if leaving:
@@ -175,7 +177,8 @@ class MoveSearch:
         found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
         if found != "yes":
             return
-        _, domain_of_block = program.new.laid_out(solver, shapes)
+        domain_of_block = program.new.laid_out(solver, shapes)
+        assert domain_of_block is not None
         targets = [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
         granted = self._granted(targets)
         chosen = taken(program.new, solver)

@@ -44,6 +44,7 @@ class NodeDemand:
     other_levels: tuple[WholeBlocks, ...]  # levels at which blocks have more than one node, that one left out
     options: tuple[NodeOption, ...]
     movable: bool  # whether a part of it may go to any other domain with room: no group is held at a broader level
+    aligned: bool  # whether rows are PP groups and columns DP groups; else nothing here says what a placement is worth
 
     @property
     def nodes(self) -> int:
@@ -138,4 +139,5 @@ def _demand(cluster: Cluster, job: Job, options: Sequence[tuple[float, BoolArray
         tuple(whole.values()),
         tuple(NodeOption(speed, mask[example]) for speed, mask in options),
         movable=all(cluster.level_index(hold.level) >= depth for hold in job.holds_on(cluster)),
+        aligned=job.grid.aligned,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,8 @@ from scheduler.placement.exact.cpsat import Answer, Slice, solve
 from scheduler.placement.sharing.job_shapes import PlacementShape
 from scheduler.placement.sharing.node_classes import NodeDemand, WholeBlocks
 from scheduler.placement.sharing.running_part import LeavingPart, RunningPart, RunningShare
+from scheduler.placement.sharing.spread_cases import EdgeCase, edge_cases, rectangle_case
+from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -26,8 +29,6 @@ if TYPE_CHECKING:
     Expression = cp_model.LinearExpr
     Solution = cp_model.CpSolver
 
-MOST_WIDTHS = 16  # Widths of a domain up to which cells <= rows * columns is stated width by width, which is sharper
-
 
 @dataclass(frozen=True, slots=True)
 class OptionCosts:
@@ -36,6 +37,11 @@ class OptionCosts:
     per_dp: int
     per_pp: int
     fixed: int
+
+
+def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
+    """Return whether a pair costs no more than that with some option."""
+    return most is None or any(one.per_dp * pair[0] + one.per_pp * pair[1] + one.fixed <= most for one in costs)
 
 
 class SharePart:
@@ -59,6 +65,7 @@ class SharePart:
         self.blocks_in = self._whole_blocks(demand.blocks, sizes)
         for blocks in demand.other_levels:
             self._whole_blocks(blocks, sizes)
+        self.edges: list[EdgeCase] = []
 
     def _whole_blocks(self, blocks: WholeBlocks, sizes: IntArray) -> dict[int, cp_model.IntVar]:
         """Add that each domain of a level takes whole blocks; return how many each takes."""
@@ -70,54 +77,50 @@ class SharePart:
             self.cp.add(sum(self.takes[c] for c in inside) == blocks.block * counts[k])
         return counts
 
-    def add_rectangles(self, costs: Sequence[OptionCosts], *, least: int) -> cp_model.IntVar:
+    def add_rectangles(self, costs: Sequence[OptionCosts], *, least: int, most: int | None = None) -> cp_model.IntVar:
         """Add what every placement of the job satisfies, and return its cost.
 
-        Domain k holds at most r_k * q_k blocks, of r_k rows and q_k columns; the sums of r and q are at most R * D and
-        S * P, as each row touches R domains and each column S.
-
         :param least: a cost below which it has no placement, whatever the others take.
+        :param most: a cost above which a placement is of no use; ``None`` = any may be.
         """
-        cp, demand = self.cp, self.demand
-        domains = len(self.blocks_in)
-        self.dp = cp.new_int_var(1, min(demand.rows, domains), "")
-        self.pp = cp.new_int_var(1, min(demand.columns, domains), "")
-        rows, columns = zip(*(self._rectangle(k) for k in self.blocks_in), strict=True)
-        cp.add(sum(rows) <= demand.rows * self.pp)
-        cp.add(sum(columns) <= demand.columns * self.dp)
-        return self._cost([(self.options[i], one) for i, one in enumerate(costs)], least)
+        if not self.demand.aligned:
+            return self._cost(costs, [], least)
+        cases = [*self._add_edges(costs, most)]
+        worthy = partial(_worthy, costs, most)
+        if (inner := rectangle_case(self.cp, self.demand, self._room(), worthy)) is not None:
+            cases.append((inner.on, *inner.pair))
+        self.cp.add_exactly_one(on for on, _, _ in cases)
+        for k, blocks in self.blocks_in.items():
+            self.cp.add(blocks == sum(self._along_edges(k)) + (inner.blocks.get(k, 0) if inner else 0))
+        return self._cost(costs, cases, least)
 
-    def _rectangle(self, k: int) -> tuple[cp_model.LinearExprT, cp_model.LinearExprT]:
-        """Return rows and columns that a domain touches, enough for its blocks."""
-        cp, demand, blocks = self.cp, self.demand, self.blocks_in[k]
-        most = top(blocks)
-        short, long = sorted((demand.rows, demand.columns))
-        long, widths = min(long, most), range(1, min(short, most) + 1)
-        across: cp_model.LinearExprT
-        along: cp_model.LinearExprT
-        if len(widths) > MOST_WIDTHS:
-            across, along = cp.new_int_var(0, len(widths), ""), cp.new_int_var(0, long, "")
-            area = cp.new_int_var(0, len(widths) * long, "")
-            cp.add_multiplication_equality(area, [across, along])
-            cp.add(blocks <= area)
-        else:
-            chosen = [cp.new_bool_var("") for _ in widths]
-            # lines of the longer side that it touches with each width; no more than hold as many blocks as there can be
-            tops = [min(long, -(-most // q)) for q in widths]
-            lines = [cp.new_int_var(0, line, "") for line in tops]
-            cp.add_at_most_one(chosen)
-            for line, highest, on in zip(lines, tops, chosen, strict=True):
-                cp.add(line <= highest * on)
-            cp.add(blocks <= most * sum(chosen))
-            across, along = sum(q * on for q, on in zip(widths, chosen, strict=True)), sum(lines)
-            cp.add(blocks <= sum(q * line for q, line in zip(widths, lines, strict=True)))
-        return (across, along) if demand.rows <= demand.columns else (along, across)
+    def _room(self) -> dict[int, int]:
+        return {k: top(blocks) for k, blocks in self.blocks_in.items()}
 
-    def _cost(self, priced: Sequence[tuple[cp_model.IntVar, OptionCosts]], least: int) -> cp_model.IntVar:
-        most = max(one.per_dp * self.demand.rows + one.per_pp * self.demand.columns + one.fixed for _, one in priced)
-        cost = self.cp.new_int_var(min(least, most), most, "")
-        for on, one in priced:
-            self.cp.add(cost >= one.per_dp * self.dp + one.per_pp * self.pp + one.fixed).only_enforce_if(on)
+    def _add_edges(
+        self, costs: Sequence[OptionCosts], most: int | None
+    ) -> list[tuple[cp_model.IntVar, cp_model.LinearExprT, cp_model.LinearExprT]]:
+        """Add the cases with R = 1 or S = 1, and return for each whether the job has it, S and R."""
+        self.edges = edge_cases(self.cp, self.demand, self._room(), partial(_worthy, costs, most))
+        return [(edge.on, *edge.pair) for edge in self.edges]
+
+    def _along_edges(self, k: int) -> list[cp_model.LinearExprT]:
+        return [edge.width(self.demand) * edge.lines[k] for edge in self.edges if k in edge.lines]
+
+    def _cost(
+        self,
+        costs: Sequence[OptionCosts],
+        cases: Sequence[tuple[cp_model.IntVar, cp_model.LinearExprT, cp_model.LinearExprT]],
+        least: int,
+        highest: int = 0,
+    ) -> cp_model.IntVar:
+        """Add a cost that is at least that of the chosen case with the chosen option."""
+        most = max(one.per_dp * self.demand.rows + one.per_pp * self.demand.columns + one.fixed for one in costs)
+        cost = self.cp.new_int_var(min(least, most), max(most, highest), "")
+        dp, pp = sum(dp for _, dp, _ in cases), sum(pp for _, _, pp in cases)
+        some = sum(on for on, _, _ in cases)
+        for chosen, one in zip(self.options, costs, strict=True):
+            self.cp.add(cost >= one.per_dp * dp + one.per_pp * pp + one.fixed * some).only_enforce_if(chosen)
         return cost
 
     def exclude(self, share: IntArray, *, cost: cp_model.IntVar, least: int) -> None:
@@ -132,17 +135,27 @@ class SharePart:
         self.cp.add(cost >= least).only_enforce_if(dear)
         self.cp.add_bool_or([*beyond, dear])
 
-    def add_shapes(self, shapes: Sequence[PlacementShape], costs: Sequence[Sequence[int]]) -> cp_model.IntVar:
+    def add_shapes(
+        self,
+        shapes: Sequence[PlacementShape],
+        prices: Sequence[Sequence[int]],
+        costs: Sequence[OptionCosts],
+        *,
+        most: int | None = None,
+    ) -> cp_model.IntVar:
         """Add that the job has one of some shapes, its parts laid out in any domains with room; return its cost.
 
-        :param costs: of each shape with each option.
+        Where its parts may go to any domain, it may also have R = 1 or S = 1, which needs no shape.
+
+        :param prices: of each shape with each option; ``costs``, ``most``: as for :meth:`add_rectangles`.
         """
         cp = self.cp
+        edges = self._add_edges(costs, most) if self.demand.movable and self.demand.aligned else []
         self.shapes = [cp.new_bool_var("") for _ in shapes]
-        cp.add_exactly_one(self.shapes)
+        cp.add_exactly_one([*self.shapes, *(on for on, _, _ in edges)])
         # how many parts of each shape and size lie in each domain
         self.parts: list[dict[tuple[int, int], cp_model.IntVar]] = []
-        filled: dict[int, list[cp_model.LinearExprT]] = {k: [] for k in self.blocks_in}
+        filled = {k: self._along_edges(k) for k in self.blocks_in}
         for shape, on in zip(shapes, self.shapes, strict=True):
             parts = self._parts_fixed(shape, on) if shape.homes else self._parts(shape, on)
             for (size, k), count in parts.items():
@@ -150,8 +163,8 @@ class SharePart:
             self.parts.append(parts)
         for k, blocks in self.blocks_in.items():
             cp.add(blocks == sum(filled[k]))
-        cost = cp.new_int_var(0, max(max(one) for one in costs), "")
-        for on, of_shape in zip(self.shapes, costs, strict=True):
+        cost = self._cost(costs, edges, 0, highest=max((max(one) for one in prices), default=0))
+        for on, of_shape in zip(self.shapes, prices, strict=True):
             for chosen, amount in zip(self.options, of_shape, strict=True):
                 cp.add(cost >= amount).only_enforce_if([on, chosen])
         return cost
@@ -172,14 +185,19 @@ class SharePart:
             return {}
         return dict.fromkeys(zip(shape.sizes, shape.homes, strict=True), on)
 
-    def laid_out(self, solver: cp_model.CpSolver, shapes: Sequence[PlacementShape]) -> tuple[PlacementShape, IntArray]:
-        """Return the shape that was chosen, and the domain of each of its blocks, shape [rows, columns]."""
-        number = next(i for i, on in enumerate(self.shapes) if solver.boolean_value(on))
-        shape, places = shapes[number], dict[int, list[int]]()
-        for (size, k), count in self.parts[number].items():
-            places.setdefault(size, []).extend([k] * solver.value(count))
-        home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
-        return shape, home[shape.part_of_block]
+    def laid_out(self, solver: cp_model.CpSolver, shapes: Sequence[PlacementShape] = ()) -> IntArray | None:
+        """Return the domain of each block, shape [rows, columns]; ``None`` = nothing says more than how many."""
+        for edge in self.edges:
+            if solver.boolean_value(edge.on):
+                return edge.laid_out(solver, self.demand)
+        for number, shape in enumerate(shapes):
+            if solver.boolean_value(self.shapes[number]):
+                places = dict[int, list[int]]()
+                for (size, k), count in self.parts[number].items():
+                    places.setdefault(size, []).extend([k] * solver.value(count))
+                home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
+                return home[shape.part_of_block]
+        return None
 
 
 class ShareModel:
