@@ -12,10 +12,11 @@ import numpy as np
 
 from scheduler.job import Job
 from scheduler.objective import Evaluation, objective_of, slowest_in_use, worth_of
-from scheduler.outcome import Outcome, trivial_bound
+from scheduler.outcome import Outcome, run, trivial_bound
 from scheduler.placement.sharing.job_shapes import PlacementShape
 from scheduler.placement.sharing.node_classes import NodeOption
 from scheduler.placement.sharing.share_model import OptionCosts
+from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.second_constraints import named_beside
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
@@ -101,6 +102,17 @@ def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
     :param nodes: shape [nodes].
     """
     return cluster.replace(free_gpus=np.where(nodes, cluster.free_gpus, 0).astype(cluster.free_gpus.dtype))
+
+
+def run_on_its_levels(solver: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
+    """Place one job on a cluster without the levels that its objective and constraints do not name.
+
+    The objective is the same, and most of the time goes to closer levels, which the sum of several jobs does not count.
+    """
+    if job.nodes_of_tp == 1:  # TP groups of several nodes may be held at the closest level without naming it
+        closest = max(cluster.level_index(name) for name in (job.level, *job.constrained_levels))
+        cluster = cluster.replace(levels=cluster.levels[: closest + 1])
+    return run(solver, cluster, job, limits)
 
 
 def slowest_allowed(cluster: Cluster, job: Job, tried: Sequence[Outcome | None]) -> float:

@@ -14,24 +14,29 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.objective import TOLERANCE, evaluate, objective_of
-from scheduler.outcome import Outcome, run, trivial_bound
-from scheduler.placement.exact.cpsat import Slice
+from scheduler.outcome import Outcome, trivial_bound
+from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel, taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.several.joint_question import JointQuestion, only
+from scheduler.several.joint_question import JointQuestion, only, run_on_its_levels
 from scheduler.several.lay_out import disjoint_grants, last_of_each, seat_on
 from scheduler.several.turns import in_turn
 from scheduler.trunks import LEAST_SECONDS
-from topology.cluster import BoolArray, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
     from scheduler.placement.sharing.share_model import SharePart, Solution, Variable
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
+MOST_ORDERS = 12  # Drawn in a row, one after the other: a tenth of a second each
+ANY_ORDER = 0.6  # Of the drawn orders that are any; the others are close to the best one
+ORDERS_SHARE = 0.3  # Most of the time that is left, for orders in a row
 MOST_TOGETHER = 3  # Jobs that are laid out again at a time: as few are decided in tenths of a second
-SOME_EFFORT = 0.3  # Of that
+MOST_PACKS = 16  # Such choices of jobs in a row, of each number
+SOME_EFFORT = 0.3  # Of each
+SOME_SHARE = 0.3  # Most of the time that is left, for all in a row
 PACK_EFFORT = 1.5  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
 BOUND_EFFORT = 3.0  # Of one round of the bound
 WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
@@ -62,6 +67,7 @@ class JointSearch:
         self._limits, self._end, self._random = Limits(), inf, Random()
         self._alone, own = alone, tuple(range(len(alone)))
         self._orders = {own, own[::-1]}  # those that stand at the start of a joint placement
+        self._best_order: tuple[float, tuple[int, ...]] = inf, ()  # of those drawn, after its sum
         self._order_seconds = 0.0  # that the last one took
         self._shapes: list[dict[tuple[object, ...], PlacementShape]] = [{} for _ in question.jobs]
         for j, one in enumerate(alone):
@@ -87,11 +93,11 @@ class JointSearch:
     def run(self, limits: Limits, end: float) -> None:
         """Search until the sum is proved, nothing is left to try, or the clock reads ``end``."""
         self._limits, self._end, self._random = limits, end, Random(limits.seed)
-        known, rounds, more = -1, None, True
+        known, rounds, more, everyone = -1, None, True, range(len(self.question.jobs))
         self._prove_alone()
-        everyone = range(len(self.question.jobs))
         if not self.nodes:
             self._pack(everyone, PACK_EFFORT)
+        self._more_orders()
         while not self.proved and perf_counter() < end:
             rounds = rounds or self._open_rounds()
             more = more and self._round(rounds)
@@ -101,22 +107,27 @@ class JointSearch:
                 known = count
                 limits.say("laying shapes out")
                 self._pack(everyone, PACK_EFFORT)
-                self._pack_some(self._end)
-            if not more and not self._another_order():
+                self._pack_some()
+            if not self._more_orders() and not more:
                 return
 
-    def _pack_some(self, end: float) -> None:
-        """Lay shapes of a few jobs out again, the others left where they are, until no few jobs get better so."""
-        count = len(self.question.jobs)
+    def _more_orders(self) -> bool:
+        """Place the jobs one after the other in some new orders; return whether there was any."""
+        until = perf_counter() + ORDERS_SHARE * (self._end - perf_counter())
+        for number in range(MOST_ORDERS):
+            if self.proved or (number and perf_counter() > until) or not self._another_order():
+                return number > 0
+        return True
+
+    def _pack_some(self) -> None:
+        """Lay shapes of a few jobs out again, the others left where they are: all pairs, then more at a time."""
+        count, until = len(self.question.jobs), perf_counter() + SOME_SHARE * (self._end - perf_counter())
         for few in range(2, min(MOST_TOGETHER, count - 1) + 1):
-            tried: set[tuple[int, ...]] = set()
             several = list(combinations(range(count), few))
-            while len(tried) < len(several):
-                if self.proved or perf_counter() > end or not self.nodes:
+            for some in self._random.sample(several, min(MOST_PACKS, len(several))):
+                if self.proved or perf_counter() > until or not self.nodes:
                     return
-                some, before = self._random.choice([one for one in several if one not in tried]), self.cost
                 self._pack(some, SOME_EFFORT)
-                tried = tried | {some} if self.cost == before else {some}
 
     def _prove_alone(self) -> None:
         """Search the jobs again whose bound alone is not proved: what is open there is open in the sum."""
@@ -127,11 +138,14 @@ class JointSearch:
                 return
             # each on the nodes that it may have, as before
             cluster = only(self.question.cluster, self.classes.admitted(j))
-            one = run(self._solver, cluster, self.question.jobs[j], replace(self._limits, seconds=seconds))
+            one = self._run(j, cluster, seconds)
             if one.proposal.nodes is not None:
                 self.least[j] = max(self.least[j], self._bound_alone(j, one))
                 self._learn(j, one.proposal.nodes)
         self.bound = max(self.bound, sum(self.least))
+
+    def _run(self, j: int, cluster: Cluster, seconds: float) -> Outcome:
+        return run_on_its_levels(self._solver, cluster, self.question.jobs[j], replace(self._limits, seconds=seconds))
 
     def _another_order(self) -> bool:
         """Place the jobs one after the other in a new order; return whether there was one, and time for it."""
@@ -139,16 +153,26 @@ class JointSearch:
         if len(self._orders) >= factorial(count) or self._end - started < self._order_seconds:
             return False
         self._limits.say("another order")
-        order = tuple(self._random.sample(range(count), count))
+        order = self._drawn_order()
         while order in self._orders:
-            order = tuple(self._random.sample(range(count), count))
+            order = self._drawn_order()
         self._orders.add(order)
         limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - perf_counter()))
-        _, nodes = in_turn(self.question, order, self._solver, alone=dict(enumerate(self._alone)), limits=limits)
+        result, nodes = in_turn(self.question, order, self._solver, alone=dict(enumerate(self._alone)), limits=limits)
         self._order_seconds = perf_counter() - started
-        if nodes:
+        if result.objective is not None:
+            self._best_order = min(self._best_order, (result.objective, order))
             self.found(nodes)
         return True
+
+    def _drawn_order(self) -> tuple[int, ...]:
+        """Return any order, or the best one known with two jobs exchanged."""
+        count, best = len(self._alone), list(self._best_order[1])
+        if not best or self._random.random() < ANY_ORDER:
+            return tuple(self._random.sample(range(count), count))
+        a, b = self._random.sample(range(count), 2)
+        best[a], best[b] = best[b], best[a]
+        return tuple(best)
 
     def _bound_alone(self, j: int, alone: Outcome) -> float:
         job, bound = self.question.jobs[j], alone.bound
@@ -183,7 +207,7 @@ class JointSearch:
         model.share()
         if self.nodes:
             model.cp.add(sum(costs) < question.whole(sum(question.cost(j, self.nodes[j]) for j in moving)))
-        found, solver = model.least(sum(costs), Slice(effort, self._end - perf_counter()))
+        found, solver = model.least(sum(costs), Slice(effort, self._end - perf_counter(), light=True))
         if found != "yes":
             return
         shares = [taken(part, solver) for part in model.parts]
@@ -232,15 +256,37 @@ class JointSearch:
         if self.cost < inf:
             # no other placement is of use
             rounds.model.cp.add(sum(rounds.costs) < self.question.whole(self.cost))
-        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, (self._end - perf_counter()) / 2))
-        # costs are whole numbers, so is their sum
-        least = self.question.whole(self.cost) if found == "no" else ceil(solver.best_objective_bound - WHOLE)
-        self.bound = max(self.bound, min(self.cost, least / self.question.scale))
+        found, solver = self._bounded(rounds)
         if found != "yes" or self.proved or perf_counter() > self._end:
             return False
         before, known, cost = rounds.excluded, sum(map(len, self._shapes)), self.cost
         self._search_shares(rounds, solver)
         return rounds.excluded > before or sum(map(len, self._shapes)) > known or self.cost < cost
+
+    def _bounded(self, rounds: _Rounds) -> tuple[Answer, Solution]:
+        """Raise the bound by the program; return what it found.
+
+        With little presolve most is decided in tenths of a second.  That there is nothing better a second search has to
+        say too, as false answers of one alone have been reported.
+        """
+        cost, wall = sum(rounds.costs), (self._end - perf_counter()) / 2
+        found, solver = rounds.model.least(cost, Slice(BOUND_EFFORT, wall, light=True, bounding=True))
+        if found != "yes":
+            doubted = found == "no"
+            if not doubted:
+                self._raise(solver.best_objective_bound)
+            wall, linear = (self._end - perf_counter()) / 2, 2 if doubted else 1
+            again = Slice(BOUND_EFFORT, wall, seed=1, linearization=linear, light=doubted, bounding=True)
+            found, solver = rounds.model.least(cost, again)
+        if found != "no":
+            self._raise(solver.best_objective_bound)
+        elif self.cost < inf:
+            self._raise(self.question.whole(self.cost))
+        return found, solver
+
+    def _raise(self, least: float) -> None:
+        """Take in a bound of the program; costs are whole numbers, so is their sum."""
+        self.bound = max(self.bound, min(self.cost, ceil(least - WHOLE) / self.question.scale))
 
     def _search_shares(self, rounds: _Rounds, solver: Solution) -> None:
         """Search the share of each job, with all that is left besides; exclude what is proved not to be there."""
@@ -257,7 +303,7 @@ class JointSearch:
             placed = self._as_in(solver, parts[j], j, granted, cost)
             if placed is None:
                 seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
-                one = run(self._solver, only(cluster, granted), job, replace(self._limits, seconds=seconds))
+                one = self._run(j, only(cluster, granted), seconds)
                 if one.evaluation is None or one.proposal.nodes is None or one.bound is None:
                     return
                 placed = one.proposal.nodes

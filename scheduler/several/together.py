@@ -20,12 +20,13 @@ from time import perf_counter
 from scheduler.gpu_types import speed_of
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE
-from scheduler.outcome import Outcome, judge, run
+from scheduler.outcome import Outcome, judge
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.several.joint_question import JointQuestion, bound_at, slowest_allowed
+from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed
 from scheduler.several.joint_search import JointSearch
+from scheduler.several.lay_out import seated_again
 from scheduler.several.leave_out import fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
 from topology.cluster import Cluster, IntArray
@@ -103,7 +104,9 @@ def _answer(
     search.run(limits, end)
     if not search.nodes:
         return JointOutcome("timeout", turns=turns, reason="time ran out before all jobs were placed", notes=notes)
-    outcomes = tuple(_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(search.nodes))
+    limits.say("closer levels")
+    seated = seated_again(question.cluster, question.jobs, search.nodes, classes)
+    outcomes = tuple(_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(seated))
     bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
     status: Status = "optimal" if bound == search.cost else "feasible"
     return JointOutcome(status, outcomes, search.cost, bound, turns=turns, notes=notes)
@@ -115,7 +118,7 @@ def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Lim
         limits.say(f"{job.name} alone")
         # one that takes long must not leave the others without time: a job without a proof leaves the sum without one
         seconds = max(limits.seconds / (2 * len(question.jobs)), (end - perf_counter()) / (len(question.jobs) - number))
-        outcomes.append(run(solver, question.cluster, job, replace(limits, seconds=seconds)))
+        outcomes.append(run_on_its_levels(solver, question.cluster, job, replace(limits, seconds=seconds)))
     return outcomes
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.several.joint_question import JointQuestion
+from scheduler.several.joint_question import JointQuestion, run_on_its_levels
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import IntArray
 from topology.json_record import JsonRecord
@@ -43,7 +43,7 @@ def in_turn(
     cluster, placed, end = question.cluster, {}, perf_counter() + limits.seconds
     for at, j in enumerate(order):
         seconds = max(LEAST_SECONDS, (end - perf_counter()) / (len(order) - at))
-        one = run(solver, cluster, question.jobs[j], replace(limits, seconds=seconds)) if at else alone[j]
+        one = run_on_its_levels(solver, cluster, question.jobs[j], replace(limits, seconds=seconds)) if at else alone[j]
         if one.evaluation is None or one.proposal.nodes is None:
             return TurnResult(names, None, question.jobs[j].name), []
         placed[j] = one.proposal.nodes
