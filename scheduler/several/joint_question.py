@@ -15,7 +15,7 @@ from scheduler.objective import Evaluation, objective_of, slowest_in_use, worth_
 from scheduler.outcome import Outcome, run, trivial_bound
 from scheduler.placement.sharing.job_shapes import PlacementShape
 from scheduler.placement.sharing.node_classes import NodeOption
-from scheduler.placement.sharing.share_model import OptionCosts
+from scheduler.placement.sharing.share_part import OptionCosts
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.second_constraints import named_beside
 from topology.cluster import BoolArray, Cluster, IntArray

@@ -27,7 +27,8 @@ from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
-    from scheduler.placement.sharing.share_model import SharePart, Solution, Variable
+    from scheduler.placement.sharing.share_model import Solution, Variable
+    from scheduler.placement.sharing.share_part import SharePart
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
 MOST_ORDERS = 12  # Drawn in a row, one after the other: a tenth of a second each

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
-    from scheduler.placement.sharing.share_model import Expression, ShareModel, SharePart, Variable
+    from scheduler.placement.sharing.share_model import Expression, ShareModel, Variable
+    from scheduler.placement.sharing.share_part import SharePart
 
 
 @dataclass(frozen=True, slots=True)

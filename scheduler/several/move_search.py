@@ -21,8 +21,9 @@ from scheduler.outcome import run, trivial_bound
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
-from scheduler.placement.sharing.running_part import RunningPart, RunningShare, exact_units
-from scheduler.placement.sharing.share_model import ShareModel, taken, top, total
+from scheduler.placement.sharing.running_part import LeavingPart, RunningShare, exact_units
+from scheduler.placement.sharing.share_model import ShareModel, taken, total
+from scheduler.placement.sharing.share_part import top
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only
 from scheduler.several.joint_search import WHOLE
@@ -107,7 +108,7 @@ class MoveSearch:
             if self.proved or perf_counter() > end:
                 return
             limits.say("raising the bound")
-            bounding = bounding or self._program(bound=True)
+            bounding = bounding or self._program(bound=True, most=None if self.plan is None else self.plan.rank[0])
             if not self._round(bounding, limits, end):
                 return
 
@@ -139,23 +140,29 @@ class MoveSearch:
             return False
         return one.job.speed_on(then.gpu_types) >= one.job.speed_on(now.gpu_types)
 
-    def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False) -> MoveProgram:
+    def _program(
+        self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False, most: int | None = None
+    ) -> MoveProgram:
         question, demand = self.question, self.classes.demands[0]
+        costs = question.option_costs(0, demand.options)
         model = ShareModel(self.classes.sizes)
         new = model.add_job(demand)
         if bound:
             least = question.whole(trivial_bound(question.jobs[0]) / max(one.speed for one in demand.options))
-            cost: Variable = new.add_rectangles(question.option_costs(0, demand.options), least=least)
+            cost: Variable = new.add_rectangles(costs, least=least, most=most)
         else:
-            cost = new.add_shapes(
-                shapes, question.shape_costs(0, shapes, demand.options), question.option_costs(0, demand.options)
-            )
+            cost = new.add_shapes(shapes, question.shape_costs(0, shapes, demand.options), costs, most=most)
+        if most is not None:
+            model.cp.add(cost <= most)
         for share, units in zip(self.shares, self._units, strict=True):
-            coarse = None if bound else share.parts
             if leaving:
                 model.add_leaving(share)
+            elif units is not None:
+                model.add_running(share, units)
+            elif bound or share.moves_by:
+                model.add_counted(share)
             else:
-                model.add_running(share, coarse if units is None else units)
+                model.add_running(share, share.pieces)
         model.share()
         objective = model.cp.new_int_var(self.asked.target, max(self.asked.target, top(cost)), "")
         model.cp.add(objective >= cost)
@@ -170,16 +177,21 @@ class MoveSearch:
 
     def _pack(self, end: float) -> None:
         """Lay known shapes out beside the running jobs, the best rank first."""
-        shapes = self._offered()
-        program = self._program(bound=False, shapes=shapes)
-        if self.plan is not None:
-            program.model.cp.add(program.rank < self._most * self.plan.rank[0] + self.plan.rank[1])
-        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        shapes, found = self._offered(), "unknown"
+        # a plan that misses the target ranks behind all that reach it: these first, as far fewer placements do
+        most_useful = None if self.plan is None else self.plan.rank[0]
+        for most in dict.fromkeys((self.asked.target, most_useful)):
+            program = self._program(bound=False, shapes=shapes, most=most)
+            if self.plan is not None:
+                program.model.cp.add(program.rank < self._most * self.plan.rank[0] + self.plan.rank[1])
+            found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+            if found == "yes":
+                break
         if found != "yes":
             return
         domain_of_block = program.new.laid_out(solver, shapes)
         assert domain_of_block is not None
-        targets = [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
+        targets = [part.targets(solver) for part in program.model.running if not isinstance(part, LeavingPart)]
         granted = self._granted(targets)
         chosen = taken(program.new, solver)
         classes = np.isin(self.classes.class_of, list(chosen))
@@ -192,8 +204,8 @@ class MoveSearch:
         if solver is None or self.proved:
             return False
         targets = (
-            [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
-            if all(units is not None for units in self._units)
+            [part.targets(solver) for part in program.model.running if not isinstance(part, LeavingPart)]
+            if all(share.moves_by or units is not None for share, units in zip(self.shares, self._units, strict=True))
             else []
         )
         granted = self._granted(targets) if targets or not self.shares else self._left(program, solver)

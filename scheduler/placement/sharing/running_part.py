@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from scheduler.job import Job
 from scheduler.placement.moves.move_choices import integer_weights, terms_of
 from scheduler.placement.sharing.node_classes import NodeDemand
+from scheduler.placement.sharing.share_part import OptionCosts
 from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 
@@ -41,8 +42,10 @@ class RunningShare:
 
     demand: NodeDemand
     options: tuple[int, ...]  # the options of the demand that are no slower than what it has
-    homes: IntArray  # shape [cells], the class of each
+    homes: IntArray  # shape [cells], the class of each, row by row
+    columns: int  # of cells
     terms: tuple[TouchTerm, ...]
+    costs: OptionCosts  # of Eq. 2, of soft terms their least
     most: int  # its objective now in whole numbers, of which it may have no more
     price: int = 0  # what it costs to move any of it, in whole numbers
 
@@ -51,6 +54,30 @@ class RunningShare:
         """Shape [cells], all cells of a class as one unit."""
         units: IntArray = np.unique(self.homes, return_inverse=True)[1].reshape(-1).astype(np.int32)
         return units
+
+    @cached_property
+    def pieces(self) -> IntArray:
+        """Shape [cells], all cells of a class in one row as one unit, or in one column, whichever are fewer units."""
+        cell = np.arange(len(self.homes), dtype=np.int32)
+        lines = (cell // self.columns, cell % self.columns)
+        pieces = [np.unique(line * (self.homes.max() + 1) + self.homes, return_inverse=True)[1] for line in lines]
+        units: IntArray = min(pieces, key=lambda one: int(one.max())).reshape(-1).astype(np.int32)
+        return units
+
+    @cached_property
+    def moves_by(self) -> Literal["rows", "columns"] | None:
+        """What moves alone where nothing is lost by it: whole rows, as no placement that is no worse than now has
+        another R than 1; whole columns, as for S; ``None`` = neither.
+        """
+        demand, classes = self.demand, np.flatnonzero(self.demand.admits)
+        plain = demand.aligned and demand.movable and demand.blocks.block == 1 and not demand.other_levels
+        # soft terms see other groups; and where a domain has several classes, numbers do not say which cells stay
+        one_each = len(np.unique(demand.blocks.domain_of[classes])) == len(classes)
+        if not plain or not one_each or self.costs.fixed:
+            return None
+        if demand.columns == 1 or self.costs.of(1, 2) > self.most:
+            return "rows"
+        return "columns" if demand.rows == 1 or self.costs.of(2, 1) > self.most else None
 
     @cached_property
     def choices(self) -> int:
@@ -80,8 +107,8 @@ class RunningShare:
                 return units
 
 
-def running_terms(cluster: Cluster, job: Job, example: IntArray) -> tuple[tuple[TouchTerm, ...], int]:
-    """Return what counts in the objective of a job and what holds it, and by how much weights are multiplied.
+def running_terms(cluster: Cluster, job: Job, example: IntArray) -> tuple[tuple[TouchTerm, ...], OptionCosts, int]:
+    """Return what counts in the objective of a job and what holds it, its costs, and by how much they are multiplied.
 
     :param example: shape [classes], a node of each.
     """
@@ -97,41 +124,26 @@ def running_terms(cluster: Cluster, job: Job, example: IntArray) -> tuple[tuple[
         TouchTerm(0, groups[hold.family], cluster.level(hold.level).domain_of[example])
         for hold in job.holds_on(cluster)
     ]
-    return (*soft, *hard), scale
+    dp, pp, *others = weights
+    return (*soft, *hard), OptionCosts(dp, pp, sum(others)), scale
 
 
 class RunningPart:
     """The variables of one running job.
 
-    :param units: shape [cells]; ``None`` = only how many nodes of each class it has is decided, which is less than any
-        placement satisfies: good for bounds alone.
+    :param units: shape [cells].
     """
 
-    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray | None) -> None:
+    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray) -> None:
         self.cp, self.share, self.units = cp, share, units
         self.options = [cp.new_bool_var("") for _ in share.options]
         cp.add_exactly_one(self.options)
         self.takes: dict[int, cp_model.LinearExprT] = {}
-        moved = self._by_count(sizes) if units is None else self._by_unit(units, sizes)
+        moved = self._by_unit(units, sizes)
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = cp.new_bool_var("")
         for one in moved:
             cp.add(one == 0).only_enforce_if(~self.any_moved)
-
-    def _by_count(self, sizes: IntArray) -> list[cp_model.LinearExprT]:
-        """Add nodes of each class, and return those that cells leave in each."""
-        cp, cells = self.cp, len(self.share.homes)
-        has = np.bincount(self.share.homes, minlength=len(sizes))
-        moved: list[cp_model.LinearExprT] = []
-        for c in np.flatnonzero(self.share.demand.admits).tolist():
-            takes = self.takes[c] = cp.new_int_var(0, min(cells, int(sizes[c])), "")
-            self._only_if_admitted(takes, c, cells)
-            if has[c]:
-                left = cp.new_int_var(0, int(has[c]), "")
-                cp.add(left >= int(has[c]) - takes)
-                moved.append(left)
-        cp.add(sum(self.takes.values()) == cells)
-        return moved
 
     def _by_unit(self, units: IntArray, sizes: IntArray) -> list[cp_model.LinearExprT]:
         """Add a class for each unit, and return the cells that move with each."""
@@ -182,9 +194,7 @@ class RunningPart:
         return spread
 
     def targets(self, solver: cp_model.CpSolver) -> IntArray:
-        """Return the class of each cell in a solution, shape [cells]; of units alone."""
-        if self.units is None:
-            raise ValueError("without units nothing says which cells move")
+        """Return the class of each cell in a solution, shape [cells]."""
         place = {
             name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
         }
@@ -214,9 +224,13 @@ class LeavingPart:
 
 
 def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
-    """Return units that lose nothing for each of some jobs, shape [cells]; ``None`` where they are too many."""
-    loose = [share for share in shares if share.tied is None]
+    """Return units that lose nothing for each of some jobs, shape [cells]; ``None`` where they are too many, or where
+    numbers lose nothing.
+    """
+    loose = [share for share in shares if share.tied is None and share.moves_by is None]
     few = sum(share.choices for share in loose) <= MOST_CHOICES
-    return [
-        np.arange(len(share.homes), dtype=np.int32) if share.tied is None and few else share.tied for share in shares
-    ]
+    units = []
+    for share in shares:
+        cells = np.arange(len(share.homes), dtype=np.int32) if few else None
+        units.append(None if share.moves_by else cells if share.tied is None else share.tied)
+    return units

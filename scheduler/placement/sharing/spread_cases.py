@@ -9,7 +9,7 @@ row touches R domains and each column S (:mod:`scheduler.placement.exact.bounds`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Variable = cp_model.IntVar
     Expression = cp_model.LinearExprT
 
-MOST_CASES = 8  # Numbers of domains that are a case each; all larger ones are one case, as a job hardly needs so many
+MOST_CASES = 8  # Of a job by rows, and by columns; the last one is of all larger numbers, as a job hardly needs so many
 MOST_WIDTHS = 16  # Widths of a domain up to which cells <= rows * columns is stated width by width, which is sharper
 
 
@@ -56,40 +56,54 @@ class EdgeCase:
 
 
 def edge_cases(
-    cp: cp_model.CpModel, demand: NodeDemand, room: Mapping[int, int], worthy: Callable[[Pair], bool]
+    cp: cp_model.CpModel,
+    demand: NodeDemand,
+    room: Mapping[int, int],
+    worthy: Callable[[Pair], bool],
+    *,
+    counted: tuple[bool, bool] = (True, True),
 ) -> list[EdgeCase]:
     """Add the edge cases of a job.
 
     :param room: domain -> most blocks that it takes.
     :param worthy: whether a pair is of use; where it is not, nor is a larger one.
+    :param counted: by rows, and by columns: whether the number of domains is told apart; else there is one case of all.
     """
     cases = []
     for by_rows, lines, width in ((True, demand.rows, demand.columns), (False, demand.columns, demand.rows)):
         tops = {k: top for k, blocks in room.items() if (top := min(lines, blocks // width))}
-        for low, high in _numbers_of_domains(lines, sorted(tops.values(), reverse=True)):
-            # one domain alone is a case by rows already
-            if (by_rows or high > 1) and worthy((low, 1) if by_rows else (1, low)):
-                cases.append(_edge_case(cp, by_rows, lines, tops, (max(low, 1 if by_rows else 2), high)))
+        enough = np.flatnonzero(np.cumsum(sorted(tops.values(), reverse=True)) >= lines)
+        # one domain alone is a case by rows already
+        fewest = max(int(enough[0]) + 1, 1 if by_rows else 2) if enough.size else lines + 1
+        numbers = [
+            count for count in range(fewest, min(lines, len(tops)) + 1) if worthy((count, 1) if by_rows else (1, count))
+        ]
+        if not counted[0 if by_rows else 1]:
+            cases += [_any_case(cp, by_rows, lines, tops, numbers[-1])] if numbers else []
+            continue
+        alone = numbers[: MOST_CASES - 1] if len(numbers) > MOST_CASES else numbers
+        cases += [_case(cp, by_rows, lines, tops, (count, count)) for count in alone]
+        if len(alone) < len(numbers):
+            cases.append(_case(cp, by_rows, lines, tops, (numbers[len(alone)], numbers[-1])))
     return cases
 
 
-def _numbers_of_domains(lines: int, tops: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the numbers of domains that lines can have, least and most of each case.
-
-    :param tops: most lines of each domain, descending.
-    """
-    enough = np.flatnonzero(np.cumsum(tops) >= lines)
-    if not enough.size:
-        return
-    fewest, most = int(enough[0]) + 1, min(lines, len(tops))
-    last = fewest + MOST_CASES - 1
-    for count in range(fewest, min(most, last) + 1):
-        yield count, most if count == last else count
+def _any_case(cp: cp_model.CpModel, by_rows: bool, lines: int, tops: Mapping[int, int], most: int) -> EdgeCase:
+    """Return a case of any number of domains up to some; its spread says no more than that."""
+    on, counts = cp.new_bool_var(""), {k: cp.new_int_var(0, top, "") for k, top in tops.items()}
+    cp.add(sum(counts.values()) == lines * on)
+    if most < min(lines, len(tops)):
+        uses = {k: cp.new_bool_var("") for k in tops}
+        for k, top in tops.items():
+            cp.add(counts[k] <= top * uses[k])
+        cp.add(sum(uses.values()) <= most)
+    return EdgeCase(by_rows, on, most * on, counts)
 
 
-def _edge_case(
+def _case(
     cp: cp_model.CpModel, by_rows: bool, lines: int, tops: Mapping[int, int], domains: tuple[int, int]
 ) -> EdgeCase:
+    """Return a case of some number of domains, least and most."""
     low, high = domains
     on, counts, uses = cp.new_bool_var(""), {}, []
     largest = sorted(tops.values(), reverse=True)
