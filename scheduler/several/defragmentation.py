@@ -20,13 +20,13 @@ from scheduler.outcome import Outcome, judge, run
 from scheduler.placement.admission import shortage
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.several.joint_question import JointQuestion, bound_at, slowest_allowed
+from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed
 from scheduler.several.move_plan import MoveLimits
 from scheduler.several.move_search import MoveSearch
 from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
 from topology.cluster import Cluster, IntArray
 
-FIRST_SHARE = 0.2  # Of the time, for placing the job as things are, and again on the empty cluster
+FIRST_SHARE = 0.1  # Of the time, for placing the job as things are, and again on the empty cluster
 SECONDS_AN_HOUR = 3_600
 
 
@@ -112,7 +112,7 @@ def defragment(
     empty: Outcome | None = None
     if target is None:
         limits.say("on the empty cluster")
-        empty = run(solver, room.emptied(), job, first)
+        empty = run_on_its_levels(solver, room.emptied(), job, first)
         target = 0.0 if empty.evaluation is None else question.cost_of(0, empty.evaluation)
     stays = [RunningResult(one, one.nodes, worth, worth) for one, worth in zip(running, worths, strict=True)]
     cost = inf if now.evaluation is None else question.cost_of(0, now.evaluation)

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.objective import TOLERANCE, evaluate, objective_of
+from scheduler.objective import TOLERANCE, evaluate
 from scheduler.outcome import Outcome, trivial_bound
 from scheduler.placement.exact.cpsat import Answer, Slice
-from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_placed
+from scheduler.placement.sharing.job_shapes import PlacementShape, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel, taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only, run_on_its_levels
 from scheduler.several.lay_out import disjoint_grants, last_of_each, seat_on
+from scheduler.several.offered_shapes import offered_shapes
 from scheduler.several.turns import in_turn
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, Cluster, IntArray
@@ -201,9 +202,11 @@ class JointSearch:
                 free[nodes.ravel()] = False
         model, costs, offered = ShareModel(self.classes.count(free)), [], []
         for j in moving:
-            demand, shapes = self.classes.demands[j], self._offered(j)
+            demand, most = self.classes.demands[j], self._most(j)
+            known = self._shapes[j].values()
+            shapes = offered_shapes(question, j, demand, known, most=most, count=MOST_SHAPES)
             prices, edges = question.shape_costs(j, shapes, demand.options), question.option_costs(j, demand.options)
-            costs.append(model.add_job(demand).add_shapes(shapes, prices, edges, most=self._most(j)))
+            costs.append(model.add_job(demand).add_shapes(shapes, prices, edges, most=most))
             offered.append(shapes)
         model.share()
         if self.nodes:
@@ -219,23 +222,6 @@ class JointSearch:
             assert domain_of_block is not None
             after[j] = seat_on(question.cluster, question.jobs[j], domain_of_block, granted)
         self.found(after)
-
-    def _offered(self, j: int) -> list[PlacementShape]:
-        """Return the shapes of one job for a program, the cheapest that may still be of use."""
-        demand, job = self.classes.demands[j], self.question.jobs[j]
-        fastest = max(option.speed for option in demand.options)
-        most = self.cost - self.bound + self.least[j]
-        shapes = list(self._shapes[j].values())
-        if demand.movable:
-            domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
-            soft = trivial_bound(job) - objective_of(job, 1, 1)
-            pairs = pairs_up_to(demand.rows, demand.columns, (domains, domains))
-            worthy = {pair: objective_of(job, *pair, soft) for pair in pairs}
-            affordable = [pair for pair, worth in worthy.items() if self.question.priced(j, worth, fastest) <= most]
-            cheap = sorted(affordable, key=lambda pair: (worthy[pair], max(pair)))[:MOST_SHAPES]
-            shapes += [even_rectangles(demand.rows, demand.columns, pair) for pair in cheap]
-        distinct = {shape.key: shape for shape in shapes}
-        return sorted(distinct.values(), key=lambda shape: self.question.shape_cost(j, shape, fastest))[:MOST_SHAPES]
 
     def _most(self, j: int) -> int | None:
         """Return what a job costs at most where the sum is less than that of the best placement known."""

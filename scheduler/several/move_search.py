@@ -11,33 +11,39 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.objective import TOLERANCE, objective_of, slowest_in_use, worth_of
-from scheduler.outcome import run, trivial_bound
+from scheduler.objective import TOLERANCE, slowest_in_use, worth_of
+from scheduler.outcome import run
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_placed
+from scheduler.placement.sharing.job_shapes import PlacementShape, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
-from scheduler.placement.sharing.running_part import LeavingPart, RunningShare, exact_units
-from scheduler.placement.sharing.share_model import ShareModel, taken, total
-from scheduler.placement.sharing.share_part import top
+from scheduler.placement.sharing.running_part import RunningShare
+from scheduler.placement.sharing.share_model import taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only
 from scheduler.several.joint_search import WHOLE
 from scheduler.several.lay_out import last_of_each, orderly, seat_on
-from scheduler.several.move_plan import MoveLimits, MovePlan, MoveProgram
+from scheduler.several.move_plan import MoveLimits, MovePlan
+from scheduler.several.move_program import KEEP_NONE, MoveProgram, MovePrograms
+from scheduler.several.offered_shapes import offered_shapes
 from scheduler.several.place_again import placed_again
 from scheduler.several.running_jobs import RunningJob
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from scheduler.placement.sharing.share_model import Solution, Variable
+    from scheduler.placement.sharing.share_model import Solution
 
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
+FEW = 6  # Running jobs that are laid out again at a time, beside the new one: decided in tenths of a second
+FEW_EFFORT = 0.5  # Of that
+MOST_PACKS = 16  # Such choices in a row
+SOME_SHARE = 0.5  # Most of the time that is left, for these
 EFFORT = 6.0  # Of one search, in CP-SAT's deterministic time, about seconds
 RUN_SECONDS = 2.0  # Of searching one share of the new job
 
@@ -60,9 +66,9 @@ class MoveSearch:
         self.plan: MovePlan | None = None
         self.impossible = False  # whether it is proved that there is no plan at all
         self.bound: tuple[int, int] = (asked.target, 0)  # no plan has a smaller rank
-        self._most = sum(share.price if asked.by_jobs else len(share.homes) for share in shares) + 1
+        self._programs = MovePrograms(question, classes, shares, asked)
         self._shapes: dict[tuple[object, ...], PlacementShape] = {}
-        self._units = exact_units(shares)
+        self._random = Random()
 
     @property
     def proved(self) -> bool:
@@ -97,26 +103,44 @@ class MoveSearch:
 
     def run(self, limits: Limits, end: float) -> None:
         """Search until all is proved, nothing is left to try, or the clock reads ``end``."""
-        bounding, known = None, -1
+        bounding, known, more = None, -1, True
+        self._random = Random(limits.seed)
         limits.say("what would have to leave")
         self._start(limits, end)
         while not self.proved and perf_counter() < end:
+            rank = None if self.plan is None else self.plan.rank
             if len(self._shapes) > known:
                 known = len(self._shapes)
                 limits.say("laying shapes out")
                 self._pack(end)
-            if self.proved or perf_counter() > end:
-                return
-            limits.say("raising the bound")
-            bounding = bounding or self._program(bound=True, most=None if self.plan is None else self.plan.rank[0])
-            if not self._round(bounding, limits, end):
+            if more and not self.proved and perf_counter() < end:
+                limits.say("raising the bound")
+                bounding = bounding or self._programs.of_bound(None if self.plan is None else self.plan.rank[0])
+                more = self._round(bounding, limits, end)
+            if not self.proved and perf_counter() < end:
+                limits.say("moving a few at a time")
+                self._pack_some(end)
+            if not more and (self.plan is None or self.plan.rank == rank):
                 return
 
+    def _pack_some(self, end: float) -> None:
+        """Lay the new job and a few running ones out again, the others where they are in the best plan."""
+        if self.plan is None:
+            return
+        until, count = perf_counter() + SOME_SHARE * (end - perf_counter()), len(self.running)
+        for _ in range(MOST_PACKS):
+            if self.proved or perf_counter() > until:
+                return
+            few = self._random.sample(range(count), min(count, FEW))
+            kept = {i: self.classes.class_of[self.plan.running[i].ravel()] for i in range(count) if i not in few}
+            self._pack(until, kept, effort=FEW_EFFORT)
+
     def _start(self, limits: Limits, end: float) -> None:
-        """Find a bound from what leaves, wherever it goes; and a plan in which all that leaves is placed again."""
-        program = self._program(bound=True, leaving=True)
-        # a plan that misses the target ranks behind all that reach it, so these alone are looked at
-        program.model.cp.add(program.objective <= self.asked.target)
+        """Find a bound from what leaves, wherever it goes; and a plan in which all that leaves is placed again.
+
+        A plan that misses the target ranks behind all that reach it, so these alone are looked at.
+        """
+        program = self._programs.of_bound(self.asked.target, leaving=True)
         found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
         least = (self.asked.target + 1, 0) if found == "no" else self._ranked(solver)
         self.bound = max(self.bound, least)
@@ -140,62 +164,32 @@ class MoveSearch:
             return False
         return one.job.speed_on(then.gpu_types) >= one.job.speed_on(now.gpu_types)
 
-    def _program(
-        self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False, most: int | None = None
-    ) -> MoveProgram:
-        question, demand = self.question, self.classes.demands[0]
-        costs = question.option_costs(0, demand.options)
-        model = ShareModel(self.classes.sizes)
-        new = model.add_job(demand)
-        if bound:
-            least = question.whole(trivial_bound(question.jobs[0]) / max(one.speed for one in demand.options))
-            cost: Variable = new.add_rectangles(costs, least=least, most=most)
-        else:
-            cost = new.add_shapes(shapes, question.shape_costs(0, shapes, demand.options), costs, most=most)
-        if most is not None:
-            model.cp.add(cost <= most)
-        for share, units in zip(self.shares, self._units, strict=True):
-            if leaving:
-                model.add_leaving(share)
-            elif units is not None:
-                model.add_running(share, units)
-            elif bound or share.moves_by:
-                model.add_counted(share)
-            else:
-                model.add_running(share, share.pieces)
-        model.share()
-        objective = model.cp.new_int_var(self.asked.target, max(self.asked.target, top(cost)), "")
-        model.cp.add(objective >= cost)
-        if self.asked.by_jobs:
-            price = total([one.share.price for one in model.running], [one.any_moved for one in model.running])
-        else:
-            price = total([1] * len(model.running), [one.moved for one in model.running])
-        if self.asked.most is not None:
-            model.cp.add(price <= self.asked.most)
-        # the objective comes first: one unit of it outweighs all moves together
-        return MoveProgram(model, new, cost, total([self._most, 1], [objective, price]))
+    def _pack(self, end: float, kept: Mapping[int, IntArray] = KEEP_NONE, effort: float = EFFORT) -> None:
+        """Lay known shapes out beside the running jobs, the best rank first.
 
-    def _pack(self, end: float) -> None:
-        """Lay known shapes out beside the running jobs, the best rank first."""
-        shapes, found = self._offered(), "unknown"
+        :param kept: running jobs that stay out of it, by number, and the class of each of their cells.
+        """
+        question, demand = self.question, self.classes.demands[0]
+        found, shapes = "unknown", []
         # a plan that misses the target ranks behind all that reach it: these first, as far fewer placements do
         most_useful = None if self.plan is None else self.plan.rank[0]
         for most in dict.fromkeys((self.asked.target, most_useful)):
-            program = self._program(bound=False, shapes=shapes, most=most)
+            shapes = offered_shapes(question, 0, demand, self._shapes.values(), most=most, count=MOST_SHAPES)
+            program = self._programs.of_shapes(shapes, most, kept)
             if self.plan is not None:
-                program.model.cp.add(program.rank < self._most * self.plan.rank[0] + self.plan.rank[1])
-            found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+                program.model.cp.add(program.rank < self._programs.scale * self.plan.rank[0] + self.plan.rank[1])
+            found, solver = program.model.least(program.rank, Slice(effort, (end - perf_counter()) / 2))
             if found == "yes":
                 break
         if found != "yes":
             return
         domain_of_block = program.new.laid_out(solver, shapes)
         assert domain_of_block is not None
-        targets = [part.targets(solver) for part in program.model.running if not isinstance(part, LeavingPart)]
+        targets = program.targets(solver)
         granted = self._granted(targets)
         chosen = taken(program.new, solver)
         classes = np.isin(self.classes.class_of, list(chosen))
-        nodes = seat_on(self.question.cluster, self.question.jobs[0], domain_of_block, granted & classes)
+        nodes = seat_on(question.cluster, question.jobs[0], domain_of_block, granted & classes)
         self.found(nodes, self._settled(nodes, targets))
 
     def _round(self, program: MoveProgram, limits: Limits, end: float) -> bool:
@@ -203,11 +197,7 @@ class MoveSearch:
         solver = self._raise(program, end)
         if solver is None or self.proved:
             return False
-        targets = (
-            [part.targets(solver) for part in program.model.running if not isinstance(part, LeavingPart)]
-            if all(share.moves_by or units is not None for share, units in zip(self.shares, self._units, strict=True))
-            else []
-        )
+        targets = program.targets(solver) if self._programs.exact else []
         granted = self._granted(targets) if targets or not self.shares else self._left(program, solver)
         cluster, job, known = self.question.cluster, self.question.jobs[0], len(self._shapes)
         seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - perf_counter()))
@@ -237,24 +227,7 @@ class MoveSearch:
 
     def _ranked(self, solver: Solution) -> tuple[int, int]:
         """Return the bound of a program as a rank."""
-        return divmod(ceil(solver.best_objective_bound - WHOLE), self._most)
-
-    def _offered(self) -> list[PlacementShape]:
-        """Return shapes of the new job that are no worse than the best plan, the cheapest ones."""
-        question, demand, job = self.question, self.classes.demands[0], self.question.jobs[0]
-        shapes = list(self._shapes.values())
-        if demand.movable:
-            domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
-            pairs = pairs_up_to(demand.rows, demand.columns, (domains, domains))
-            cheap = sorted(pairs, key=lambda pair: (objective_of(job, *pair), max(pair)))
-            reached = sum(question.whole(objective_of(job, *pair)) <= self.asked.target for pair in cheap)
-            shapes += [
-                even_rectangles(demand.rows, demand.columns, pair) for pair in cheap[: reached + MOST_SHAPES // 2]
-            ]
-        distinct = {shape.key: shape for shape in shapes}
-        ordered = sorted(distinct.values(), key=lambda shape: (question.shape_cost(0, shape, 1.0), len(shape.sizes)))
-        # all that reach the target are alike in rank: those with most to choose from, the finest, come last
-        return ordered[:MOST_SHAPES]
+        return divmod(ceil(solver.best_objective_bound - WHOLE), self._programs.scale)
 
     def _granted(self, targets: Sequence[IntArray]) -> BoolArray:
         """Return nodes for the new job, without those that are kept for cells that move, shape [nodes]."""

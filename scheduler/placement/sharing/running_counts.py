@@ -34,8 +34,9 @@ class CountedPart:
         for c, has in sorted(Counter(share.homes.tolist()).items()):
             left = cp.new_int_var(0, has, "")
             cp.add(left >= has - self.takes.get(c, 0))
-            cp.add(left == 0).only_enforce_if(~self.any_moved)
             moved.append(left)
+            if share.price:
+                cp.add(left == 0).only_enforce_if(~self.any_moved)
         self.moved: cp_model.LinearExprT = sum(moved)
 
     def targets(self, solver: cp_model.CpSolver) -> IntArray:

@@ -7,7 +7,7 @@ units, and nothing is lost either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -50,19 +50,14 @@ class RunningShare:
     price: int = 0  # what it costs to move any of it, in whole numbers
 
     @cached_property
-    def parts(self) -> IntArray:
-        """Shape [cells], all cells of a class as one unit."""
-        units: IntArray = np.unique(self.homes, return_inverse=True)[1].reshape(-1).astype(np.int32)
-        return units
-
-    @cached_property
     def pieces(self) -> IntArray:
-        """Shape [cells], all cells of a class in one row as one unit, or in one column, whichever are fewer units."""
+        """Shape [cells], all cells of a class in one row as one unit, or in one column: wherever the units of a row go,
+        it touches no more domains than now.
+        """
         cell = np.arange(len(self.homes), dtype=np.int32)
-        lines = (cell // self.columns, cell % self.columns)
-        pieces = [np.unique(line * (self.homes.max() + 1) + self.homes, return_inverse=True)[1] for line in lines]
-        units: IntArray = min(pieces, key=lambda one: int(one.max())).reshape(-1).astype(np.int32)
-        return units
+        line = cell // self.columns if self.costs.per_pp >= self.costs.per_dp else cell % self.columns
+        units: IntArray = np.unique(line * (int(self.homes.max()) + 1) + self.homes, return_inverse=True)[1]
+        return units.reshape(-1).astype(np.int32)
 
     @cached_property
     def moves_by(self) -> Literal["rows", "columns"] | None:
@@ -142,7 +137,7 @@ class RunningPart:
         moved = self._by_unit(units, sizes)
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = cp.new_bool_var("")
-        for one in moved:
+        for one in moved if share.price else ():
             cp.add(one == 0).only_enforce_if(~self.any_moved)
 
     def _by_unit(self, units: IntArray, sizes: IntArray) -> list[cp_model.LinearExprT]:
@@ -160,11 +155,27 @@ class RunningPart:
             for c, here in goes.items():
                 taken.setdefault(c, []).append(size * here)
                 self._only_if_admitted(here, c, 1)
-            moved.append(size - size * goes[home])
+            moved.append(size - size * goes[home] if home in goes else size)
         self.takes = {c: sum(of_class) for c, of_class in taken.items()}
-        spreads = [term.weight * self._spread(term, units) for term in share.terms]
-        cp.add(sum(spreads) <= share.most)
+        members = [self._members(term, units) for term in share.terms]
+        sizes_of = [max(map(len, groups)) for groups in members]
+        hard = [size for term, size in zip(share.terms, sizes_of, strict=True) if not term.weight]
+        worst = sum(term.weight * size for term, size in zip(share.terms, sizes_of, strict=True))
+        # of as few units no group can touch more domains than it may
+        if worst > share.most or max(hard, default=1) > 1:
+            spreads = [
+                term.weight * self._spread(term, groups) for term, groups in zip(share.terms, members, strict=True)
+            ]
+            cp.add(sum(spreads) <= share.most)
         return moved
+
+    @staticmethod
+    def _members(term: TouchTerm, units: IntArray) -> set[frozenset[int]]:
+        """Return the units of each group."""
+        members: dict[int, set[int]] = {}
+        for group, unit in zip(term.groups.group.tolist(), units[term.groups.cell].tolist(), strict=True):
+            members.setdefault(group, set()).add(unit)
+        return {frozenset(group) for group in members.values()}
 
     def _only_if_admitted(self, takes: cp_model.IntVar, c: int, most: int) -> None:
         admitting = [
@@ -173,13 +184,10 @@ class RunningPart:
         if len(admitting) < len(self.options):
             self.cp.add(takes <= most * sum(admitting))
 
-    def _spread(self, term: TouchTerm, units: IntArray) -> cp_model.LinearExprT:
-        """Return the largest number of domains that a group touches, for a hard term 1."""
+    def _spread(self, term: TouchTerm, members: Collection[frozenset[int]]) -> cp_model.LinearExprT:
+        """Return the largest number of domains that a group touches, given the units of each; for a hard term 1."""
         cp = self.cp
-        members: dict[int, set[int]] = {}
-        for group, unit in zip(term.groups.group.tolist(), units[term.groups.cell].tolist(), strict=True):
-            members.setdefault(group, set()).add(unit)
-        several = {frozenset(group) for group in members.values() if len(group) > 1}
+        several = [group for group in members if len(group) > 1]
         if not several:
             return 1
         domains = np.unique(term.domain_of[self.share.demand.admits]).tolist()
@@ -219,7 +227,7 @@ class LeavingPart:
         self.takes: dict[int, cp_model.LinearExprT] = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = cp.new_bool_var("")
-        for one in moved:
+        for one in moved if share.price else ():
             cp.add(one == 0).only_enforce_if(~self.any_moved)
 
 

@@ -104,8 +104,10 @@ class SharePart:
             cases.append((inner.on, *inner.pair))
         self.cp.add_exactly_one(on for on, _, _ in cases)
         for k, blocks in self.blocks_in.items():
-            inside = [inner.blocks[k]] if inner is not None and k in inner.blocks else []
-            self.cp.add(blocks == sum([*self._along_edges(k), *inside]))
+            inside = self._along_edges(k)
+            if inner is not None and k in inner.blocks:
+                inside.append(inner.blocks[k])
+            self.cp.add(sum(inside) == blocks)
         return cases
 
     def _room(self) -> dict[int, int]:
@@ -132,10 +134,11 @@ class SharePart:
         """Add a cost that is at least that of the chosen case with the chosen option."""
         most = max(one.of(self.demand.rows, self.demand.columns) for one in costs)
         cost = self.cp.new_int_var(min(least, most), max(most, highest), "")
-        dp, pp = sum(dp for _, dp, _ in cases), sum(pp for _, _, pp in cases)
-        some = sum(on for on, _, _ in cases)
         for chosen, one in zip(self.options, costs, strict=True):
-            self.cp.add(cost >= one.per_dp * dp + one.per_pp * pp + one.fixed * some).only_enforce_if(chosen)
+            parts: list[cp_model.LinearExprT] = [one.fixed * on for on, _, _ in cases]
+            parts += [one.per_dp * dp for _, dp, _ in cases]
+            parts += [one.per_pp * pp for _, _, pp in cases]
+            self.cp.add(cost >= sum(parts)).only_enforce_if(chosen)
         return cost
 
     def exclude(self, share: IntArray, *, cost: cp_model.IntVar, least: int) -> None:
