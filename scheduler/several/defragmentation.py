@@ -101,7 +101,8 @@ def defragment(
     load_solver()
     started = perf_counter()
     end = started + limits.seconds
-    first = replace(limits, seconds=FIRST_SHARE * limits.seconds)
+    # without moves all time is for placing the job
+    first = limits if budget.moves == 0 else replace(limits, seconds=FIRST_SHARE * limits.seconds)
     room = opened(cluster, running)
     worths = check_running(room, running)
     question = JointQuestion(room, (job,), (1.0,))

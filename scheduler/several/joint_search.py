@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import ceil, factorial, inf
+from math import ceil, inf
 from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only, run_on_its_levels
 from scheduler.several.lay_out import disjoint_grants, last_of_each, seat_on
 from scheduler.several.offered_shapes import offered_shapes
-from scheduler.several.turns import in_turn
+from scheduler.several.turns import OrderDraw, in_turn
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, Cluster, IntArray
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
 MOST_ORDERS = 12  # Drawn in a row, one after the other: a tenth of a second each
-ANY_ORDER = 0.6  # Of the drawn orders that are any; the others are close to the best one
 ORDERS_SHARE = 0.3  # Most of the time that is left, for orders in a row
 MOST_TOGETHER = 3  # Jobs that are laid out again at a time: as few are decided in tenths of a second
 MOST_PACKS = 16  # Such choices of jobs in a row, of each number
@@ -67,9 +66,7 @@ class JointSearch:
         self.least = [self._bound_alone(j, one) for j, one in enumerate(alone)]
         self.bound = sum(self.least)
         self._limits, self._end, self._random = Limits(), inf, Random()
-        self._alone, own = alone, tuple(range(len(alone)))
-        self._orders = {own, own[::-1]}  # those that stand at the start of a joint placement
-        self._best_order: tuple[float, tuple[int, ...]] = inf, ()  # of those drawn, after its sum
+        self._alone, self._orders = alone, OrderDraw(len(alone), 0)
         self._order_seconds = 0.0  # that the last one took
         self._shapes: list[dict[tuple[object, ...], PlacementShape]] = [{} for _ in question.jobs]
         for j, one in enumerate(alone):
@@ -95,14 +92,17 @@ class JointSearch:
     def run(self, limits: Limits, end: float) -> None:
         """Search until the sum is proved, nothing is left to try, or the clock reads ``end``."""
         self._limits, self._end, self._random = limits, end, Random(limits.seed)
-        known, rounds, more, everyone = -1, None, True, range(len(self.question.jobs))
+        self._orders = OrderDraw(len(self._alone), limits.seed)
+        known, rounds, more, everyone, bounded = -1, None, True, range(len(self.question.jobs)), inf
         self._prove_alone()
         if not self.nodes:
             self._pack(everyone, PACK_EFFORT)
         self._more_orders()
         while not self.proved and perf_counter() < end:
             rounds = rounds or self._open_rounds()
-            more = more and self._round(rounds)
+            # the less the best sum, the sooner nothing is left below it
+            if more or self.cost < bounded:
+                bounded, more = self.cost, self._round(rounds)
             if self.proved or perf_counter() > end:
                 return
             if (count := sum(map(len, self._shapes))) > known:
@@ -110,7 +110,7 @@ class JointSearch:
                 limits.say("laying shapes out")
                 self._pack(everyone, PACK_EFFORT)
                 self._pack_some()
-            if not self._more_orders() and not more:
+            if not self._more_orders() and not more and self.cost >= bounded:
                 return
 
     def _more_orders(self) -> bool:
@@ -151,30 +151,18 @@ class JointSearch:
 
     def _another_order(self) -> bool:
         """Place the jobs one after the other in a new order; return whether there was one, and time for it."""
-        count, started = len(self._alone), perf_counter()
-        if len(self._orders) >= factorial(count) or self._end - started < self._order_seconds:
+        started = perf_counter()
+        if self._orders.over or self._end - started < self._order_seconds:
             return False
         self._limits.say("another order")
-        order = self._drawn_order()
-        while order in self._orders:
-            order = self._drawn_order()
-        self._orders.add(order)
-        limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - perf_counter()))
+        order = self._orders.draw()
+        limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - started))
         result, nodes = in_turn(self.question, order, self._solver, alone=dict(enumerate(self._alone)), limits=limits)
         self._order_seconds = perf_counter() - started
         if result.objective is not None:
-            self._best_order = min(self._best_order, (result.objective, order))
+            self._orders.weigh(order, result.objective)
             self.found(nodes)
         return True
-
-    def _drawn_order(self) -> tuple[int, ...]:
-        """Return any order, or the best one known with two jobs exchanged."""
-        count, best = len(self._alone), list(self._best_order[1])
-        if not best or self._random.random() < ANY_ORDER:
-            return tuple(self._random.sample(range(count), count))
-        a, b = self._random.sample(range(count), 2)
-        best[a], best[b] = best[b], best[a]
-        return tuple(best)
 
     def _bound_alone(self, j: int, alone: Outcome) -> float:
         job, bound = self.question.jobs[j], alone.bound

@@ -93,7 +93,8 @@ class SharePart:
         """Add what every placement of the job satisfies that costs no more than that, with any option."""
         if self.demand.aligned:
             for on, dp, pp in self._add_cases([costs], most, counted=(False, False))[len(self.edges) :]:
-                self.cp.add(costs.per_dp * dp + costs.per_pp * pp + costs.fixed * on <= most)
+                parts: list[cp_model.LinearExprT] = [costs.per_dp * dp, costs.per_pp * pp, costs.fixed * on]
+                self.cp.add(sum(parts) <= most)
 
     def _add_cases(
         self, costs: Sequence[OptionCosts], most: int | None, counted: tuple[bool, bool] | None = None
