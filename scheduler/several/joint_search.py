@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
 MOST_ORDERS = 12  # Drawn in a row, one after the other: a tenth of a second each
-ORDERS_SHARE = 0.3  # Most of the time that is left, for orders in a row
+ORDERS_SHARE = 0.2  # Most of the time that is left, for orders in a row
 MOST_TOGETHER = 3  # Jobs that are laid out again at a time: as few are decided in tenths of a second
 MOST_PACKS = 16  # Such choices of jobs in a row, of each number
 SOME_EFFORT = 0.3  # Of each
 SOME_SHARE = 0.3  # Most of the time that is left, for all in a row
 PACK_EFFORT = 1.5  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
 BOUND_EFFORT = 3.0  # Of one round of the bound
+BOUND_SHARE = 0.6  # Most of the time that is left, for each search of it
 WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
 RUN_SECONDS = 1.0  # Of searching the share of one job in a round
 
@@ -244,13 +245,13 @@ class JointSearch:
         With little presolve most is decided in tenths of a second.  That there is nothing better a second search has to
         say too, as false answers of one alone have been reported.
         """
-        cost, wall = sum(rounds.costs), (self._end - perf_counter()) / 2
+        cost, wall = sum(rounds.costs), BOUND_SHARE * (self._end - perf_counter())
         found, solver = rounds.model.least(cost, Slice(BOUND_EFFORT, wall, light=True, bounding=True))
         if found != "yes":
             doubted = found == "no"
             if not doubted:
                 self._raise(solver.best_objective_bound)
-            wall, linear = (self._end - perf_counter()) / 2, 2 if doubted else 1
+            wall, linear = BOUND_SHARE * (self._end - perf_counter()), 2 if doubted else 1
             again = Slice(BOUND_EFFORT, wall, seed=1, linearization=linear, light=doubted, bounding=True)
             found, solver = rounds.model.least(cost, again)
         if found != "no":

@@ -92,11 +92,10 @@ def classes_with_running(
     classes = classify(cluster, [job, *jobs], [slowest, *limits], own=own)
     shares = []
     for one, kept, now, demand in zip(running, jobs, worths, classes.demands[1:], strict=True):
-        terms, costs, scale = running_terms(cluster, kept, classes.example)
+        terms, costs, most = running_terms(cluster, kept, classes.example, now.objective)
         least = kept.speed_on(now.gpu_types)
         options = tuple(i for i, option in enumerate(demand.options) if option.speed >= least)
         homes = classes.class_of[one.nodes.ravel()]
-        # a thousandth of a unit makes up for what rounding took
-        most, columns = int(now.objective * scale + 1e-3), kept.grid.columns
+        columns = kept.grid.columns
         shares.append(RunningShare(demand, options, homes, columns, terms, costs, most, one.lost_seconds))
     return classes, shares

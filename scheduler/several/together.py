@@ -1,11 +1,12 @@
 """Several jobs placed at once: the least weighted sum of their objectives, proved or with its gap.
 
 1. Each job alone on the cluster: the sum of these bounds is a bound for all together.
-2. One job after the other, in the order given and in reverse: the answer is never worse than the better of the two.
-3. *Shapes* of all placements seen so far, and even rectangles, laid out anew side by side by an integer program.
-4. Rounds of a program in which each job satisfies what every placement does (a bound for the sum): its shares of nodes
-   are searched by ``exact``, one job after the other; what is proved not to fit into a share is excluded from then on.
-5. While time is left, one after the other in more orders: new shapes for step 3.
+2. One job after the other, in the order given, in reverse, and in some that are drawn: no answer is worse than these.
+3. A program in which each job satisfies what every placement does (a bound for the sum): its shares of nodes are laid
+   out or searched by ``exact``, one job after the other; what is proved not to fit into a share is excluded.
+4. *Shapes* of all placements seen so far, and even rectangles, laid out anew side by side by an integer program: of all
+   jobs, then of a few at a time.
+5. While time is left, more of 2, 3 and 4; last the nodes within each domain, for closer levels.
 
 Every placement is weighed by the one evaluator.
 """

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import floor
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -102,10 +103,13 @@ class RunningShare:
                 return units
 
 
-def running_terms(cluster: Cluster, job: Job, example: IntArray) -> tuple[tuple[TouchTerm, ...], OptionCosts, int]:
-    """Return what counts in the objective of a job and what holds it, its costs, and by how much they are multiplied.
+def running_terms(
+    cluster: Cluster, job: Job, example: IntArray, objective: float
+) -> tuple[tuple[TouchTerm, ...], OptionCosts, int]:
+    """Return what counts in the objective of a job and what holds it, its costs, and the most it may have of them.
 
     :param example: shape [classes], a node of each.
+    :param objective: what it has now; no placement with as much has more in whole numbers than what is returned.
     """
     terms = terms_of(cluster, job)
     weights, scale = integer_weights(terms)
@@ -120,7 +124,10 @@ def running_terms(cluster: Cluster, job: Job, example: IntArray) -> tuple[tuple[
         for hold in job.holds_on(cluster)
     ]
     dp, pp, *others = weights
-    return (*soft, *hard), OptionCosts(dp, pp, sum(others)), scale
+    # what rounding the weights can add: no group touches more domains than there are classes
+    rounded = sum(abs(term.weight * scale - weight) for term, weight in zip(terms, weights, strict=True)) * len(example)
+    # a thousandth of a unit makes up for arithmetic in floating point
+    return (*soft, *hard), OptionCosts(dp, pp, sum(others)), floor(objective * scale + rounded + 1e-3)
 
 
 class RunningPart:

@@ -39,6 +39,8 @@ def situations(draw: st.DrawFn, *, plain: bool = False) -> tuple[Racks, Job, tup
     for name in "ab"[: draw(st.integers(1, 2))]:
         rows, columns = draw(st.sampled_from([(1, 1), (1, 2), (2, 1), (3, 1), (2, 2)]))
         job = draw_job(draw, name, rows, columns, plain=plain)
+        if draw(st.booleans()):
+            job = job.replace(alpha=1 / 2**0.5)  # no fraction of small numbers: its weights are rounded
         cells = []
         for _ in range(rows * columns):
             free = [k for k, room in enumerate(left) if room]
