@@ -100,16 +100,16 @@ def defragment(
     """
     load_solver()
     started = perf_counter()
-    end = started + limits.seconds
-    # without moves all time is for placing the job
-    first = limits if budget.moves == 0 else replace(limits, seconds=FIRST_SHARE * limits.seconds)
+    first = replace(limits, seconds=FIRST_SHARE * limits.seconds)
     room = opened(cluster, running)
     worths = check_running(room, running)
     question = JointQuestion(room, (job,), (1.0,))
     taken = [int(node) for one in running for node in one.nodes.ravel()]
     busy = room.with_busy(taken) if taken else room
     limits.say("if nothing moves")
-    now = run(solver, busy, job, first)
+    # without moves nearly all time is for that
+    rest = replace(limits, seconds=(1.0 - FIRST_SHARE) * limits.seconds)
+    now = run(solver, busy, job, rest if budget.moves == 0 else first)
     empty: Outcome | None = None
     if target is None:
         limits.say("on the empty cluster")
@@ -122,17 +122,10 @@ def defragment(
         placed = tuple(stays) if now.evaluation is not None else ()
         status: Status = "optimal" if reached else now.status
         return Defragmentation(status, now, now, target, cost, placed, solve_seconds=perf_counter() - started)
-    slowest = slowest_allowed(room, job, (now, empty))
-    classes, shares = classes_with_running(room, job, slowest, running, worths)
-    by_jobs = budget.gpu_hours is not None
     most = budget.moves if budget.gpu_hours is None else int(budget.gpu_hours * SECONDS_AN_HOUR)
-    asked = MoveLimits(question.whole(target), most, by_jobs)
-    search = MoveSearch(question, running, classes=classes, shares=shares, asked=asked, solver=solver)
-    if now.proposal.nodes is not None:
-        search.found(now.proposal.nodes, [one.nodes for one in running])
-    if empty is not None and empty.proposal.nodes is not None:
-        search.learn(empty.proposal.nodes)
-    search.run(limits, end)
+    asked = MoveLimits(question.whole(target), most, budget.gpu_hours is not None)
+    search = _search(question, stays, now, empty, asked=asked, solver=solver)
+    search.run(limits, started + limits.seconds)
     found = _answer(search, stays, now, empty, target=target)
     return replace(found, solve_seconds=perf_counter() - started)
 
@@ -140,6 +133,27 @@ def defragment(
 def short(cluster: Cluster, job: Job) -> bool:
     """Return whether nodes are too few wherever they lie: then moving helps nothing."""
     return int(cluster.idle.sum()) < job.grid.cells and bool(shortage(cluster, job))
+
+
+def _search(
+    question: JointQuestion,
+    stays: Sequence[RunningResult],
+    now: Outcome,
+    empty: Outcome | None,
+    *,
+    asked: MoveLimits,
+    solver: PlacementAlgorithm,
+) -> MoveSearch:
+    """Return the search, which knows what is placed if nothing moves, and on the empty cluster."""
+    room, job, running = question.cluster, question.jobs[0], [one.running for one in stays]
+    slowest = slowest_allowed(room, job, (now, empty))
+    classes, shares = classes_with_running(room, job, slowest, running, [one.before for one in stays])
+    search = MoveSearch(question, running, classes=classes, shares=shares, asked=asked, solver=solver)
+    if now.proposal.nodes is not None:
+        search.found(now.proposal.nodes, [one.nodes for one in running])
+    if empty is not None and empty.proposal.nodes is not None:
+        search.learn(empty.proposal.nodes)
+    return search
 
 
 def _answer(

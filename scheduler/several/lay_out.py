@@ -65,7 +65,7 @@ def seat_on(cluster: Cluster, job: Job, domain_of_block: IntArray, granted: Bool
 
 
 def seated_again(
-    cluster: Cluster, jobs: Sequence[Job], nodes: Sequence[IntArray], classes: NodeClasses
+    cluster: Cluster, jobs: Sequence[Job], *, nodes: Sequence[IntArray], classes: NodeClasses
 ) -> list[IntArray]:
     """Return other nodes for some placements, closer together at closer levels: each cell stays in its domain.
 

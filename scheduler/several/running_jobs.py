@@ -92,7 +92,7 @@ def classes_with_running(
     classes = classify(cluster, [job, *jobs], [slowest, *limits], own=own)
     shares = []
     for one, kept, now, demand in zip(running, jobs, worths, classes.demands[1:], strict=True):
-        terms, costs, most = running_terms(cluster, kept, classes.example, now.objective)
+        terms, costs, most = running_terms(cluster, kept, example=classes.example, objective=now.objective)
         least = kept.speed_on(now.gpu_types)
         options = tuple(i for i, option in enumerate(demand.options) if option.speed >= least)
         homes = classes.class_of[one.nodes.ravel()]

@@ -106,7 +106,7 @@ def _answer(
     if not search.nodes:
         return JointOutcome("timeout", turns=turns, reason="time ran out before all jobs were placed", notes=notes)
     limits.say("closer levels")
-    seated = seated_again(question.cluster, question.jobs, search.nodes, classes)
+    seated = seated_again(question.cluster, question.jobs, nodes=search.nodes, classes=classes)
     outcomes = tuple(_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(seated))
     bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
     status: Status = "optimal" if bound == search.cost else "feasible"

@@ -104,7 +104,7 @@ class RunningShare:
 
 
 def running_terms(
-    cluster: Cluster, job: Job, example: IntArray, objective: float
+    cluster: Cluster, job: Job, *, example: IntArray, objective: float
 ) -> tuple[tuple[TouchTerm, ...], OptionCosts, int]:
     """Return what counts in the objective of a job and what holds it, its costs, and the most it may have of them.
 
