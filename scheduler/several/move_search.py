@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scheduler.placement.sharing.share_model import Solution
 
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
-FEW = 6  # Running jobs that are laid out again at a time, beside the new one: decided in tenths of a second
+FEW = 6  # Running jobs that are laid out again at a time, beside the new one, at first; so many more when that is over
 FEW_EFFORT = 0.5  # Of that
 MOST_PACKS = 16  # Such choices in a row
 SOME_SHARE = 0.5  # Most of the time that is left, for these
@@ -103,7 +103,7 @@ class MoveSearch:
 
     def run(self, limits: Limits, end: float) -> None:
         """Search until all is proved, nothing is left to try, or the clock reads ``end``."""
-        bounding, known, more = None, -1, True
+        bounding, known, more, few = None, -1, True, FEW
         self._random = Random(limits.seed)
         limits.say("what would have to leave")
         self._start(limits, end)
@@ -119,11 +119,13 @@ class MoveSearch:
                 more = self._round(bounding, limits, end)
             if not self.proved and perf_counter() < end:
                 limits.say("moving a few at a time")
-                self._pack_some(end)
+                self._pack_some(end, few)
             if not more and (self.plan is None or self.plan.rank == rank):
-                return
+                few += FEW
+                if self.plan is None or few >= len(self.running):
+                    return
 
-    def _pack_some(self, end: float) -> None:
+    def _pack_some(self, end: float, few: int) -> None:
         """Lay the new job and a few running ones out again, the others where they are in the best plan."""
         if self.plan is None:
             return
@@ -131,8 +133,8 @@ class MoveSearch:
         for _ in range(MOST_PACKS):
             if self.proved or perf_counter() > until:
                 return
-            few = self._random.sample(range(count), min(count, FEW))
-            kept = {i: self.classes.class_of[self.plan.running[i].ravel()] for i in range(count) if i not in few}
+            some = self._random.sample(range(count), min(count, few))
+            kept = {i: self.classes.class_of[self.plan.running[i].ravel()] for i in range(count) if i not in some}
             self._pack(until, kept, effort=FEW_EFFORT)
 
     def _start(self, limits: Limits, end: float) -> None:

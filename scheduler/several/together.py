@@ -34,6 +34,7 @@ from topology.cluster import Cluster, IntArray
 
 ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
 TURNS_SHARE = 0.3  # Of the time, for both orders together
+LAST_SHARE = 0.1  # For nodes within domains, when all else is done
 COUNT_SECONDS = 2.0  # To find out which jobs fit together, where the time limit is longer
 
 
@@ -87,7 +88,7 @@ SLOW_NEEDED = "Not all jobs fit on the nodes that each would use alone, so slow 
 def _answer(
     question: JointQuestion, solver: PlacementAlgorithm, limits: Limits, *, notes: tuple[str, ...]
 ) -> JointOutcome:
-    end = perf_counter() + limits.seconds
+    end = perf_counter() + (1.0 - LAST_SHARE) * limits.seconds
     alone = _each_alone(question, solver, replace(limits, seconds=ALONE_SHARE * limits.seconds))
     slowest = [slowest_allowed(question.cluster, job, [one]) for job, one in zip(question.jobs, alone, strict=True)]
     classes = classify(question.cluster, question.jobs, slowest)
