@@ -40,7 +40,7 @@ SOME_EFFORT = 0.3  # Of each
 SOME_SHARE = 0.3  # Most of the time that is left, for all in a row
 PACK_EFFORT = 1.5  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
 BOUND_EFFORT = 3.0  # Of one round of the bound
-BOUND_SHARE = 0.6  # Most of the time that is left, for each search of it
+BOUND_SHARE = 0.45  # Most of the time that is left, for each search of it
 WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
 RUN_SECONDS = 1.0  # Of searching the share of one job in a round
 
@@ -106,12 +106,13 @@ class JointSearch:
                 bounded, more = self.cost, self._round(rounds)
             if self.proved or perf_counter() > end:
                 return
-            if (count := sum(map(len, self._shapes))) > known:
+            orders = self._more_orders()
+            if (count := sum(map(len, self._shapes))) > known and not self.proved:
                 known = count
                 limits.say("laying shapes out")
                 self._pack(everyone, PACK_EFFORT)
                 self._pack_some()
-            if not self._more_orders() and not more and self.cost >= bounded:
+            if not orders and not more and self.cost >= bounded:
                 return
 
     def _more_orders(self) -> bool:
