@@ -169,9 +169,7 @@ class JointSearch:
     def _bound_alone(self, j: int, alone: Outcome) -> float:
         job, bound = self.question.jobs[j], alone.bound
         if bound is None or alone.evaluation is None:
-            return self.question.priced(
-                j, trivial_bound(job), max(one.speed for one in self.classes.demands[j].options)
-            )
+            return self.question.priced(j, trivial_bound(job), self.classes.demands[j].fastest)
         return self.question.priced(j, bound, job.speed_on(alone.evaluation.gpu_types))
 
     def _learn(self, j: int, nodes: IntArray) -> None:
@@ -193,8 +191,7 @@ class JointSearch:
         model, costs, offered = ShareModel(self.classes.count(free)), [], []
         for j in moving:
             demand, most = self.classes.demands[j], self._most(j)
-            known = self._shapes[j].values()
-            shapes = offered_shapes(question, j, demand, known, most=most, count=MOST_SHAPES)
+            shapes = offered_shapes(question, j, demand, self._shapes[j].values(), most=most, count=MOST_SHAPES)
             prices, edges = question.shape_costs(j, shapes, demand.options), question.option_costs(j, demand.options)
             costs.append(model.add_job(demand).add_shapes(shapes, prices, edges, most=most))
             offered.append(shapes)

@@ -67,7 +67,7 @@ class MovePrograms:
         """
         model, demand = ShareModel(self._classes.sizes), self._classes.demands[0]
         new, question = model.add_job(demand), self._question
-        least = question.whole(trivial_bound(question.jobs[0]) / max(one.speed for one in demand.options))
+        least = question.whole(trivial_bound(question.jobs[0]) / demand.fastest)
         cost = new.add_rectangles(question.option_costs(0, demand.options), least=least, most=most)
         for share, units in zip(self._shares, self._units, strict=True):
             if leaving:

@@ -27,7 +27,6 @@ def offered_shapes(
     :param count: how many shapes at most.
     """
     job, shapes = question.jobs[j], list(known)
-    fastest = max(option.speed for option in demand.options)
     if demand.movable:
         domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
         pairs = list(pairs_up_to(demand.rows, demand.columns, (domains, domains)))
@@ -37,6 +36,6 @@ def offered_shapes(
             shapes = [shape for shape in shapes if min(shape.pair) > 1 or job.soft]
         cheap = sorted(pairs, key=lambda pair: (objective_of(job, *pair), max(pair)))[:count]
         shapes += [even_rectangles(demand.rows, demand.columns, pair) for pair in cheap]
-    costs = {shape.key: (question.shape_cost(j, shape, fastest), len(shape.sizes)) for shape in shapes}
+    costs = {shape.key: (question.shape_cost(j, shape, demand.fastest), len(shape.sizes)) for shape in shapes}
     distinct = {shape.key: shape for shape in shapes if most is None or question.whole(costs[shape.key][0]) <= most}
     return sorted(distinct.values(), key=lambda shape: costs[shape.key])[:count]

@@ -51,6 +51,11 @@ class NodeDemand:
         """Nodes of the whole job."""
         return self.rows * self.columns * self.blocks.block
 
+    @property
+    def fastest(self) -> float:
+        """Largest relative speed of its options."""
+        return max(option.speed for option in self.options)
+
     @cached_property
     def admits(self) -> BoolArray:
         """Shape [classes], whether any option admits the class."""
