@@ -1,31 +1,21 @@
-"""The options of commands that read a cluster, or place a job on one, and what they describe."""
+"""The options of commands that read a cluster, and what they describe."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import wraps
-from math import nan
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.command import object_at
-from arnold.commands.field_options import options_of, take
-from scheduler.job import Overrides
-from scheduler.placement.types import Limits
-from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
+from arnold.commands.field_options import options_of
+from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:
     from arnold.live_clusters import OpenedCluster
-    from scheduler.jobfile import JobFile
-    from scheduler.outcome import Instance
     from topology.cluster import Cluster
     from topology.readers import LoadedTopology
-
-LEAST_WEIGHT, MOST_WEIGHT = 1e-3, 1e6  # Of a job: beyond these one job is all that counts
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,182 +101,6 @@ def read_cluster(**files: Any) -> tuple[Cluster, tuple[str, ...]]:
     """
     loaded = ClusterFiles(**files).read()
     return loaded.cluster, loaded.notes
-
-
-@dataclass(frozen=True, slots=True)
-class JobFiles:
-    """The files that describe a job."""
-
-    job: str = field(metadata={"file": True})
-    """The job, YAML or JSON; - is stdin."""
-    records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements, where the job leaves alpha to its model."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeveralJobFiles:
-    """The files that describe one job or several, and how much each counts."""
-
-    job: tuple[str, ...] = field(metadata={"file": True})
-    """The job, YAML or JSON; - is stdin. Several, repeated: all are placed at once."""
-    weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER"})
-    """How much the objective of a job counts in the sum of several, 1 if not said; may be repeated."""
-    records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements, where a job leaves alpha to its model."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Inputs:
-    """What commands are asked that place something on a cluster."""
-
-    files: ClusterFiles
-    job: JobFiles | SeveralJobFiles
-    overrides: Overrides
-    limits: Limits
-
-    def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
-        """Read the cluster, and each job for its nodes.
-
-        :raises ArnoldError: a file is unusable, or standard input is to be read twice.
-        """
-        from scheduler.jobfile import load_job
-        from scheduler.records_file import load_records
-        from topology.files import read_source
-
-        files, own = self.files, self.job
-        check_stdin(
-            {
-                "--cluster": files.cluster,
-                "--job": own.job,
-                "--busy": files.busy,
-                "--flags": files.flags,
-                "--records": own.records,
-            }
-        )
-        records = () if own.records is None else load_records(read_source(own.records))
-        texts = [read_source(file) for file in ([own.job] if isinstance(own.job, str) else own.job)]
-        loaded = files.read_aloud()
-        return loaded, [
-            load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
-        ]
-
-    def _instance(self, loaded: LoadedTopology, job: JobFile) -> Instance:
-        """Return a job and the cluster; raises as :meth:`JobFile.check_names`."""
-        from scheduler.outcome import Instance
-
-        job.check_names(loaded.cluster)
-        return Instance(loaded.cluster, job.job, loaded.source, (*loaded.notes, *job.notes))
-
-
-@dataclass(frozen=True, slots=True)
-class PlacementInputs(_Inputs):
-    """What commands that place a job are asked."""
-
-    job: JobFiles
-
-    def read(self) -> Instance:
-        """Return the instance.
-
-        :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
-        """
-        loaded, (job,) = self._read_files()
-        return self._instance(loaded, job)
-
-
-@dataclass(frozen=True, slots=True)
-class JointInputs(_Inputs):
-    """What a command that places several jobs at once is asked."""
-
-    job: SeveralJobFiles
-
-    def read(self) -> tuple[list[Instance], list[float]]:
-        """Return an instance for each job, all on one cluster, and the weights of the jobs.
-
-        :raises ArnoldError: a file is unusable, two jobs have one name, or a weight is none.
-        """
-        from scheduler.several.joint_question import check_shared
-
-        loaded, jobs = self._read_files()
-        named: dict[str, str] = {}
-        for file, job in zip(self.job.job, jobs, strict=True):
-            if job.job.name in named:
-                said = f"two jobs are called {job.job.name!r}: that of {named[job.job.name]} is the other"
-                raise InvalidJob(said, where=job.where("name"), fix="give each job a name of its own (name: ...)")
-            named[job.job.name] = file
-        weights = _weights(self.job.weight, [*named])
-        instances = []
-        for file, job in zip(self.job.job, jobs, strict=True):
-            instances.append(self._instance(loaded, job))
-            check_shared(loaded.cluster, job.job, where=file)
-        return instances, [weights.get(name, 1.0) for name in named]
-
-
-def _weights(given: Sequence[str], names: Sequence[str]) -> dict[str, float]:
-    """Return the weight of each job that has one: ``a=2``.
-
-    :raises InvalidInput: no number above 0, or a job twice; UnknownName: there is no such job.
-    """
-    weights: dict[str, float] = {}
-    for text in given:
-        name, separator, number = text.rpartition("=")
-        if not separator:
-            raise InvalidInput(f"{text!r} is no weight", where="--weight", fix="give NAME=NUMBER, such as big=2")
-        if name not in names:
-            fix = f"{did_you_mean(name, names)}jobs: {', '.join(names)}"
-            raise UnknownName(f"no job is called {name!r}", where="--weight", fix=fix)
-        if name in weights:
-            raise InvalidInput(f"the weight of {name} is given twice", where="--weight", fix="give it once")
-        try:
-            weights[name] = float(number)
-        except ValueError:
-            weights[name] = nan
-        if not LEAST_WEIGHT <= weights[name] <= MOST_WEIGHT:
-            fix = f"give a number above 0: {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}"
-            raise InvalidInput(f"the weight of {name} is {number!r}", where="--weight", fix=fix)
-    return weights
-
-
-def placement_inputs(command: F) -> F:
-    """Give a command the options of a cluster, of a job, and of the limits of a solver, as one record ``inputs``."""
-
-    @wraps(command)
-    def call(**options: Any) -> Any:
-        return command(inputs=PlacementInputs(*_taken(JobFiles, options)), **options)
-
-    return _with_options(cast("F", call), JobFiles)
-
-
-def joint_inputs(several: str) -> Callable[[F], F]:
-    """Return a decorator that gives a command the same options for one job or several.
-
-    The command itself places one job, and gets :class:`PlacementInputs`.
-
-    :param several: ``module:name`` of what is called instead, with :class:`JointInputs`, for several jobs or weights.
-    """
-
-    def decorate(command: F) -> F:
-        @wraps(command)
-        def call(**options: Any) -> Any:
-            files, jobs, *others = _taken(SeveralJobFiles, options)
-            if len(jobs.job) > 1 or jobs.weight:
-                return object_at(several)(inputs=JointInputs(files, jobs, *others), **options)
-            return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0], jobs.records), *others), **options)
-
-        return _with_options(cast("F", call), SeveralJobFiles)
-
-    return decorate
-
-
-def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the parts of the inputs, in their order; they are taken out of ``options``."""
-    return tuple(take(part, options) for part in (ClusterFiles, jobs, Overrides, Limits))
-
-
-def _with_options(command: F, jobs: type) -> F:
-    # the last decorator's options stand first in the help
-    for part in (Limits, Overrides, jobs, ClusterFiles):
-        command = options_of(part)(command)
-    return command
 
 
 def check_stdin(inputs: Mapping[str, str | Sequence[str] | None]) -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
+from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import answer, print_sentences, progress, table
 from arnold.commands.place import exit_code
 from topology.errors import InvalidJob

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import PlacementInputs, check_stdin, placement_inputs
+from arnold.commands.cluster_options import check_stdin
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import finite
+from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
 from topology.errors import InvalidInput
 from topology.quantities import decimal, plural

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import PlacementInputs, placement_inputs
 from arnold.commands.command import JsonCommand
+from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, answer, print_sentences, progress
 from arnold.commands.place import exit_code, of_a_change
 

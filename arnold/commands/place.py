@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import PlacementInputs, joint_inputs
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.job_options import PlacementInputs, joint_inputs
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 

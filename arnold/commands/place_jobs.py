@@ -17,7 +17,7 @@ from topology.quantities import decimal, plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.cluster_options import JointInputs
+    from arnold.commands.job_options import JointInputs
     from arnold.documents.joint_answer import JointDocument
     from scheduler.outcome import Instance
     from scheduler.several.turns import TurnResult

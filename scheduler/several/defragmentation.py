@@ -16,18 +16,18 @@ from time import perf_counter
 from scheduler.algorithm_run import judge, run
 from scheduler.gpu_types import speed_of
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use
+from scheduler.objective import TOLERANCE, Evaluation
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import shortage
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.several.joint_question import JointQuestion
+from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed
 from scheduler.several.move_plan import MoveLimits
 from scheduler.several.move_search import MoveSearch
 from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
 from topology.cluster import Cluster, IntArray
 
-FIRST_SHARE = 0.2  # Of the time, for placing the job as things are, and again on the empty cluster
+FIRST_SHARE = 0.1  # Of the time, for placing the job as things are, and again on the empty cluster
 SECONDS_AN_HOUR = 3_600
 
 
@@ -100,7 +100,6 @@ def defragment(
     """
     load_solver()
     started = perf_counter()
-    end = started + limits.seconds
     first = replace(limits, seconds=FIRST_SHARE * limits.seconds)
     room = opened(cluster, running)
     worths = check_running(room, running)
@@ -108,30 +107,25 @@ def defragment(
     taken = [int(node) for one in running for node in one.nodes.ravel()]
     busy = room.with_busy(taken) if taken else room
     limits.say("if nothing moves")
-    now = run(solver, busy, job, first)
+    # without moves nearly all time is for that
+    rest = replace(limits, seconds=(1.0 - FIRST_SHARE) * limits.seconds)
+    now = run(solver, busy, job, rest if budget.moves == 0 else first)
     empty: Outcome | None = None
     if target is None:
         limits.say("on the empty cluster")
-        empty = run(solver, room.emptied(), job, first)
-        target = 0.0 if empty.proposal.nodes is None else _cost(question, room.emptied(), empty)
+        empty = run_on_its_levels(solver, room.emptied(), job, first)
+        target = 0.0 if empty.evaluation is None else question.cost_of(0, empty.evaluation)
     stays = [RunningResult(one, one.nodes, worth, worth) for one, worth in zip(running, worths, strict=True)]
-    cost = _cost(question, busy, now)
+    cost = inf if now.evaluation is None else question.cost_of(0, now.evaluation)
     reached = cost <= target + TOLERANCE
     if reached or budget.moves == 0 or short(busy, job):
         placed = tuple(stays) if now.evaluation is not None else ()
         status: Status = "optimal" if reached else now.status
         return Defragmentation(status, now, now, target, cost, placed, solve_seconds=perf_counter() - started)
-    slowest = _slowest(room, job, now, empty)
-    classes, shares = classes_with_running(room, job, slowest, running, worths)
-    by_jobs = budget.gpu_hours is not None
     most = budget.moves if budget.gpu_hours is None else int(budget.gpu_hours * SECONDS_AN_HOUR)
-    asked = MoveLimits(question.whole(target), most, by_jobs)
-    search = MoveSearch(question, running, classes=classes, shares=shares, asked=asked, solver=solver)
-    if now.proposal.nodes is not None:
-        search.found(now.proposal.nodes, [one.nodes for one in running])
-    if empty is not None and empty.proposal.nodes is not None:
-        search.learn(empty.proposal.nodes)
-    search.run(limits, end)
+    asked = MoveLimits(question.whole(target), most, budget.gpu_hours is not None)
+    search = _search(question, stays, now, empty, asked=asked, solver=solver)
+    search.run(limits, started + limits.seconds)
     found = _answer(search, stays, now, empty, target=target)
     return replace(found, solve_seconds=perf_counter() - started)
 
@@ -141,19 +135,25 @@ def short(cluster: Cluster, job: Job) -> bool:
     return int(cluster.idle.sum()) < job.grid.cells and bool(shortage(cluster, job))
 
 
-def _cost(question: JointQuestion, cluster: Cluster, outcome: Outcome) -> float:
-    """Return objective / speed of a placement."""
-    if outcome.evaluation is None or outcome.proposal.nodes is None:
-        return inf
-    return question.priced(0, outcome.evaluation.objective, speed_of(cluster, question.jobs[0], outcome.proposal.nodes))
-
-
-def _slowest(cluster: Cluster, job: Job, *tried: Outcome | None) -> float:
-    """Return up to which slowdown the new job may have nodes: under ``price`` as slow as a placement of it took."""
-    placed = [one.evaluation for one in tried if one is not None and one.evaluation is not None]
-    if job.avoid != "price" or not placed:
-        return inf
-    return max(slowest_in_use(cluster, one) for one in placed)
+def _search(
+    question: JointQuestion,
+    stays: Sequence[RunningResult],
+    now: Outcome,
+    empty: Outcome | None,
+    *,
+    asked: MoveLimits,
+    solver: PlacementAlgorithm,
+) -> MoveSearch:
+    """Return the search, which knows what is placed if nothing moves, and on the empty cluster."""
+    room, job, running = question.cluster, question.jobs[0], [one.running for one in stays]
+    slowest = slowest_allowed(room, job, (now, empty))
+    classes, shares = classes_with_running(room, job, slowest, running, [one.before for one in stays])
+    search = MoveSearch(question, running, classes=classes, shares=shares, asked=asked, solver=solver)
+    if now.proposal.nodes is not None:
+        search.found(now.proposal.nodes, [one.nodes for one in running])
+    if empty is not None and empty.proposal.nodes is not None:
+        search.learn(empty.proposal.nodes)
+    return search
 
 
 def _answer(
@@ -172,11 +172,8 @@ def _answer(
         after = one.running.worth(question.cluster, nodes)
         results.append(one if after is None else replace(one, nodes=nodes, after=after))
     free = question.cluster.with_busy([int(node) for nodes in plan.running for node in nodes.ravel()])
-    bound = None
-    if empty is not None and empty.bound is not None and empty.proposal.nodes is not None:
-        # the bound of the job as things are now says nothing once others have moved; that of the empty cluster holds
-        speeds = [speed_of(free, job, nodes) for nodes in (plan.nodes, empty.proposal.nodes)]
-        bound = empty.bound * speeds[0] / speeds[1]
+    # the bound of the job as things are now says nothing once others have moved; that of the empty cluster holds
+    bound = None if empty is None else bound_at(speed_of(free, job, plan.nodes), job, empty)
     outcome = judge(now.algorithm, free, job, Proposal(plan.nodes, bound))
     as_good = search.bound[0] >= plan.rank[0]
     unit = SECONDS_AN_HOUR if search.asked.by_jobs else 1

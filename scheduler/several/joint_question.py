@@ -10,14 +10,17 @@ from math import floor, inf, lcm
 
 import numpy as np
 
-from scheduler.gpu_types import speed_of
+from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.objective import Evaluation, evaluate
+from scheduler.objective import Evaluation, objective_of, slowest_in_use, worth_of
+from scheduler.outcome import Outcome
+from scheduler.placement.sharing.job_shapes import PlacementShape
 from scheduler.placement.sharing.node_classes import NodeOption
-from scheduler.placement.sharing.share_model import OptionCosts
+from scheduler.placement.sharing.share_part import OptionCosts
+from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.second_constraints import named_beside
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import InvalidJob, InvalidPlacement
+from topology.errors import InvalidJob
 
 MOST_SCALE = 10**6  # Whole numbers in a program are at most so many to one: finer ones make its arithmetic slow
 ROUNDING = 1e-9  # A number this close to a fraction of a small denominator is that fraction
@@ -48,11 +51,16 @@ class JointQuestion:
 
     def cost(self, j: int, nodes: IntArray) -> float:
         """Return what a placement of one job adds to the sum; infinite where it breaks a rule."""
-        try:
-            worth = evaluate(self.cluster, self.jobs[j], nodes)
-        except InvalidPlacement:
-            return inf
-        return self.priced(j, worth.objective, speed_of(self.cluster, self.jobs[j], nodes))
+        worth = worth_of(self.cluster, self.jobs[j], nodes)
+        return inf if worth is None else self.cost_of(j, worth)
+
+    def cost_of(self, j: int, worth: Evaluation) -> float:
+        """Return what an evaluated placement of one job adds to the sum."""
+        return self.priced(j, worth.objective, self.jobs[j].speed_on(worth.gpu_types))
+
+    def shape_cost(self, j: int, shape: PlacementShape, speed: float) -> float:
+        """Return what a shape of one job adds to the sum, its parts in as many domains, at a speed."""
+        return self.priced(j, objective_of(self.jobs[j], *shape.pair, shape.soft), speed)
 
     def priced(self, j: int, objective: float, speed: float) -> float:
         """Return what an objective of one job adds to the sum, at a speed."""
@@ -85,6 +93,10 @@ class JointQuestion:
             for one in options
         ]
 
+    def shape_costs(self, j: int, shapes: Sequence[PlacementShape], options: Sequence[NodeOption]) -> list[list[int]]:
+        """Return what each shape of one job adds to the sum with each of its options, in whole numbers."""
+        return [[self.whole(self.shape_cost(j, shape, one.speed)) for one in options] for shape in shapes]
+
 
 def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
     """Return the cluster with all other nodes in use.
@@ -94,9 +106,27 @@ def only(cluster: Cluster, nodes: BoolArray) -> Cluster:
     return cluster.replace(free_gpus=np.where(nodes, cluster.free_gpus, 0).astype(cluster.free_gpus.dtype))
 
 
-def worth_of(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation | None:
-    """Return what a placement is worth; ``None`` = it breaks a rule."""
-    try:
-        return evaluate(cluster, job, nodes)
-    except InvalidPlacement:
+def run_on_its_levels(solver: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
+    """Place one job on a cluster without the levels that its objective and constraints do not name.
+
+    The objective is the same, and most of the time goes to closer levels, which the sum of several jobs does not count.
+    """
+    if job.nodes_of_tp == 1:  # TP groups of several nodes may be held at the closest level without naming it
+        closest = max(cluster.level_index(name) for name in (job.level, *job.constrained_levels))
+        cluster = cluster.replace(levels=cluster.levels[: closest + 1])
+    return run(solver, cluster, job, limits)
+
+
+def slowest_allowed(cluster: Cluster, job: Job, tried: Sequence[Outcome | None]) -> float:
+    """Return up to which slowdown a job may have nodes: under ``price`` as slow as a placement of it took."""
+    placed = [one.evaluation for one in tried if one is not None and one.evaluation is not None]
+    if job.avoid != "price" or not placed:
+        return inf
+    return max(slowest_in_use(cluster, one) for one in placed)
+
+
+def bound_at(speed: float, job: Job, proved: Outcome) -> float | None:
+    """Return a bound of the objective on nodes of a speed, from one that holds for all types, in its own speed."""
+    if proved.bound is None or proved.evaluation is None:
         return None
+    return proved.bound / job.speed_on(proved.evaluation.gpu_types) * speed

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, factorial, inf
+from itertools import combinations
+from math import ceil, inf
 from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.algorithm_run import run
-from scheduler.gpu_types import speed_of
-from scheduler.objective import TOLERANCE, evaluate, objective_of, trivial_bound
+from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import blocks_at
-from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
+from scheduler.placement.exact.cpsat import Answer, Slice
+from scheduler.placement.sharing.job_shapes import PlacementShape, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel, taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.several.joint_question import JointQuestion, only
-from scheduler.several.lay_out import disjoint_grants, orderly, seat_on
-from scheduler.several.turns import in_turn
+from scheduler.several.joint_question import JointQuestion, only, run_on_its_levels
+from scheduler.several.lay_out import disjoint_grants, last_of_each, seat_on
+from scheduler.several.offered_shapes import offered_shapes
+from scheduler.several.turns import OrderDraw, in_turn
 from scheduler.trunks import LEAST_SECONDS
-from topology.cluster import BoolArray, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
     from scheduler.placement.sharing.share_model import Solution, Variable
+    from scheduler.placement.sharing.share_part import SharePart
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
+MOST_ORDERS = 12  # Drawn in a row, one after the other: a tenth of a second each
+ORDERS_SHARE = 0.2  # Most of the time that is left, for orders in a row
+MOST_TOGETHER = 3  # Jobs that are laid out again at a time: as few are decided in tenths of a second
+MOST_PACKS = 16  # Such choices of jobs in a row, of each number
+SOME_EFFORT = 0.3  # Of each
+SOME_SHARE = 0.3  # Most of the time that is left, for all in a row
 PACK_EFFORT = 1.5  # Of laying shapes out, in CP-SAT's deterministic time, about seconds
 BOUND_EFFORT = 3.0  # Of one round of the bound
+BOUND_SHARE = 0.45  # Most of the time that is left, for each search of it
 WHOLE = 1e-6  # A bound in floating point that is this close above a whole number is that number
 RUN_SECONDS = 1.0  # Of searching the share of one job in a round
 
@@ -59,8 +67,7 @@ class JointSearch:
         self.least = [self._bound_alone(j, one) for j, one in enumerate(alone)]
         self.bound = sum(self.least)
         self._limits, self._end, self._random = Limits(), inf, Random()
-        self._alone, own = alone, tuple(range(len(alone)))
-        self._orders = {own, own[::-1]}  # those that stand at the start of a joint placement
+        self._alone, self._orders = alone, OrderDraw(len(alone), 0)
         self._order_seconds = 0.0  # that the last one took
         self._shapes: list[dict[tuple[object, ...], PlacementShape]] = [{} for _ in question.jobs]
         for j, one in enumerate(alone):
@@ -86,19 +93,45 @@ class JointSearch:
     def run(self, limits: Limits, end: float) -> None:
         """Search until the sum is proved, nothing is left to try, or the clock reads ``end``."""
         self._limits, self._end, self._random = limits, end, Random(limits.seed)
-        known, rounds, more = -1, None, True
+        self._orders = OrderDraw(len(self._alone), limits.seed)
+        known, rounds, more, everyone, bounded = -1, None, True, range(len(self.question.jobs)), inf
         self._prove_alone()
+        if not self.nodes:
+            self._pack(everyone, PACK_EFFORT)
+        self._more_orders()
         while not self.proved and perf_counter() < end:
-            if (count := sum(map(len, self._shapes))) > known:
-                known = count
-                limits.say("laying shapes out")
-                self._pack()
+            rounds = rounds or self._open_rounds()
+            # the less the best sum, the sooner nothing is left below it
+            if more or self.cost < bounded:
+                bounded, more = self.cost, self._round(rounds)
             if self.proved or perf_counter() > end:
                 return
-            rounds = rounds or self._open_rounds()
-            more = more and self._round(rounds)
-            if not more and not self._another_order():
+            orders = self._more_orders()
+            if (count := sum(map(len, self._shapes))) > known and not self.proved:
+                known = count
+                limits.say("laying shapes out")
+                self._pack(everyone, PACK_EFFORT)
+                self._pack_some()
+            if not orders and not more and self.cost >= bounded:
                 return
+
+    def _more_orders(self) -> bool:
+        """Place the jobs one after the other in some new orders; return whether there was any."""
+        until = perf_counter() + ORDERS_SHARE * (self._end - perf_counter())
+        for number in range(MOST_ORDERS):
+            if self.proved or (number and perf_counter() > until) or not self._another_order():
+                return number > 0
+        return True
+
+    def _pack_some(self) -> None:
+        """Lay shapes of a few jobs out again, the others left where they are: all pairs, then more at a time."""
+        count, until = len(self.question.jobs), perf_counter() + SOME_SHARE * (self._end - perf_counter())
+        for few in range(2, min(MOST_TOGETHER, count - 1) + 1):
+            several = list(combinations(range(count), few))
+            for some in self._random.sample(several, min(MOST_PACKS, len(several))):
+                if self.proved or perf_counter() > until or not self.nodes:
+                    return
+                self._pack(some, SOME_EFFORT)
 
     def _prove_alone(self) -> None:
         """Search the jobs again whose bound alone is not proved: what is open there is open in the sum."""
@@ -108,94 +141,78 @@ class JointSearch:
             if self.proved or seconds < LEAST_SECONDS:
                 return
             # each on the nodes that it may have, as before
-            cluster = only(self.question.cluster, self._admitted(j))
-            one = run(self._solver, cluster, self.question.jobs[j], replace(self._limits, seconds=seconds))
+            cluster = only(self.question.cluster, self.classes.admitted(j))
+            one = self._run(j, cluster, seconds)
             if one.proposal.nodes is not None:
                 self.least[j] = max(self.least[j], self._bound_alone(j, one))
                 self._learn(j, one.proposal.nodes)
         self.bound = max(self.bound, sum(self.least))
 
+    def _run(self, j: int, cluster: Cluster, seconds: float) -> Outcome:
+        return run_on_its_levels(self._solver, cluster, self.question.jobs[j], replace(self._limits, seconds=seconds))
+
     def _another_order(self) -> bool:
         """Place the jobs one after the other in a new order; return whether there was one, and time for it."""
-        count, started = len(self._alone), perf_counter()
-        if len(self._orders) >= factorial(count) or self._end - started < self._order_seconds:
+        started = perf_counter()
+        if self._orders.over or self._end - started < self._order_seconds:
             return False
         self._limits.say("another order")
-        order = tuple(self._random.sample(range(count), count))
-        while order in self._orders:
-            order = tuple(self._random.sample(range(count), count))
-        self._orders.add(order)
-        limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - perf_counter()))
-        _, nodes = in_turn(self.question, order, self._solver, alone=dict(enumerate(self._alone)), limits=limits)
+        order = self._orders.draw()
+        limits = replace(self._limits, seconds=max(LEAST_SECONDS, self._end - started))
+        result, nodes = in_turn(self.question, order, self._solver, alone=dict(enumerate(self._alone)), limits=limits)
         self._order_seconds = perf_counter() - started
-        if nodes:
+        if result.objective is not None:
+            self._orders.weigh(order, result.objective)
             self.found(nodes)
         return True
 
     def _bound_alone(self, j: int, alone: Outcome) -> float:
         job, bound = self.question.jobs[j], alone.bound
-        if bound is None or alone.proposal.nodes is None:
-            return self.question.priced(
-                j, trivial_bound(job), max(one.speed for one in self.classes.demands[j].options)
-            )
-        return self.question.priced(j, bound, speed_of(self.question.cluster, job, alone.proposal.nodes))
+        if bound is None or alone.evaluation is None:
+            return self.question.priced(j, trivial_bound(job), self.classes.demands[j].fastest)
+        return self.question.priced(j, bound, job.speed_on(alone.evaluation.gpu_types))
 
     def _learn(self, j: int, nodes: IntArray) -> None:
         """Keep the shape of a placement."""
         cluster, job = self.question.cluster, self.question.jobs[j]
-        worth, level = evaluate(cluster, job, nodes), cluster.level(job.level)
-        blocks = blocks_at(cluster, job, cluster.level_index(level.name))
-        soft = worth.objective - objective_of(job, worth.dp, worth.pp)
-        self._keep(j, shape_of(blocks, level.domain_of[nodes], soft=soft, movable=self.classes.demands[j].movable))
-
-    def _keep(self, j: int, shape: PlacementShape) -> None:
+        movable = self.classes.demands[j].movable
+        shape = shape_placed(cluster, job, evaluate(cluster, job, nodes), nodes, movable=movable)
         self._shapes[j].setdefault(shape.key, shape)
 
-    def _pack(self) -> None:
-        """Lay shapes out, the least sum, and seat what is better than the best placement known."""
-        question = self.question
-        model, costs, offered = ShareModel(self.classes.sizes), [], []
-        for j, demand in enumerate(self.classes.demands):
-            shapes = self._offered(j)
-            part = model.add_job(demand)
-            prices = [
-                [question.whole(self._price(j, shape, option.speed)) for option in demand.options] for shape in shapes
-            ]
-            costs.append(part.add_shapes(shapes, prices))
+    def _pack(self, moving: Sequence[int], effort: float) -> None:
+        """Lay shapes of some jobs out, the least sum, and seat what is better than the best placement known.
+
+        :param moving: numbers of the jobs; all others stay where they are. Of all, where no placement is known.
+        """
+        question, free = self.question, self.classes.class_of >= 0
+        for j, nodes in enumerate(self.nodes):
+            if j not in moving:
+                free[nodes.ravel()] = False
+        model, costs, offered = ShareModel(self.classes.count(free)), [], []
+        for j in moving:
+            demand, most = self.classes.demands[j], self._most(j)
+            shapes = offered_shapes(question, j, demand, self._shapes[j].values(), most=most, count=MOST_SHAPES)
+            prices, edges = question.shape_costs(j, shapes, demand.options), question.option_costs(j, demand.options)
+            costs.append(model.add_job(demand).add_shapes(shapes, prices, edges, most=most))
             offered.append(shapes)
         model.share()
-        if self.cost < inf:
-            model.cp.add(sum(costs) < question.whole(self.cost))
-        found, solver = model.least(sum(costs), Slice(PACK_EFFORT, self._end - perf_counter()))
+        if self.nodes:
+            model.cp.add(sum(costs) < question.whole(sum(question.cost(j, self.nodes[j]) for j in moving)))
+        found, solver = model.least(sum(costs), Slice(effort, self._end - perf_counter(), light=True))
         if found != "yes":
             return
-        cluster, nodes = question.cluster, []
         shares = [taken(part, solver) for part in model.parts]
-        grants = disjoint_grants(cluster, self.classes, shares, free=self.classes.class_of >= 0)
-        for j, part in enumerate(model.parts):
-            _, domain_of_block = part.laid_out(solver, offered[j])
-            nodes.append(seat_on(cluster, question.jobs[j], domain_of_block, grants[j]))
-        self.found(nodes)
+        grants = disjoint_grants(question.cluster, self.classes, shares, free=free)
+        after = list(self.nodes) or [np.empty(0, dtype=np.int32)] * len(moving)
+        for j, part, shapes, granted in zip(moving, model.parts, offered, grants, strict=True):
+            domain_of_block = part.laid_out(solver, shapes)
+            assert domain_of_block is not None
+            after[j] = seat_on(question.cluster, question.jobs[j], domain_of_block, granted)
+        self.found(after)
 
-    def _offered(self, j: int) -> list[PlacementShape]:
-        """Return the shapes of one job for a program, the cheapest that may still be of use."""
-        demand, job = self.classes.demands[j], self.question.jobs[j]
-        fastest = max(option.speed for option in demand.options)
-        most = self.cost - self.bound + self.least[j]
-        shapes = list(self._shapes[j].values())
-        if demand.movable:
-            domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
-            soft = job.least_soft
-            pairs = pairs_up_to(demand.rows, demand.columns, (domains, domains))
-            worthy = {pair: objective_of(job, *pair, soft) for pair in pairs}
-            affordable = [pair for pair, worth in worthy.items() if self.question.priced(j, worth, fastest) <= most]
-            cheap = sorted(affordable, key=lambda pair: (worthy[pair], max(pair)))[:MOST_SHAPES]
-            shapes += [even_rectangles(demand.rows, demand.columns, pair) for pair in cheap]
-        distinct = {shape.key: shape for shape in shapes}
-        return sorted(distinct.values(), key=lambda shape: self._price(j, shape, fastest))[:MOST_SHAPES]
-
-    def _price(self, j: int, shape: PlacementShape, speed: float) -> float:
-        return self.question.priced(j, objective_of(self.question.jobs[j], *shape.pair, shape.soft), speed)
+    def _most(self, j: int) -> int | None:
+        """Return what a job costs at most where the sum is less than that of the best placement known."""
+        return None if self.cost == inf else self.question.whole(self.cost - sum(self.least) + self.least[j])
 
     def _open_rounds(self) -> _Rounds:
         """Return the program of the bound."""
@@ -203,23 +220,47 @@ class JointSearch:
         for j, demand in enumerate(self.classes.demands):
             part = model.add_job(demand)
             prices = question.option_costs(j, demand.options)
-            costs.append(part.add_rectangles(prices, least=question.whole(self.least[j])))
+            costs.append(part.add_rectangles(prices, least=question.whole(self.least[j]), most=self._most(j)))
         model.share()
         return _Rounds(model, costs)
 
     def _round(self, rounds: _Rounds) -> bool:
         """Raise the bound and search the shares that it is reached with; return whether there is more to try."""
         self._limits.say("raising the bound")
-        found, solver = rounds.model.least(sum(rounds.costs), Slice(BOUND_EFFORT, (self._end - perf_counter()) / 4))
-        if found != "yes":
+        if self.cost < inf:
+            # no other placement is of use
+            rounds.model.cp.add(sum(rounds.costs) < self.question.whole(self.cost))
+        found, solver = self._bounded(rounds)
+        if found != "yes" or self.proved or perf_counter() > self._end:
             return False
-        # costs are whole numbers, so is their sum
-        self.bound = max(self.bound, ceil(solver.best_objective_bound - WHOLE) / self.question.scale)
-        if self.proved or perf_counter() > self._end:
-            return False
-        before, known = rounds.excluded, sum(map(len, self._shapes))
+        before, known, cost = rounds.excluded, sum(map(len, self._shapes)), self.cost
         self._search_shares(rounds, solver)
-        return rounds.excluded > before or sum(map(len, self._shapes)) > known
+        return rounds.excluded > before or sum(map(len, self._shapes)) > known or self.cost < cost
+
+    def _bounded(self, rounds: _Rounds) -> tuple[Answer, Solution]:
+        """Raise the bound by the program; return what it found.
+
+        With little presolve most is decided in tenths of a second.  That there is nothing better a second search has to
+        say too, as false answers of one alone have been reported.
+        """
+        cost, wall = sum(rounds.costs), BOUND_SHARE * (self._end - perf_counter())
+        found, solver = rounds.model.least(cost, Slice(BOUND_EFFORT, wall, light=True, bounding=True))
+        if found != "yes":
+            doubted = found == "no"
+            if not doubted:
+                self._raise(solver.best_objective_bound)
+            wall, linear = BOUND_SHARE * (self._end - perf_counter()), 2 if doubted else 1
+            again = Slice(BOUND_EFFORT, wall, seed=1, linearization=linear, light=doubted, bounding=True)
+            found, solver = rounds.model.least(cost, again)
+        if found != "no":
+            self._raise(solver.best_objective_bound)
+        elif self.cost < inf:
+            self._raise(self.question.whole(self.cost))
+        return found, solver
+
+    def _raise(self, least: float) -> None:
+        """Take in a bound of the program; costs are whole numbers, so is their sum."""
+        self.bound = max(self.bound, min(self.cost, ceil(least - WHOLE) / self.question.scale))
 
     def _search_shares(self, rounds: _Rounds, solver: Solution) -> None:
         """Search the share of each job, with all that is left besides; exclude what is proved not to be there."""
@@ -230,39 +271,30 @@ class JointSearch:
         for j, job in enumerate(question.jobs):
             if perf_counter() > self._end:
                 return
-            granted = self._all_but(free & self._admitted(j), free, _sum(shares[j + 1 :]))
-            seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
-            one = run(self._solver, only(cluster, granted), job, replace(self._limits, seconds=seconds))
-            if one.evaluation is None or one.proposal.nodes is None or one.bound is None:
-                return
-            least = question.whole(question.priced(j, one.bound, speed_of(cluster, job, one.proposal.nodes)))
-            if least > solver.value(rounds.costs[j]):
-                grant = np.bincount(self.classes.class_of[granted], minlength=len(self.classes.sizes))
-                parts[j].exclude(dict(enumerate(grant.tolist())), cost=rounds.costs[j], least=least)
-                rounds.excluded += 1
-            self._learn(j, one.proposal.nodes)
-            nodes.append(one.proposal.nodes)
+            later = last_of_each(cluster, self.classes, free, sum(shares[j + 1 :], Counter()))
+            granted = free & self.classes.admitted(j) & ~later
+            cost = int(solver.value(rounds.costs[j]))
+            placed = self._as_in(solver, parts[j], j, granted, cost)
+            if placed is None:
+                seconds = max(LEAST_SECONDS, min(RUN_SECONDS, (self._end - perf_counter()) / (len(shares) - j)))
+                one = self._run(j, only(cluster, granted), seconds)
+                if one.evaluation is None or one.proposal.nodes is None or one.bound is None:
+                    return
+                placed = one.proposal.nodes
+                least = question.whole(question.priced(j, one.bound, job.speed_on(one.evaluation.gpu_types)))
+                if least > cost:
+                    parts[j].exclude(self.classes.count(granted), cost=rounds.costs[j], least=least)
+                    rounds.excluded += 1
+            self._learn(j, placed)
+            nodes.append(placed)
             free = free.copy()
-            free[one.proposal.nodes.ravel()] = False
+            free[placed.ravel()] = False
         self.found(nodes)
 
-    def _admitted(self, j: int) -> BoolArray:
-        """Return shape [nodes], whether a job may use the node."""
-        admits = np.append(self.classes.demands[j].admits, False)  # class -1: no job may
-        return admits[self.classes.class_of]
-
-    def _all_but(self, mine: BoolArray, free: BoolArray, later: Mapping[int, int]) -> BoolArray:
-        """Return the nodes of one job without as many of each class as those after it take."""
-        kept = mine.copy()
-        ordered = orderly(self.question.cluster, free)
-        for c, count in later.items():
-            kept[ordered[self.classes.class_of[ordered] == c][-count:]] = False
-        return kept
-
-
-def _sum(shares: Sequence[Mapping[int, int]]) -> dict[int, int]:
-    total: dict[int, int] = {}
-    for share in shares:
-        for c, count in share.items():
-            total[c] = total.get(c, 0) + count
-    return total
+    def _as_in(self, solver: Solution, part: SharePart, j: int, granted: BoolArray, cost: int) -> IntArray | None:
+        """Return a placement of a job as it is in a solution, with that cost; ``None`` = it has to be searched."""
+        domain_of_block = part.laid_out(solver) if part.demand.movable else None
+        if domain_of_block is None:
+            return None
+        nodes = seat_on(self.question.cluster, self.question.jobs[j], domain_of_block, granted)
+        return nodes if self.question.whole(self.question.cost(j, nodes)) <= cost else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import Evaluation, closer_costs, worth_of
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.pair_seats import solve_grid
 from scheduler.placement.seating import seat
@@ -14,7 +15,7 @@ from scheduler.placement.sharing.node_classes import NodeClasses
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
 
-SEATING_SECONDS = 0.2  # Most wall time of seating one job: its spread is fixed, this is about closer levels
+SEATING_SECONDS = 0.1  # Most wall time of seating one job: its spread is fixed, this is about closer levels
 
 
 def disjoint_grants(
@@ -47,15 +48,55 @@ def orderly(cluster: Cluster, nodes: BoolArray) -> IntArray:
     return some[np.lexsort((some, closest.domain_of[some], -room, cluster.slowdown[some]))]
 
 
+def last_of_each(cluster: Cluster, classes: NodeClasses, nodes: BoolArray, counts: Mapping[int, int]) -> BoolArray:
+    """Return the last of some nodes, in order: as many of each class as are counted; shape [nodes]."""
+    ordered, last = orderly(cluster, nodes), np.zeros_like(nodes)
+    for c, count in counts.items():
+        # a slice from -0 on would be all of them
+        if count:
+            last[ordered[classes.class_of[ordered] == c][-count:]] = True
+    return last
+
+
 def seat_on(cluster: Cluster, job: Job, domain_of_block: IntArray, granted: BoolArray) -> IntArray:
     """Return the node of each cell, shape [rows, columns], given the domain of each block and nodes enough in each."""
-    level = cluster.level(job.level)
-    blocks = blocks_at(cluster, job, cluster.level_index(level.name))
-    domain_of_cell = domain_of_block[blocks.row_of[:, None], blocks.column_of[None, :]]
+    blocks = blocks_at(cluster, job, cluster.level_index(job.level))
+    return _seated(cluster, job, domain_of_block[blocks.row_of[:, None], blocks.column_of[None, :]], granted)
+
+
+def seated_again(
+    cluster: Cluster, jobs: Sequence[Job], *, nodes: Sequence[IntArray], classes: NodeClasses
+) -> list[IntArray]:
+    """Return other nodes for some placements, closer together at closer levels: each cell stays in its domain.
+
+    :param nodes: of each job of the classes, shape [rows, columns], none twice.
+    """
+    left, after = classes.class_of >= 0, []
+    for one in nodes:
+        left[one.ravel()] = False
+    for j, (job, one) in enumerate(zip(jobs, nodes, strict=True)):
+        left[one.ravel()] = True
+        after.append(one)
+        if job.grid.aligned:
+            alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[one])
+            granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[one].max())
+            again = _seated(cluster, job, cluster.level(job.level).domain_of[one], granted)
+            now, then = (worth_of(cluster, job, placed) for placed in (one, again))
+            if now is not None and then is not None and _rank(cluster, job, then) < _rank(cluster, job, now):
+                after[-1] = again
+        left[after[-1].ravel()] = False
+    return after
+
+
+def _rank(cluster: Cluster, job: Job, worth: Evaluation) -> tuple[float, ...]:
+    return tuple(round(one, 9) for one in (worth.objective, *closer_costs(cluster, job, worth)))
+
+
+def _seated(cluster: Cluster, job: Job, domain_of_cell: IntArray, granted: BoolArray) -> IntArray:
     return seat(
         cluster,
         job,
-        level=level,
+        level=cluster.level(job.level),
         domain_of_cell=domain_of_cell,
         admitted=granted,
         solve_grid=solve_grid,

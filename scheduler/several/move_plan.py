@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from topology.cluster import IntArray
-
-if TYPE_CHECKING:
-    from scheduler.placement.sharing.share_model import Expression, ShareModel, SharePart, Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +24,3 @@ class MoveLimits:
     target: int  # a smaller objective of the new job is worth nothing
     most: int | None  # the most that the moves may cost; None = as it must be
     by_jobs: bool  # cost: GPU-seconds of every job of which a cell moves; else moved nodes
-
-
-@dataclass(frozen=True, slots=True)
-class MoveProgram:
-    """A program of a search: the new job and the running ones on the same classes of nodes."""
-
-    model: ShareModel
-    new: SharePart
-    objective: Variable  # of the new job
-    rank: Expression  # that, not below the target, and the cost of the moves as one number

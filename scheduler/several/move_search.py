@@ -7,37 +7,43 @@ cost of the moves.  Where the second finds a share in which the new job has a pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil
+from random import Random
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.algorithm_run import run
-from scheduler.gpu_types import speed_of
-from scheduler.objective import TOLERANCE, objective_of, slowest_in_use, trivial_bound
-from scheduler.placement.admission import blocks_at
+from scheduler.objective import TOLERANCE, slowest_in_use, worth_of
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.sharing.job_shapes import PlacementShape, even_rectangles, pairs_up_to, shape_of
+from scheduler.placement.sharing.job_shapes import PlacementShape, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
-from scheduler.placement.sharing.running_part import RunningPart, RunningShare, exact_units
-from scheduler.placement.sharing.share_model import ShareModel, taken, top, total
+from scheduler.placement.sharing.running_part import RunningShare
+from scheduler.placement.sharing.share_model import taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.several.joint_question import JointQuestion, only, worth_of
+from scheduler.several.joint_question import JointQuestion, only
 from scheduler.several.joint_search import WHOLE
-from scheduler.several.lay_out import orderly, seat_on
-from scheduler.several.move_plan import MoveLimits, MovePlan, MoveProgram
+from scheduler.several.lay_out import last_of_each, orderly, seat_on
+from scheduler.several.move_plan import MoveLimits, MovePlan
+from scheduler.several.move_program import KEEP_NONE, MoveProgram, MovePrograms
+from scheduler.several.offered_shapes import offered_shapes
 from scheduler.several.place_again import placed_again
 from scheduler.several.running_jobs import RunningJob
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from scheduler.placement.sharing.share_model import Solution, Variable
+    from scheduler.placement.sharing.share_model import Solution
 
 MOST_SHAPES = 24  # Of the new job in one program, the cheapest
+FEW = 6  # Running jobs that are laid out again at a time, beside the new one, at first; so many more when that is over
+FEW_EFFORT = 0.5  # Of that
+MOST_PACKS = 16  # Such choices in a row
+SOME_SHARE = 0.5  # Most of the time that is left, for these
 EFFORT = 6.0  # Of one search, in CP-SAT's deterministic time, about seconds
 RUN_SECONDS = 2.0  # Of searching one share of the new job
 
@@ -60,9 +66,9 @@ class MoveSearch:
         self.plan: MovePlan | None = None
         self.impossible = False  # whether it is proved that there is no plan at all
         self.bound: tuple[int, int] = (asked.target, 0)  # no plan has a smaller rank
-        self._most = sum(share.price if asked.by_jobs else len(share.homes) for share in shares) + 1
+        self._programs = MovePrograms(question, classes, shares, asked)
         self._shapes: dict[tuple[object, ...], PlacementShape] = {}
-        self._units = exact_units(shares)
+        self._random = Random()
 
     @property
     def proved(self) -> bool:
@@ -73,10 +79,7 @@ class MoveSearch:
         """Keep the shape of a placement of the new job, on any nodes of the cluster."""
         cluster, job = self.question.cluster, self.question.jobs[0]
         if (worth := worth_of(cluster.emptied(), job, nodes)) is not None:
-            level = cluster.level(job.level)
-            blocks = blocks_at(cluster, job, cluster.level_index(level.name))
-            soft, movable = worth.objective - objective_of(job, worth.dp, worth.pp), self.classes.demands[0].movable
-            shape = shape_of(blocks, level.domain_of[nodes], soft=soft, movable=movable)
+            shape = shape_placed(cluster, job, worth, nodes, movable=self.classes.demands[0].movable)
             self._shapes.setdefault(shape.key, shape)
 
     def found(self, nodes: IntArray, running: Sequence[IntArray]) -> None:
@@ -100,26 +103,46 @@ class MoveSearch:
 
     def run(self, limits: Limits, end: float) -> None:
         """Search until all is proved, nothing is left to try, or the clock reads ``end``."""
-        bounding, known = None, -1
+        bounding, known, more, few = None, -1, True, FEW
+        self._random = Random(limits.seed)
         limits.say("what would have to leave")
         self._start(limits, end)
         while not self.proved and perf_counter() < end:
+            rank = None if self.plan is None else self.plan.rank
             if len(self._shapes) > known:
                 known = len(self._shapes)
                 limits.say("laying shapes out")
                 self._pack(end)
-            if self.proved or perf_counter() > end:
+            if more and not self.proved and perf_counter() < end:
+                limits.say("raising the bound")
+                bounding = bounding or self._programs.of_bound(None if self.plan is None else self.plan.rank[0])
+                more = self._round(bounding, limits, end)
+            if not self.proved and perf_counter() < end:
+                limits.say("moving a few at a time")
+                self._pack_some(end, few)
+            if not more and (self.plan is None or self.plan.rank == rank):
+                few += FEW
+                if self.plan is None or few >= len(self.running):
+                    return
+
+    def _pack_some(self, end: float, few: int) -> None:
+        """Lay the new job and a few running ones out again, the others where they are in the best plan."""
+        if self.plan is None:
+            return
+        until, count = perf_counter() + SOME_SHARE * (end - perf_counter()), len(self.running)
+        for _ in range(MOST_PACKS):
+            if self.proved or perf_counter() > until:
                 return
-            limits.say("raising the bound")
-            bounding = bounding or self._program(bound=True)
-            if not self._round(bounding, limits, end):
-                return
+            some = self._random.sample(range(count), min(count, few))
+            kept = {i: self.classes.class_of[self.plan.running[i].ravel()] for i in range(count) if i not in some}
+            self._pack(until, kept, effort=FEW_EFFORT)
 
     def _start(self, limits: Limits, end: float) -> None:
-        """Find a bound from what leaves, wherever it goes; and a plan in which all that leaves is placed again."""
-        program = self._program(bound=True, leaving=True)
-        # a plan that misses the target ranks behind all that reach it, so these alone are looked at
-        program.model.cp.add(program.objective <= self.asked.target)
+        """Find a bound from what leaves, wherever it goes; and a plan in which all that leaves is placed again.
+
+        A plan that misses the target ranks behind all that reach it, so these alone are looked at.
+        """
+        program = self._programs.of_bound(self.asked.target, leaving=True)
         found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
         least = (self.asked.target + 1, 0) if found == "no" else self._ranked(solver)
         self.bound = max(self.bound, least)
@@ -141,51 +164,34 @@ class MoveSearch:
             return False
         if one.job.avoid != "ignore" and slowest_in_use(cluster, then) > slowest_in_use(cluster, now):
             return False
-        return speed_of(cluster, one.job, after) >= speed_of(cluster, one.job, one.nodes)
+        return one.job.speed_on(then.gpu_types) >= one.job.speed_on(now.gpu_types)
 
-    def _program(self, *, bound: bool, shapes: Sequence[PlacementShape] = (), leaving: bool = False) -> MoveProgram:
+    def _pack(self, end: float, kept: Mapping[int, IntArray] = KEEP_NONE, effort: float = EFFORT) -> None:
+        """Lay known shapes out beside the running jobs, the best rank first.
+
+        :param kept: running jobs that stay out of it, by number, and the class of each of their cells.
+        """
         question, demand = self.question, self.classes.demands[0]
-        model = ShareModel(self.classes.sizes)
-        new = model.add_job(demand)
-        if bound:
-            least = question.whole(trivial_bound(question.jobs[0]) / max(one.speed for one in demand.options))
-            cost: Variable = new.add_rectangles(question.option_costs(0, demand.options), least=least)
-        else:
-            prices = [[question.whole(self._price(shape, one.speed)) for one in demand.options] for shape in shapes]
-            cost = new.add_shapes(shapes, prices)
-        for share, units in zip(self.shares, self._units, strict=True):
-            coarse = None if bound else share.parts
-            if leaving:
-                model.add_leaving(share)
-            else:
-                model.add_running(share, coarse if units is None else units)
-        model.share()
-        objective = model.cp.new_int_var(self.asked.target, max(self.asked.target, top(cost)), "")
-        model.cp.add(objective >= cost)
-        if self.asked.by_jobs:
-            price = total([one.share.price for one in model.running], [one.any_moved for one in model.running])
-        else:
-            price = total([1] * len(model.running), [one.moved for one in model.running])
-        if self.asked.most is not None:
-            model.cp.add(price <= self.asked.most)
-        # the objective comes first: one unit of it outweighs all moves together
-        return MoveProgram(model, new, cost, total([self._most, 1], [objective, price]))
-
-    def _pack(self, end: float) -> None:
-        """Lay known shapes out beside the running jobs, the best rank first."""
-        shapes = self._offered()
-        program = self._program(bound=False, shapes=shapes)
-        if self.plan is not None:
-            program.model.cp.add(program.rank < self._most * self.plan.rank[0] + self.plan.rank[1])
-        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        found, shapes = "unknown", []
+        # a plan that misses the target ranks behind all that reach it: these first, as far fewer placements do
+        most_useful = None if self.plan is None else self.plan.rank[0]
+        for most in dict.fromkeys((self.asked.target, most_useful)):
+            shapes = offered_shapes(question, 0, demand, self._shapes.values(), most=most, count=MOST_SHAPES)
+            program = self._programs.of_shapes(shapes, most, kept)
+            if self.plan is not None:
+                program.model.cp.add(program.rank < self._programs.scale * self.plan.rank[0] + self.plan.rank[1])
+            found, solver = program.model.least(program.rank, Slice(effort, (end - perf_counter()) / 2))
+            if found == "yes":
+                break
         if found != "yes":
             return
-        _, domain_of_block = program.new.laid_out(solver, shapes)
-        targets = [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
+        domain_of_block = program.new.laid_out(solver, shapes)
+        assert domain_of_block is not None
+        targets = program.targets(solver)
         granted = self._granted(targets)
         chosen = taken(program.new, solver)
         classes = np.isin(self.classes.class_of, list(chosen))
-        nodes = seat_on(self.question.cluster, self.question.jobs[0], domain_of_block, granted & classes)
+        nodes = seat_on(question.cluster, question.jobs[0], domain_of_block, granted & classes)
         self.found(nodes, self._settled(nodes, targets))
 
     def _round(self, program: MoveProgram, limits: Limits, end: float) -> bool:
@@ -193,24 +199,19 @@ class MoveSearch:
         solver = self._raise(program, end)
         if solver is None or self.proved:
             return False
-        targets = (
-            [part.targets(solver) for part in program.model.running if isinstance(part, RunningPart)]
-            if all(units is not None for units in self._units)
-            else []
-        )
+        targets = program.targets(solver) if self._programs.exact else []
         granted = self._granted(targets) if targets or not self.shares else self._left(program, solver)
         cluster, job, known = self.question.cluster, self.question.jobs[0], len(self._shapes)
         seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - perf_counter()))
         one = run(self._solver, only(cluster, granted), job, replace(limits, seconds=seconds))
-        if one.proposal.nodes is None or one.bound is None:
+        if one.proposal.nodes is None or one.evaluation is None or one.bound is None:
             return False
         self.learn(one.proposal.nodes)
         if targets or not self.shares:
             self.found(one.proposal.nodes, self._settled(one.proposal.nodes, targets))
-        bound = self.question.whole(self.question.priced(0, one.bound, speed_of(cluster, job, one.proposal.nodes)))
+        bound = self.question.whole(self.question.priced(0, one.bound, job.speed_on(one.evaluation.gpu_types)))
         if bound > max(self.asked.target, int(solver.value(program.objective))):
-            grant = np.bincount(self.classes.class_of[granted], minlength=len(self.classes.sizes))
-            program.new.exclude(dict(enumerate(grant.tolist())), cost=program.objective, least=bound)
+            program.new.exclude(self.classes.count(granted), cost=program.objective, least=bound)
             return True
         return len(self._shapes) > known
 
@@ -228,52 +229,24 @@ class MoveSearch:
 
     def _ranked(self, solver: Solution) -> tuple[int, int]:
         """Return the bound of a program as a rank."""
-        return divmod(ceil(solver.best_objective_bound - WHOLE), self._most)
-
-    def _price(self, shape: PlacementShape, speed: float) -> float:
-        return self.question.priced(0, objective_of(self.question.jobs[0], *shape.pair, shape.soft), speed)
-
-    def _offered(self) -> list[PlacementShape]:
-        """Return shapes of the new job that are no worse than the best plan, the cheapest ones."""
-        demand, job = self.classes.demands[0], self.question.jobs[0]
-        shapes = list(self._shapes.values())
-        if demand.movable:
-            domains = len(np.unique(demand.blocks.domain_of[demand.admits]))
-            pairs = pairs_up_to(demand.rows, demand.columns, (domains, domains))
-            cheap = sorted(pairs, key=lambda pair: (objective_of(job, *pair), max(pair)))
-            reached = sum(self.question.whole(objective_of(job, *pair)) <= self.asked.target for pair in cheap)
-            shapes += [
-                even_rectangles(demand.rows, demand.columns, pair) for pair in cheap[: reached + MOST_SHAPES // 2]
-            ]
-        distinct = {shape.key: shape for shape in shapes}
-        ordered = sorted(distinct.values(), key=lambda shape: (self._price(shape, 1.0), len(shape.sizes)))
-        # all that reach the target are alike in rank: those with most to choose from, the finest, come last
-        return ordered[:MOST_SHAPES]
+        return divmod(ceil(solver.best_objective_bound - WHOLE), self._programs.scale)
 
     def _granted(self, targets: Sequence[IntArray]) -> BoolArray:
         """Return nodes for the new job, without those that are kept for cells that move, shape [nodes]."""
-        coming: dict[int, int] = {}
+        coming: Counter[int] = Counter()
         for share, target in zip(self.shares, targets, strict=True):
-            for c in target[target != share.homes].tolist():
-                coming[c] = coming.get(c, 0) + 1
+            coming.update(target[target != share.homes].tolist())
         return self._split(self._vacant(targets), coming)
 
     def _left(self, program: MoveProgram, solver: Solution) -> BoolArray:
         """Return the same where only the number of nodes of each running job is known."""
-        used: dict[int, int] = {}
-        for part in program.model.running:
-            for c, takes in part.takes.items():
-                used[c] = used.get(c, 0) + int(solver.value(takes))
+        used = sum((taken(part, solver) for part in program.model.running), Counter[int]())
         return self._split(self.classes.class_of >= 0, used)
 
-    def _split(self, free: BoolArray, later: dict[int, int]) -> BoolArray:
-        """Return nodes without as many of each class as others need, the last in order."""
-        ordered, kept = orderly(self.question.cluster, free), np.zeros_like(free)
-        for c, count in later.items():
-            if count:
-                kept[ordered[self.classes.class_of[ordered] == c][-count:]] = True
-        admits: BoolArray = np.append(self.classes.demands[0].admits, False)[self.classes.class_of]
-        return free & ~kept & admits
+    def _split(self, free: BoolArray, later: Mapping[int, int]) -> BoolArray:
+        """Return nodes for the new job, without as many of each class as others need, the last in order."""
+        kept = last_of_each(self.question.cluster, self.classes, free, later)
+        return free & ~kept & self.classes.admitted(0)
 
     def _settled(self, nodes: IntArray, targets: Sequence[IntArray]) -> list[IntArray]:
         """Return the nodes of the running jobs: cells that move take what the new job left, in order of ranks."""

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduler.algorithm_run import run
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.repair_problem import of_its_type
-from scheduler.several.joint_question import JointQuestion, only
+from scheduler.several.joint_question import JointQuestion, only, run_on_its_levels
 from scheduler.several.running_jobs import RunningJob
 from topology.cluster import BoolArray, IntArray
 
@@ -37,7 +36,7 @@ def placed_again(
     for i, one in enumerate(running):
         if i not in leaving:
             free[one.nodes.ravel()] = False
-    new = run(solver, only(question.cluster, free & wanted), question.jobs[0], quick).proposal.nodes
+    new = run_on_its_levels(solver, only(question.cluster, free & wanted), question.jobs[0], quick).proposal.nodes
     if new is None:
         return None
     free[new.ravel()] = False
@@ -45,7 +44,7 @@ def placed_again(
     for i in sorted(leaving, key=lambda i: -running[i].nodes.size):
         if not free[after[i].ravel()].all():
             job = of_its_type(question.cluster, running[i].job, running[i].nodes)
-            again = run(solver, only(question.cluster, free), job, quick).proposal.nodes
+            again = run_on_its_levels(solver, only(question.cluster, free), job, quick).proposal.nodes
             if again is None:
                 return None
             after[i] = again

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-import numpy as np
-
-from scheduler.gpu_types import speed_of
 from scheduler.job import Job
-from scheduler.objective import Evaluation, evaluate, slowest_in_use
+from scheduler.objective import Evaluation, evaluate, slowest_in_use, worth_of
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.sharing.running_part import RunningShare, running_terms
 from scheduler.repair.repair_problem import of_its_type
@@ -37,12 +34,12 @@ class RunningJob:
 
         What was found about its own nodes since it started is no reason to leave them.
         """
+        return worth_of(self.excused(cluster), self.job, nodes)
+
+    def excused(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with nothing held against the nodes that it has."""
         own = set(self.nodes.ravel().tolist())
-        flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
-        try:
-            return evaluate(cluster.replace(flags=flags), self.job, nodes)
-        except InvalidPlacement:
-            return None
+        return cluster.replace(flags={node: flag for node, flag in cluster.flags.items() if node not in own})
 
 
 def opened(cluster: Cluster, running: Sequence[RunningJob]) -> Cluster:
@@ -72,9 +69,7 @@ def check_running(cluster: Cluster, running: Sequence[RunningJob]) -> list[Evalu
                 )
         holder |= dict.fromkeys(one.nodes.ravel().tolist(), one)
         try:
-            own = set(one.nodes.ravel().tolist())
-            flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
-            worths.append(evaluate(cluster.replace(flags=flags), one.job, one.nodes))
+            worths.append(evaluate(one.excused(cluster), one.job, one.nodes))
         except InvalidPlacement as error:
             fix = "give the cluster that the job was placed on"
             raise InvalidPlacement(f"{one.job.name!r}: {error.message}", where=one.source, fix=fix) from None
@@ -97,15 +92,10 @@ def classes_with_running(
     classes = classify(cluster, [job, *jobs], [slowest, *limits], own=own)
     shares = []
     for one, kept, now, demand in zip(running, jobs, worths, classes.demands[1:], strict=True):
-        terms, scale = running_terms(cluster, kept, classes.example)
-        least = speed_of(cluster, kept, one.nodes)
+        terms, costs, most = running_terms(cluster, kept, example=classes.example, objective=now.objective)
+        least = kept.speed_on(now.gpu_types)
         options = tuple(i for i, option in enumerate(demand.options) if option.speed >= least)
         homes = classes.class_of[one.nodes.ravel()]
-        # a thousandth of a unit makes up for what rounding took
-        shares.append(RunningShare(demand, options, homes, terms, int(now.objective * scale + 1e-3), one.lost_seconds))
+        columns = kept.grid.columns
+        shares.append(RunningShare(demand, options, homes, columns, terms, costs, most, one.lost_seconds))
     return classes, shares
-
-
-def node_names(cluster: Cluster, nodes: IntArray) -> list[str]:
-    """Return the names of nodes, in order."""
-    return [cluster.names[i] for i in np.asarray(nodes).ravel().tolist()]

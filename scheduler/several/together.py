@@ -1,11 +1,12 @@
 """Several jobs placed at once: the least weighted sum of their objectives, proved or with its gap.
 
 1. Each job alone on the cluster: the sum of these bounds is a bound for all together.
-2. One job after the other, in the order given and in reverse: the answer is never worse than the better of the two.
-3. *Shapes* of all placements seen so far, and even rectangles, laid out anew side by side by an integer program.
-4. Rounds of a program in which each job satisfies what every placement does (a bound for the sum): its shares of nodes
-   are searched by ``exact``, one job after the other; what is proved not to fit into a share is excluded from then on.
-5. While time is left, one after the other in more orders: new shapes for step 3.
+2. One job after the other, in the order given, in reverse, and in some that are drawn: no answer is worse than these.
+3. A program in which each job satisfies what every placement does (a bound for the sum): its shares of nodes are laid
+   out or searched by ``exact``, one job after the other; what is proved not to fit into a share is excluded.
+4. *Shapes* of all placements seen so far, and even rectangles, laid out anew side by side by an integer program: of all
+   jobs, then of a few at a time.
+5. While time is left, more of 2, 3 and 4; last the nodes within each domain, for closer levels.
 
 Every placement is weighed by the one evaluator.
 """
@@ -17,22 +18,24 @@ from dataclasses import dataclass, replace
 from math import inf
 from time import perf_counter
 
-from scheduler.algorithm_run import judge, run
+from scheduler.algorithm_run import judge
 from scheduler.gpu_types import speed_of
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, slowest_in_use
+from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.several.joint_question import JointQuestion
+from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed
 from scheduler.several.joint_search import JointSearch
+from scheduler.several.lay_out import seated_again
 from scheduler.several.leave_out import fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
 from topology.cluster import Cluster, IntArray
 
 ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
 TURNS_SHARE = 0.3  # Of the time, for both orders together
+LAST_SHARE = 0.1  # For nodes within domains, when all else is done
 COUNT_SECONDS = 2.0  # To find out which jobs fit together, where the time limit is longer
 
 
@@ -86,9 +89,10 @@ SLOW_NEEDED = "Not all jobs fit on the nodes that each would use alone, so slow 
 def _answer(
     question: JointQuestion, solver: PlacementAlgorithm, limits: Limits, *, notes: tuple[str, ...]
 ) -> JointOutcome:
-    end = perf_counter() + limits.seconds
+    end = perf_counter() + (1.0 - LAST_SHARE) * limits.seconds
     alone = _each_alone(question, solver, replace(limits, seconds=ALONE_SHARE * limits.seconds))
-    classes = classify(question.cluster, question.jobs, [_slowest(question, j, one) for j, one in enumerate(alone)])
+    slowest = [slowest_allowed(question.cluster, job, [one]) for job, one in zip(question.jobs, alone, strict=True)]
+    classes = classify(question.cluster, question.jobs, slowest)
     left_out = fewest_left_out(classes, question.weights, seconds=min(COUNT_SECONDS, limits.seconds))
     if left_out:
         reason = _does_not_fit(question, classes, left_out, alone)
@@ -103,7 +107,9 @@ def _answer(
     search.run(limits, end)
     if not search.nodes:
         return JointOutcome("timeout", turns=turns, reason="time ran out before all jobs were placed", notes=notes)
-    outcomes = tuple(_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(search.nodes))
+    limits.say("closer levels")
+    seated = seated_again(question.cluster, question.jobs, nodes=search.nodes, classes=classes)
+    outcomes = tuple(_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(seated))
     bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
     status: Status = "optimal" if bound == search.cost else "feasible"
     return JointOutcome(status, outcomes, search.cost, bound, turns=turns, notes=notes)
@@ -115,15 +121,8 @@ def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Lim
         limits.say(f"{job.name} alone")
         # one that takes long must not leave the others without time: a job without a proof leaves the sum without one
         seconds = max(limits.seconds / (2 * len(question.jobs)), (end - perf_counter()) / (len(question.jobs) - number))
-        outcomes.append(run(solver, question.cluster, job, replace(limits, seconds=seconds)))
+        outcomes.append(run_on_its_levels(solver, question.cluster, job, replace(limits, seconds=seconds)))
     return outcomes
-
-
-def _slowest(question: JointQuestion, j: int, alone: Outcome) -> float:
-    """Return up to which slowdown a job may have nodes: under ``price`` as slow as those that it takes alone."""
-    if question.jobs[j].avoid != "price" or alone.evaluation is None:
-        return inf
-    return slowest_in_use(question.cluster, alone.evaluation)
 
 
 def _does_not_fit(
@@ -155,10 +154,7 @@ def _both_orders(
 def _judged(question: JointQuestion, j: int, nodes: IntArray, alone: Outcome) -> Outcome:
     """Return the outcome of one job: its placement beside the others, its bound that of the job alone."""
     cluster, job = question.cluster, question.jobs[j]
-    speed = speed_of(cluster, job, nodes)
-    bound = None
-    if alone.bound is not None and alone.proposal.nodes is not None:
-        bound = alone.bound / speed_of(cluster, job, alone.proposal.nodes) * speed
+    bound = bound_at(speed_of(cluster, job, nodes), job, alone)
     kept = alone.proposal
     proposal = Proposal(nodes, bound, complete=kept.complete, pareto=kept.pareto, solve_seconds=kept.solve_seconds)
     return judge(alone.algorithm, cluster, job, proposal)

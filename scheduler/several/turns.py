@@ -4,15 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import factorial, inf
+from random import Random
 from time import perf_counter
 
-from scheduler.algorithm_run import run
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.several.joint_question import JointQuestion
+from scheduler.several.joint_question import JointQuestion, run_on_its_levels
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import IntArray
 from topology.json_record import JsonRecord
+
+ANY_ORDER = 0.6  # Of the drawn orders that are any; the others are close to the best one
+
+
+class OrderDraw:
+    """Orders of some jobs, by number, none twice and neither that given nor its reverse."""
+
+    def __init__(self, count: int, seed: int) -> None:
+        own = tuple(range(count))
+        self._own, self._random, self._known = own, Random(seed), {own, own[::-1]}
+        self._best: tuple[float, tuple[int, ...]] = inf, own
+
+    @property
+    def over(self) -> bool:
+        """Whether all orders were drawn."""
+        return len(self._known) >= factorial(len(self._own))
+
+    def draw(self) -> tuple[int, ...]:
+        """Return a new order: any, or the best one with two jobs exchanged."""
+        order = self._own
+        while order in self._known:
+            if self._best[0] == inf or self._random.random() < ANY_ORDER:
+                order = tuple(self._random.sample(self._own, len(self._own)))
+            else:
+                exchanged = list(self._best[1])
+                a, b = self._random.sample(self._own, 2)
+                exchanged[a], exchanged[b] = exchanged[b], exchanged[a]
+                order = tuple(exchanged)
+        self._known.add(order)
+        return order
+
+    def weigh(self, order: tuple[int, ...], objective: float) -> None:
+        """Take in the sum that an order came to."""
+        self._best = min(self._best, (objective, order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +79,7 @@ def in_turn(
     cluster, placed, end = question.cluster, {}, perf_counter() + limits.seconds
     for at, j in enumerate(order):
         seconds = max(LEAST_SECONDS, (end - perf_counter()) / (len(order) - at))
-        one = run(solver, cluster, question.jobs[j], replace(limits, seconds=seconds)) if at else alone[j]
+        one = run_on_its_levels(solver, cluster, question.jobs[j], replace(limits, seconds=seconds)) if at else alone[j]
         if one.evaluation is None or one.proposal.nodes is None:
             return TurnResult(names, None, question.jobs[j].name), []
         placed[j] = one.proposal.nodes

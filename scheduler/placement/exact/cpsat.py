@@ -24,6 +24,7 @@ class Slice:
     seed: int = 0
     linearization: int = 1  # CP-SAT's linearization level, 0 (no LP) to 2 (all of it)
     light: bool = False  # little presolve, for models that are solved in hundredths of a second
+    bounding: bool = False  # branch where the bound is least: a bound is raised sooner, a solution found later
 
 
 def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
@@ -38,6 +39,7 @@ def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSol
     # CP-SAT refuses a limit that is not positive
     solver.parameters.max_time_in_seconds = max(0.001, limit.wall)
     solver.parameters.linearization_level = limit.linearization
+    solver.parameters.optimize_with_lb_tree_search = limit.bounding
     if limit.light:
         # these steps take longer than the search they shorten when a model is small
         solver.parameters.cp_model_probing_level = 0

@@ -13,10 +13,11 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduler.objective import spread
-from scheduler.placement.admission import Blocks
+from scheduler.job import Job
+from scheduler.objective import Evaluation, objective_of, spread
+from scheduler.placement.admission import blocks_at
 from scheduler.placement.types import Pair
-from topology.cluster import IntArray
+from topology.cluster import Cluster, IntArray
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,15 @@ class PlacementShape:
         return self.pair, tuple(sorted(Counter(self.sizes).items())), self.homes, round(self.soft, 9)
 
 
-def shape_of(blocks: Blocks, domain_of_cell: IntArray, *, soft: float = 0.0, movable: bool = True) -> PlacementShape:
+def shape_placed(cluster: Cluster, job: Job, worth: Evaluation, nodes: IntArray, *, movable: bool) -> PlacementShape:
     """Return the shape of a placement.
 
-    :param domain_of_cell: shape [rows, columns] of cells, the domain of each at the level where spread counts.
+    :param nodes: shape [rows, columns], node of each cell; ``worth``: what that is worth.
+    :param movable: whether its parts may go to other domains with room.
     """
+    level = cluster.level(job.level)
+    blocks, domain_of_cell = blocks_at(cluster, job, cluster.level_index(level.name)), level.domain_of[nodes]
+    soft = worth.objective - objective_of(job, worth.dp, worth.pp)
     first_row = np.unique(blocks.row_of, return_index=True)[1]
     first_column = np.unique(blocks.column_of, return_index=True)[1]
     homes, parts = np.unique(domain_of_cell[np.ix_(first_row, first_column)], return_inverse=True)

@@ -44,15 +44,21 @@ class NodeDemand:
     other_levels: tuple[WholeBlocks, ...]  # levels at which blocks have more than one node, that one left out
     options: tuple[NodeOption, ...]
     movable: bool  # whether a part of it may go to any other domain with room: no group is held at a broader level
+    aligned: bool  # whether rows are PP groups and columns DP groups; else nothing here says what a placement is worth
 
     @property
     def nodes(self) -> int:
         """Nodes of the whole job."""
         return self.rows * self.columns * self.blocks.block
 
+    @property
+    def fastest(self) -> float:
+        """Largest relative speed of its options."""
+        return max(option.speed for option in self.options)
+
     @cached_property
     def admits(self) -> BoolArray:
-        """PlacementShape [classes], whether any option admits the class."""
+        """Shape [classes], whether any option admits the class."""
         admitted: BoolArray = np.any([option.admits for option in self.options], axis=0)
         return admitted
 
@@ -65,6 +71,16 @@ class NodeClasses:
     example: IntArray  # shape [classes], a node of each
     sizes: IntArray  # shape [classes], nodes of each
     demands: tuple[NodeDemand, ...]  # one for each job
+
+    def admitted(self, j: int) -> BoolArray:
+        """Return shape [nodes], whether a job may use the node."""
+        admits: BoolArray = np.append(self.demands[j].admits, False)[self.class_of]  # class -1: no job may
+        return admits
+
+    def count(self, nodes: BoolArray) -> IntArray:
+        """Return how many of some nodes, shape [nodes], are of each class, shape [classes]; each is of one."""
+        counts: IntArray = np.bincount(self.class_of[nodes], minlength=len(self.sizes)).astype(np.int32)
+        return counts
 
 
 def classify(
@@ -128,4 +144,5 @@ def _demand(cluster: Cluster, job: Job, options: Sequence[tuple[float, BoolArray
         tuple(whole.values()),
         tuple(NodeOption(speed, mask[example]) for speed, mask in options),
         movable=all(cluster.level_index(hold.level) >= depth for hold in job.holds_on(cluster)),
+        aligned=job.grid.aligned,
     )

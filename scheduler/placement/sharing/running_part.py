@@ -7,16 +7,18 @@ units, and nothing is lost either.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from math import floor
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from scheduler.job import Job
 from scheduler.placement.moves.move_choices import integer_weights, terms_of
 from scheduler.placement.sharing.node_classes import NodeDemand
+from scheduler.placement.sharing.share_part import OptionCosts
 from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 
@@ -41,16 +43,37 @@ class RunningShare:
 
     demand: NodeDemand
     options: tuple[int, ...]  # the options of the demand that are no slower than what it has
-    homes: IntArray  # shape [cells], the class of each
+    homes: IntArray  # shape [cells], the class of each, row by row
+    columns: int  # of cells
     terms: tuple[TouchTerm, ...]
+    costs: OptionCosts  # of Eq. 2, of soft terms their least
     most: int  # its objective now in whole numbers, of which it may have no more
     price: int = 0  # what it costs to move any of it, in whole numbers
 
     @cached_property
-    def parts(self) -> IntArray:
-        """PlacementShape [cells], all cells of a class as one unit."""
-        units: IntArray = np.unique(self.homes, return_inverse=True)[1].reshape(-1).astype(np.int32)
-        return units
+    def pieces(self) -> IntArray:
+        """Shape [cells], all cells of a class in one row as one unit, or in one column: wherever the units of a row go,
+        it touches no more domains than now.
+        """
+        cell = np.arange(len(self.homes), dtype=np.int32)
+        line = cell // self.columns if self.costs.per_pp >= self.costs.per_dp else cell % self.columns
+        units: IntArray = np.unique(line * (int(self.homes.max()) + 1) + self.homes, return_inverse=True)[1]
+        return units.reshape(-1).astype(np.int32)
+
+    @cached_property
+    def moves_by(self) -> Literal["rows", "columns"] | None:
+        """What moves alone where nothing is lost by it: whole rows, as no placement that is no worse than now has
+        another R than 1; whole columns, as for S; ``None`` = neither.
+        """
+        demand, classes = self.demand, np.flatnonzero(self.demand.admits)
+        plain = demand.aligned and demand.movable and demand.blocks.block == 1 and not demand.other_levels
+        # soft terms see other groups; and where a domain has several classes, numbers do not say which cells stay
+        one_each = len(np.unique(demand.blocks.domain_of[classes])) == len(classes)
+        if not plain or not one_each or self.costs.fixed:
+            return None
+        if demand.columns == 1 or self.costs.of(1, 2) > self.most:
+            return "rows"
+        return "columns" if demand.rows == 1 or self.costs.of(2, 1) > self.most else None
 
     @cached_property
     def choices(self) -> int:
@@ -80,10 +103,13 @@ class RunningShare:
                 return units
 
 
-def running_terms(cluster: Cluster, job: Job, example: IntArray) -> tuple[tuple[TouchTerm, ...], int]:
-    """Return what counts in the objective of a job and what holds it, and by how much weights are multiplied.
+def running_terms(
+    cluster: Cluster, job: Job, *, example: IntArray, objective: float
+) -> tuple[tuple[TouchTerm, ...], OptionCosts, int]:
+    """Return what counts in the objective of a job and what holds it, its costs, and the most it may have of them.
 
     :param example: shape [classes], a node of each.
+    :param objective: what it has now; no placement with as much has more in whole numbers than what is returned.
     """
     terms = terms_of(cluster, job)
     weights, scale = integer_weights(terms)
@@ -97,41 +123,29 @@ def running_terms(cluster: Cluster, job: Job, example: IntArray) -> tuple[tuple[
         TouchTerm(0, groups[hold.family], cluster.level(hold.level).domain_of[example])
         for hold in job.holds_on(cluster)
     ]
-    return (*soft, *hard), scale
+    dp, pp, *others = weights
+    # what rounding the weights can add: no group touches more domains than there are classes
+    rounded = sum(abs(term.weight * scale - weight) for term, weight in zip(terms, weights, strict=True)) * len(example)
+    # a thousandth of a unit makes up for arithmetic in floating point
+    return (*soft, *hard), OptionCosts(dp, pp, sum(others)), floor(objective * scale + rounded + 1e-3)
 
 
 class RunningPart:
     """The variables of one running job.
 
-    :param units: shape [cells]; ``None`` = only how many nodes of each class it has is decided, which is less than any
-        placement satisfies: good for bounds alone.
+    :param units: shape [cells].
     """
 
-    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray | None) -> None:
+    def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray) -> None:
         self.cp, self.share, self.units = cp, share, units
         self.options = [cp.new_bool_var("") for _ in share.options]
         cp.add_exactly_one(self.options)
         self.takes: dict[int, cp_model.LinearExprT] = {}
-        moved = self._by_count(sizes) if units is None else self._by_unit(units, sizes)
+        moved = self._by_unit(units, sizes)
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = cp.new_bool_var("")
-        for one in moved:
+        for one in moved if share.price else ():
             cp.add(one == 0).only_enforce_if(~self.any_moved)
-
-    def _by_count(self, sizes: IntArray) -> list[cp_model.LinearExprT]:
-        """Add nodes of each class, and return those that cells leave in each."""
-        cp, cells = self.cp, len(self.share.homes)
-        has = np.bincount(self.share.homes, minlength=len(sizes))
-        moved: list[cp_model.LinearExprT] = []
-        for c in np.flatnonzero(self.share.demand.admits).tolist():
-            takes = self.takes[c] = cp.new_int_var(0, min(cells, int(sizes[c])), "")
-            self._only_if_admitted(takes, c, cells)
-            if has[c]:
-                left = cp.new_int_var(0, int(has[c]), "")
-                cp.add(left >= int(has[c]) - takes)
-                moved.append(left)
-        cp.add(sum(self.takes.values()) == cells)
-        return moved
 
     def _by_unit(self, units: IntArray, sizes: IntArray) -> list[cp_model.LinearExprT]:
         """Add a class for each unit, and return the cells that move with each."""
@@ -148,11 +162,27 @@ class RunningPart:
             for c, here in goes.items():
                 taken.setdefault(c, []).append(size * here)
                 self._only_if_admitted(here, c, 1)
-            moved.append(size - size * goes[home])
+            moved.append(size - size * goes[home] if home in goes else size)
         self.takes = {c: sum(of_class) for c, of_class in taken.items()}
-        spreads = [term.weight * self._spread(term, units) for term in share.terms]
-        cp.add(sum(spreads) <= share.most)
+        members = [self._members(term, units) for term in share.terms]
+        sizes_of = [max(map(len, groups)) for groups in members]
+        hard = [size for term, size in zip(share.terms, sizes_of, strict=True) if not term.weight]
+        worst = sum(term.weight * size for term, size in zip(share.terms, sizes_of, strict=True))
+        # of as few units no group can touch more domains than it may
+        if worst > share.most or max(hard, default=1) > 1:
+            spreads = [
+                term.weight * self._spread(term, groups) for term, groups in zip(share.terms, members, strict=True)
+            ]
+            cp.add(sum(spreads) <= share.most)
         return moved
+
+    @staticmethod
+    def _members(term: TouchTerm, units: IntArray) -> set[frozenset[int]]:
+        """Return the units of each group."""
+        members: dict[int, set[int]] = {}
+        for group, unit in zip(term.groups.group.tolist(), units[term.groups.cell].tolist(), strict=True):
+            members.setdefault(group, set()).add(unit)
+        return {frozenset(group) for group in members.values()}
 
     def _only_if_admitted(self, takes: cp_model.IntVar, c: int, most: int) -> None:
         admitting = [
@@ -161,13 +191,10 @@ class RunningPart:
         if len(admitting) < len(self.options):
             self.cp.add(takes <= most * sum(admitting))
 
-    def _spread(self, term: TouchTerm, units: IntArray) -> cp_model.LinearExprT:
-        """Return the largest number of domains that a group touches, for a hard term 1."""
+    def _spread(self, term: TouchTerm, members: Collection[frozenset[int]]) -> cp_model.LinearExprT:
+        """Return the largest number of domains that a group touches, given the units of each; for a hard term 1."""
         cp = self.cp
-        members: dict[int, set[int]] = {}
-        for group, unit in zip(term.groups.group.tolist(), units[term.groups.cell].tolist(), strict=True):
-            members.setdefault(group, set()).add(unit)
-        several = {frozenset(group) for group in members.values() if len(group) > 1}
+        several = [group for group in members if len(group) > 1]
         if not several:
             return 1
         domains = np.unique(term.domain_of[self.share.demand.admits]).tolist()
@@ -182,9 +209,7 @@ class RunningPart:
         return spread
 
     def targets(self, solver: cp_model.CpSolver) -> IntArray:
-        """Return the class of each cell in a solution, shape [cells]; of units alone."""
-        if self.units is None:
-            raise ValueError("without units nothing says which cells move")
+        """Return the class of each cell in a solution, shape [cells]."""
         place = {
             name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
         }
@@ -209,14 +234,18 @@ class LeavingPart:
         self.takes: dict[int, cp_model.LinearExprT] = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = cp.new_bool_var("")
-        for one in moved:
+        for one in moved if share.price else ():
             cp.add(one == 0).only_enforce_if(~self.any_moved)
 
 
 def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
-    """Return units that lose nothing for each of some jobs, shape [cells]; ``None`` where they are too many."""
-    loose = [share for share in shares if share.tied is None]
+    """Return units that lose nothing for each of some jobs, shape [cells]; ``None`` where they are too many, or where
+    numbers lose nothing.
+    """
+    loose = [share for share in shares if share.tied is None and share.moves_by is None]
     few = sum(share.choices for share in loose) <= MOST_CHOICES
-    return [
-        np.arange(len(share.homes), dtype=np.int32) if share.tied is None and few else share.tied for share in shares
-    ]
+    units = []
+    for share in shares:
+        cells = np.arange(len(share.homes), dtype=np.int32) if few else None
+        units.append(None if share.moves_by else cells if share.tied is None else share.tied)
+    return units

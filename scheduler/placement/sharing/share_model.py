@@ -1,22 +1,16 @@
-"""The program that shares classes of nodes out to jobs; what a job does with its share is added in one of two ways.
-
-- as *rectangles*: what every placement satisfies (:mod:`scheduler.placement.exact.bounds`): the least cost is a bound;
-- as *shapes*: placements that are known, laid out anew, so what is found can be realised.
-"""
+"""The program that shares classes of nodes out to jobs, new ones and running ones."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
-from scheduler.placement.sharing.job_shapes import PlacementShape
-from scheduler.placement.sharing.node_classes import NodeDemand, WholeBlocks
+from scheduler.placement.sharing.node_classes import NodeDemand
+from scheduler.placement.sharing.running_counts import CountedPart
 from scheduler.placement.sharing.running_part import LeavingPart, RunningPart, RunningShare
+from scheduler.placement.sharing.share_part import SharePart
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -25,161 +19,6 @@ if TYPE_CHECKING:
     Variable = cp_model.IntVar
     Expression = cp_model.LinearExpr
     Solution = cp_model.CpSolver
-
-MOST_WIDTHS = 16  # Widths of a domain up to which cells <= rows * columns is stated width by width, which is sharper
-
-
-@dataclass(frozen=True, slots=True)
-class OptionCosts:
-    """Whole numbers for Eq. 2 of a job with one option: ``per_dp * S + per_pp * R + fixed``."""
-
-    per_dp: int
-    per_pp: int
-    fixed: int
-
-
-class SharePart:
-    """The variables of one job."""
-
-    def __init__(self, cp: cp_model.CpModel, demand: NodeDemand, sizes: IntArray, *, optional: bool) -> None:
-        self.cp, self.demand = cp, demand
-        # nodes of each class that it takes
-        self.takes = {
-            int(c): cp.new_int_var(0, int(min(sizes[c], demand.nodes)), "") for c in np.flatnonzero(demand.admits)
-        }
-        self.present = cp.new_bool_var("") if optional else cp.new_constant(1)
-        cp.add(sum(self.takes.values()) == demand.nodes * self.present)
-        self.options = [cp.new_bool_var("") for _ in demand.options]
-        cp.add_exactly_one(self.options)
-        for c, taken in self.takes.items():
-            admitting = [on for on, option in zip(self.options, demand.options, strict=True) if option.admits[c]]
-            # nodes that the chosen option does not admit are not taken
-            if len(admitting) < len(self.options):
-                cp.add(taken <= int(sizes[c]) * sum(admitting))
-        self.blocks_in = self._whole_blocks(demand.blocks, sizes)
-        for blocks in demand.other_levels:
-            self._whole_blocks(blocks, sizes)
-
-    def _whole_blocks(self, blocks: WholeBlocks, sizes: IntArray) -> dict[int, cp_model.IntVar]:
-        """Add that each domain of a level takes whole blocks; return how many each takes."""
-        counts = {}
-        for k in np.unique(blocks.domain_of[list(self.takes)]).tolist():
-            inside = [c for c in self.takes if blocks.domain_of[c] == k]
-            most = min(int(sizes[inside].sum()), self.demand.nodes) // blocks.block
-            counts[k] = self.cp.new_int_var(0, most, "")
-            self.cp.add(sum(self.takes[c] for c in inside) == blocks.block * counts[k])
-        return counts
-
-    def add_rectangles(self, costs: Sequence[OptionCosts], *, least: int) -> cp_model.IntVar:
-        """Add what every placement of the job satisfies, and return its cost.
-
-        Domain k holds at most r_k * q_k blocks, of r_k rows and q_k columns; the sums of r and q are at most R * D and
-        S * P, as each row touches R domains and each column S.
-
-        :param least: a cost below which it has no placement, whatever the others take.
-        """
-        cp, demand = self.cp, self.demand
-        domains = len(self.blocks_in)
-        self.dp = cp.new_int_var(1, min(demand.rows, domains), "")
-        self.pp = cp.new_int_var(1, min(demand.columns, domains), "")
-        rows, columns = zip(*(self._rectangle(k) for k in self.blocks_in), strict=True)
-        cp.add(sum(rows) <= demand.rows * self.pp)
-        cp.add(sum(columns) <= demand.columns * self.dp)
-        return self._cost([(self.options[i], one) for i, one in enumerate(costs)], least)
-
-    def _rectangle(self, k: int) -> tuple[cp_model.LinearExprT, cp_model.LinearExprT]:
-        """Return rows and columns that a domain touches, enough for its blocks."""
-        cp, demand, blocks = self.cp, self.demand, self.blocks_in[k]
-        most = top(blocks)
-        short, long = sorted((demand.rows, demand.columns))
-        long, widths = min(long, most), range(1, min(short, most) + 1)
-        across: cp_model.LinearExprT
-        along: cp_model.LinearExprT
-        if len(widths) > MOST_WIDTHS:
-            across, along = cp.new_int_var(0, len(widths), ""), cp.new_int_var(0, long, "")
-            area = cp.new_int_var(0, len(widths) * long, "")
-            cp.add_multiplication_equality(area, [across, along])
-            cp.add(blocks <= area)
-        else:
-            chosen = [cp.new_bool_var("") for _ in widths]
-            # lines of the longer side that it touches with each width; no more than hold as many blocks as there can be
-            tops = [min(long, -(-most // q)) for q in widths]
-            lines = [cp.new_int_var(0, line, "") for line in tops]
-            cp.add_at_most_one(chosen)
-            for line, highest, on in zip(lines, tops, chosen, strict=True):
-                cp.add(line <= highest * on)
-            cp.add(blocks <= most * sum(chosen))
-            across, along = sum(q * on for q, on in zip(widths, chosen, strict=True)), sum(lines)
-            cp.add(blocks <= sum(q * line for q, line in zip(widths, lines, strict=True)))
-        return (across, along) if demand.rows <= demand.columns else (along, across)
-
-    def _cost(self, priced: Sequence[tuple[cp_model.IntVar, OptionCosts]], least: int) -> cp_model.IntVar:
-        most = max(one.per_dp * self.demand.rows + one.per_pp * self.demand.columns + one.fixed for _, one in priced)
-        cost = self.cp.new_int_var(min(least, most), most, "")
-        for on, one in priced:
-            self.cp.add(cost >= one.per_dp * self.dp + one.per_pp * self.pp + one.fixed).only_enforce_if(on)
-        return cost
-
-    def exclude(self, share: Mapping[int, int], *, cost: cp_model.IntVar, least: int) -> None:
-        """Add that within this share, class -> nodes, or less of it no placement costs less than that."""
-        beyond = []
-        for c, taken in self.takes.items():
-            if share.get(c, 0) < top(taken):
-                more = self.cp.new_bool_var("")
-                self.cp.add(taken > share.get(c, 0)).only_enforce_if(more)
-                beyond.append(more)
-        dear = self.cp.new_bool_var("")
-        self.cp.add(cost >= least).only_enforce_if(dear)
-        self.cp.add_bool_or([*beyond, dear])
-
-    def add_shapes(self, shapes: Sequence[PlacementShape], costs: Sequence[Sequence[int]]) -> cp_model.IntVar:
-        """Add that the job has one of some shapes, its parts laid out in any domains with room; return its cost.
-
-        :param costs: of each shape with each option.
-        """
-        cp = self.cp
-        self.shapes = [cp.new_bool_var("") for _ in shapes]
-        cp.add_exactly_one(self.shapes)
-        # how many parts of each shape and size lie in each domain
-        self.parts: list[dict[tuple[int, int], cp_model.IntVar]] = []
-        filled: dict[int, list[cp_model.LinearExprT]] = {k: [] for k in self.blocks_in}
-        for shape, on in zip(shapes, self.shapes, strict=True):
-            parts = self._parts_fixed(shape, on) if shape.homes else self._parts(shape, on)
-            for (size, k), count in parts.items():
-                filled[k].append(size * count)
-            self.parts.append(parts)
-        for k, blocks in self.blocks_in.items():
-            cp.add(blocks == sum(filled[k]))
-        cost = cp.new_int_var(0, max(max(one) for one in costs), "")
-        for on, of_shape in zip(self.shapes, costs, strict=True):
-            for chosen, amount in zip(self.options, of_shape, strict=True):
-                cp.add(cost >= amount).only_enforce_if([on, chosen])
-        return cost
-
-    def _parts(self, shape: PlacementShape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
-        parts: dict[tuple[int, int], cp_model.IntVar] = {}
-        for size, count in Counter(shape.sizes).items():
-            most = {k: min(count, top(blocks) // size) for k, blocks in self.blocks_in.items()}
-            of_size = {(size, k): self.cp.new_int_var(0, top, "") for k, top in most.items() if top}
-            self.cp.add(sum(of_size.values()) == count * on)
-            parts |= of_size
-        return parts
-
-    def _parts_fixed(self, shape: PlacementShape, on: cp_model.IntVar) -> dict[tuple[int, int], cp_model.IntVar]:
-        """Return the parts of a shape that must lie where it was found; a domain holds one of them."""
-        if any(k not in self.blocks_in for k in shape.homes):
-            self.cp.add(on == 0)
-            return {}
-        return dict.fromkeys(zip(shape.sizes, shape.homes, strict=True), on)
-
-    def laid_out(self, solver: cp_model.CpSolver, shapes: Sequence[PlacementShape]) -> tuple[PlacementShape, IntArray]:
-        """Return the shape that was chosen, and the domain of each of its blocks, shape [rows, columns]."""
-        number = next(i for i, on in enumerate(self.shapes) if solver.boolean_value(on))
-        shape, places = shapes[number], dict[int, list[int]]()
-        for (size, k), count in self.parts[number].items():
-            places.setdefault(size, []).extend([k] * solver.value(count))
-        home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
-        return shape, home[shape.part_of_block]
 
 
 class ShareModel:
@@ -191,7 +30,7 @@ class ShareModel:
         self.cp = cp_model.CpModel()
         self.sizes = sizes
         self.parts: list[SharePart] = []
-        self.running: list[RunningPart | LeavingPart] = []
+        self.running: list[RunningPart | CountedPart | LeavingPart] = []
 
     def add_job(self, demand: NodeDemand, *, optional: bool = False) -> SharePart:
         """Add a job; its share is chosen by the program."""
@@ -199,11 +38,13 @@ class ShareModel:
         self.parts.append(part)
         return part
 
-    def add_running(self, share: RunningShare, units: IntArray | None) -> RunningPart:
-        """Add a running job, which may move in some units; ``None`` as in :class:`RunningPart`."""
-        part = RunningPart(self.cp, share, self.sizes, units)
-        self.running.append(part)
-        return part
+    def add_running(self, share: RunningShare, units: IntArray) -> None:
+        """Add a running job, which may move in some units, shape [cells]."""
+        self.running.append(RunningPart(self.cp, share, self.sizes, units))
+
+    def add_counted(self, share: RunningShare) -> None:
+        """Add a running job of which only is decided how many nodes of each class it has."""
+        self.running.append(CountedPart(self.cp, share, self.sizes))
 
     def add_leaving(self, share: RunningShare) -> None:
         """Add a running job of which only is decided what leaves."""
@@ -236,11 +77,6 @@ def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -
     return cp_model.LinearExpr.sum([weight * one for weight, one in zip(weights, expressions, strict=True)])
 
 
-def top(variable: cp_model.IntVar) -> int:
-    """Return the largest value of a variable with one interval."""
-    return int(variable.proto.domain[1])  # of this kind of list the index -1 is not the last
-
-
-def taken(part: SharePart, solver: cp_model.CpSolver) -> dict[int, int]:
+def taken(part: SharePart | RunningPart | CountedPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
     """Return the nodes of each class that a job takes in a solution, classes without any left out."""
-    return {c: count for c, variable in part.takes.items() if (count := int(solver.value(variable)))}
+    return Counter({c: count for c, one in part.takes.items() if (count := int(solver.value(one)))})

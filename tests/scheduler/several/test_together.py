@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 from time import perf_counter
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
-from scheduler.job import Count, Hold, Job, Speed
+from scheduler.job import Count, Hold, Job, Parallelism, Speed
 from scheduler.objective import evaluate
 from scheduler.placement.sharing.node_classes import classify
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -107,6 +108,44 @@ def test_no_bound_is_false_with_soft_terms(racks: Racks, jobs: tuple[Job, ...]) 
     assert outcome.bound <= least + 1e-9 <= outcome.objective + 2e-9
     for turn in outcome.turns:
         assert turn.objective is None or outcome.objective <= turn.objective + 1e-9
+
+
+@examples(40)
+@given(racks_of_a_cluster, jobs_of(soft=False), weights)
+def test_numbers_of_domains_may_be_one_case(racks: Racks, jobs: tuple[Job, ...], some: list[float]) -> None:
+    """Numbers of domains beyond the first few are one case of the program: its bound stays true, and the least."""
+    weighing = some[: len(jobs)]
+    if (least := least_sum(jobs, weighing, racks)) < inf:
+        with patch("scheduler.placement.sharing.spread_cases.MOST_CASES", 1):
+            search = without_a_start(cluster_of(racks), jobs, weighing)
+        assert (search.cost, search.bound) == pytest.approx((least, least))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(("tp", "dp", "pp"), [(1, 6, 6), (2, 3, 6), (2, 6, 3), (2, 6, 4)])
+def test_no_bound_is_false_where_stages_share_nodes(tp: int, dp: int, pp: int, alpha: float) -> None:
+    """Such a job has no rows and columns of nodes, so nothing is claimed of them: the bound is that of the job alone.
+
+    On racks of two nodes in four minipods.  (2, 6, 3) with alpha 1 has 2, three if all its nodes were one DP group.
+    """
+    job = Job("a", Parallelism(tp=tp, dp=dp, pp=pp), alpha=alpha, level="minipod")
+    assert not job.grid.aligned
+    cluster = cluster_of(((0, 2), (1, 2), (2, 2), (3, 2)))
+    alone, joint = run(EXACT, cluster, job, LIMITS), without_a_start(cluster, (job,), [1.0])
+    assert alone.bound is not None
+    assert joint.bound == pytest.approx(alone.bound)
+    assert joint.cost >= joint.bound - 1e-9
+
+
+def test_the_bound_sees_that_few_minipods_are_large() -> None:
+    """Two minipods of 8 nodes, eight of 5, and four jobs of 4 x 2: each alone has 1.0.  Only two can have a minipod to
+    themselves; the others lie in two, 0.5 * 2 + 0.5 = 1.5.  Together 5.0, where the jobs alone have 4.0.
+    """
+    racks = tuple((k, 8 if k < 2 else 5) for k in range(10))
+    jobs = tuple(grid(name, 4, 2, 0.5) for name in "abcd")
+    outcome = together(cluster_of(racks), jobs)
+    check(cluster_of(racks), jobs, outcome)
+    assert (outcome.status, outcome.objective, outcome.bound) == ("optimal", 5.0, 5.0)
 
 
 def test_the_second_job_needs_what_the_first_would_take() -> None:

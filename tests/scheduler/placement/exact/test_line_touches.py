@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.closer_spread import closer_spreads
 from scheduler.job import Job, Parallelism
-from scheduler.outcome import run
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.line_touches import LineTouches
 from scheduler.placement.types import Limits

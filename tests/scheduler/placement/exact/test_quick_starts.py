@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from benchmarks.every_level import with_terms
 from benchmarks.instances import draw
+from scheduler.algorithm_run import run
 from scheduler.job import Count, Job, Parallelism
 from scheduler.objective import closer_costs
-from scheduler.outcome import Outcome, run
+from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridReduction

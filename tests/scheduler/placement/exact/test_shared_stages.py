@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from scheduler.algorithm_run import run
 from scheduler.closer_spread import closer_spreads
 from scheduler.job import MEGATRON_ORDER, Count, Hold, Job, Parallelism
 from scheduler.node_grid import Grid
-from scheduler.outcome import run
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.embedded_grid import embedded_grid
 from scheduler.placement.types import Limits
