@@ -187,7 +187,8 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     }
     listed = ", ".join(f"{int(nodes.sum())} {kind}" for kind, nodes in kinds.items() if nodes.any())
     block = blocks_at(cluster, job, 0).size
-    tied = f"; hard constraints keep {block} cells together, and no domain has room for them" if block > 1 else ""
+    held = " and ".join(dict.fromkeys(cluster.level(hold.level).name for hold in job.holds_on(cluster)))
+    tied = f"; hard constraints keep {block} cells in one {held}, and none has room for them" if block > 1 else ""
     remedies = [f"free {missing} more {_nodes(missing)} {size}" + (" in one domain" if tied else "")]
     if slow.any():
         remedies.append(f"admit {int(slow.sum())} slow {_nodes(int(slow.sum()))} with avoid: price")

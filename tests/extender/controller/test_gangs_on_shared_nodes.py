@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from extender.controller.actions import Evict, Recreate, Release, RepairAction, Write
 from extender.controller.decide_gangs import decide
 from extender.extender_metrics import Metrics
-from extender.objects import decode_node
+from extender.objects import decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, PlanPhase
+from extender.verbs.filter_preempt import planned_node
 from tests.case_counts import examples
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import key, minipods, node_json, pod_json, state_of
@@ -302,12 +303,20 @@ EVENTS = st.one_of(
 )
 
 
+def admitted(world: World, about: str) -> bool:
+    """Whether the scheduler would bind a pod: Filter lets it pass on its node, and there is room."""
+    pod = decode_pod(copy.deepcopy(world.pods[about]))
+    found, node = world.state.plan_of_pod(pod.uid), world.pin(about)
+    if found is None or planned_node(world.state, pod, *found, world.now) != node:
+        return False
+    return world.state.fleet.held(node) + pod.gpus <= 8
+
+
 def happen(world: World, event: str, about: str) -> None:
     """One thing happens, if it can."""
     match event:
         case "bind":
-            spec = world.pods[about]["spec"]
-            if not world.gated(about) and "nodeName" not in spec and world.state.fleet.host(world.pin(about)):
+            if not world.gated(about) and "nodeName" not in world.pods[about]["spec"] and admitted(world, about):
                 world.bind(about)
         case "recreate":
             world.recreate(about)

@@ -84,6 +84,6 @@ def test_a_repair_that_is_impossible_is_refused() -> None:
     ]
     cluster = build_cluster(["minipod", "rack"], nodes, second=["@power"])
     before = np.array([[0, 2], [1, 3]], dtype=np.int32)
-    with pytest.raises(Infeasible, match="hard constraints keep 2 cells together, and no domain has room") as error:
+    with pytest.raises(Infeasible, match="hard constraints keep 2 cells in one @power, and none has room") as error:
         repair(cluster, HELD, before, ["n0"], limits=LIMITS)
     assert error.value.fix == "free 2 more nodes of 8 GPUs in one domain, or place a smaller job"

@@ -322,7 +322,7 @@ def test_no_room_for_a_group_held_together() -> None:
     """Two spares are left, one in each rack: a group of two fits in neither."""
     cluster = cluster_of(("m0", 3), ("m0", 3))
     job = Job("job", Parallelism(tp=8, dp=4, ep=2), level="minipod", holds=(Hold("ep", "rack"),))
-    with pytest.raises(Infeasible, match="keep 2 cells together, and no domain has room"):
+    with pytest.raises(Infeasible, match="keep 2 cells in one rack, and none has room"):
         repair(cluster, job, cells([0], [1], [3], [4]), ["n0", "n2"])
 
 
