@@ -33,6 +33,7 @@ from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import Found
 from simulator.engine.sim_job import SimJob
 from simulator.job_record import JobRecord
+from tests.case_counts import every_fourth
 from tests.extender.things import Json, key, member_json, node, reservation_json, state_of
 from tests.simulator.engine.incidents import Scripted
 from topology.build import build_cluster
@@ -311,12 +312,14 @@ def _where(name: str) -> tuple[int, int]:
     return int(minipod), int(index)
 
 
-POLICIES = [Arnold(), FifoBackfill(), PriorityAge(), PriorityPreempt()]
+PLAYED = [(PriorityPreempt(), 8), (PriorityAge(), 8), (FifoBackfill(), 8), (Arnold(), 8), (Arnold(), 4)]
+"""Policies, and GPUs of each pod on nodes of 8; the first and the last are always played."""
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize(
     ("policy", "gpus"),
-    [*((policy, 8) for policy in POLICIES), (Arnold(), 4)],
+    every_fourth(PLAYED),
     ids=lambda value: getattr(value, "name", value),
 )
 def test_planner_and_engine_decide_the_same(policy: QueuePolicy, gpus: int) -> None:

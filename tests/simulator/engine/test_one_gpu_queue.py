@@ -17,6 +17,7 @@ from scheduler.queue.fifo_and_backfill import Fifo
 from simulator.engine.engine import Engine
 from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
+from tests.case_counts import every_fourth
 from tests.simulator.clusters import racks
 
 
@@ -31,7 +32,8 @@ def waits_of_a_plain_queue(jobs: list[tuple[float, float]], servers: int) -> lis
     return waits
 
 
-@pytest.mark.parametrize("gpus", [64, 160])
+@pytest.mark.many_cases
+@pytest.mark.parametrize("gpus", every_fourth([64, 160]))
 def test_philly_jobs_of_one_gpu_equal_a_plain_queue(gpus: int) -> None:
     """All 76,627 of them, on so few GPUs that most have to wait, to a microsecond."""
     if "ARNOLD_DATA" not in os.environ:

@@ -19,7 +19,7 @@ from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.pair_seats import solve_grid
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits
-from tests.case_counts import examples
+from tests.case_counts import every_fourth, examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidJob, InvalidPlacement, UnknownName
@@ -172,9 +172,12 @@ each, and the product bound says S * R >= 4; the production run, 93 nodes a mini
 """
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize(
     ("setting", "parallelism", "alpha", "optimum"),
-    [(setting, parallelism, *pair) for setting, parallelism, optima in TABLE_1 for pair in optima.items()],
+    every_fourth(
+        [(setting, parallelism, *pair) for setting, parallelism, optima in TABLE_1 for pair in optima.items()]
+    ),
 )
 def test_the_papers_settings_are_proved(setting: str, parallelism: Parallelism, alpha: float, optimum: float) -> None:
     """Table 1 of the Arnold paper, scored by its Eq. 2."""

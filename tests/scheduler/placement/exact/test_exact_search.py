@@ -120,8 +120,9 @@ SEARCHED = [
 """Problems with a cell or two to spare that the closed forms do not settle."""
 
 
+@pytest.mark.many_cases
 @pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.parametrize("problem", SEARCHED)
+@pytest.mark.parametrize("problem", every_fourth(SEARCHED))
 def test_same_seed_same_search(problem: GridProblem, workers: int) -> None:
     """The same cells, the same refutations in the same order, whatever the threads do."""
     first, again = (searched(problem, 0.4, seed=3, workers=workers) for _ in range(2))
@@ -131,7 +132,8 @@ def test_same_seed_same_search(problem: GridProblem, workers: int) -> None:
     assert all(np.array_equal(cells, again.built[pair]) for pair, cells in first.built.items())
 
 
-@pytest.mark.parametrize("problem", SEARCHED)
+@pytest.mark.many_cases
+@pytest.mark.parametrize("problem", every_fourth(SEARCHED))
 def test_the_optimum_does_not_depend_on_the_seed(problem: GridProblem) -> None:
     """Seeds may lead to other cells, never to another cost or bound."""
     found = [searched(problem, 0.4, seed=seed) for seed in range(3)]
