@@ -21,9 +21,13 @@ class PluginGroup(Generic[T]):
         self._unknown = unknown  # the beginning of the message that no package offers a name
         self._where = where  # the option that names come from
 
-    def names(self) -> tuple[str, ...]:
-        """Return all names on offer, sorted."""
-        return tuple(sorted({point.name for point in _entry_points(self.group)}))
+    def names(self, *, inside: str | None = None) -> tuple[str, ...]:
+        """Return the names on offer, sorted.
+
+        :param inside: a package: names of what its own modules make alone, which is known without importing anything.
+        """
+        points = _entry_points(self.group)
+        return tuple(sorted({one.name for one in points if inside in (None, one.module.partition(".")[0])}))
 
     def load(self, name: str, *, where: str = "") -> T:
         """Return what the entry point of that name makes, importing its module alone; ``where`` is the option that the

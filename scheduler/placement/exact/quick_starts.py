@@ -1,7 +1,8 @@
 """What the quick rules of the house propose, as placements to begin with: none that was asked is better in the end.
 
-A quick rule is any installed algorithm that is a :class:`scheduler.placement.heuristic.Heuristic`: it asks no solver.
-Rules know nothing of holds; the evaluator puts aside what breaks one.
+A quick rule is any algorithm of this package that is a :class:`scheduler.placement.heuristic.Heuristic`: it asks no
+solver.  Those of other packages are asked by name alone: one that cannot be imported must not stop the others.  Rules know
+nothing of holds; the evaluator puts aside what breaks one.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def quick_starts(reduction: GridReduction, limits: Limits, params: ExactParams) 
     hidden = np.flatnonzero(admissible(cluster, job) & ~reduction.admitted)
     offered = cluster.with_busy(hidden) if len(hidden) else cluster
     start = perf_counter()
-    installed = [ALGORITHMS.load(name) for name in ALGORITHMS.names()]
-    rules = [rule for rule in installed if isinstance(rule, Heuristic)]
+    own = [ALGORITHMS.load(name) for name in ALGORITHMS.names(inside="scheduler")]
+    rules = [rule for rule in own if isinstance(rule, Heuristic)]
     for rule in sorted(rules, key=lambda rule: rule.pod_by_pod):
         share = params.pod_rules_share if rule.pod_by_pod else params.rules_share
         if perf_counter() > start + share * limits.seconds:

@@ -16,6 +16,9 @@ broken = broken_commands:COMMANDS
 
 [arnold.files]
 broken = broken_commands:FILES
+
+[arnold.placement]
+broken = broken_commands:Algorithm
 """
 
 
@@ -62,3 +65,13 @@ def test_its_own_command_is_not_there(site: Path) -> None:
     assert done.returncode == 2
     assert "is left out: ModuleNotFoundError" in done.stderr
     assert "there is no command 'broken'" in done.stderr
+
+
+def test_an_algorithm_that_cannot_be_imported_is_not_asked(site: Path) -> None:
+    """For a job with soft terms quick rules are asked: those of the house, and not what is offered besides."""
+    rows = [f"n{i},m{i // 8},r{i // 4}" for i in range(24)]
+    (site / "cluster.csv").write_text("\n".join(["node,minipod,rack", *rows, ""]))
+    (site / "job.yaml").write_text("parallelism: {tp: 8, dp: 4, pp: 4}\nlevels: {rack: 0.1}\n")
+    done = run_arnold(site, "place", "--cluster", str(site / "cluster.csv"), "--job", str(site / "job.yaml"))
+    assert done.returncode == 0, done.stderr
+    assert "proved optimal" in done.stdout

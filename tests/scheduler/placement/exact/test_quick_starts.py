@@ -103,7 +103,7 @@ def test_no_rule_is_asked_when_time_is_up(
 ) -> None:
     """The clock is read before each of them; of two that list nodes and three that go pod by pod these come last."""
     names = ("kube-scheduler", "volcano-hard", "volcano-soft", "best-fit", "gpu-packing")
-    monkeypatch.setattr(ALGORITHMS, "names", lambda: names)
+    monkeypatch.setattr(ALGORITHMS, "names", lambda inside: names)
     params = ExactParams(rules_share=share, pod_rules_share=pod_share)
     reduction = GridReduction(racks((3, 3)), Job("job", Parallelism(tp=8, dp=2), level="rack"), 1.0)
     assert len(list(quick_starts(reduction, Limits(), params))) == asked
