@@ -63,7 +63,7 @@ class LevelBounds:
                             onward.setdefault(pair, []).append(total)
             states = {pair: _undominated(sums) for pair, sums in onward.items()}
         along = min((one[0] for sums in states.values() for one in sums), default=inf)
-        return max(along, *(self._below(terms, others, most) for others, most in among), -inf)
+        return max([along, *(self._below(terms, others, most) for others, most in among)])
 
     def _below(self, terms: Sequence[Count], others: Sequence[Count], most: float) -> float:
         """Return what the terms of one level come to at least among placements with other terms no more than a number.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.sharing.running_part import RunningShare
+from scheduler.placement.sharing.running_part import RunningShare, any_moved
 from scheduler.placement.sharing.share_part import SharePart
 from topology.cluster import IntArray
 
@@ -29,15 +29,13 @@ class CountedPart:
         part = SharePart(cp, demand, sizes, optional=False)
         part.add_within(share.costs, share.most)
         self.takes: dict[int, cp_model.LinearExprT] = dict(part.takes)
-        self.any_moved = cp.new_bool_var("")
         moved: list[cp_model.LinearExprT] = []
         for c, has in sorted(Counter(share.homes.tolist()).items()):
             left = cp.new_int_var(0, has, "")
             cp.add(left >= has - self.takes.get(c, 0))
             moved.append(left)
-            if share.price:
-                cp.add(left == 0).only_enforce_if(~self.any_moved)
         self.moved: cp_model.LinearExprT = sum(moved)
+        self.any_moved = any_moved(cp, share, moved)
 
     def targets(self, solver: cp_model.CpSolver) -> IntArray:
         """Return the class of each cell in a solution, shape [cells]; where whole rows or columns move alone."""

@@ -130,6 +130,17 @@ def running_terms(
     return (*soft, *hard), OptionCosts(dp, pp, sum(others)), floor(objective * scale + rounded + 1e-3)
 
 
+def any_moved(cp: cp_model.CpModel, share: RunningShare, moved: Sequence[cp_model.LinearExprT]) -> cp_model.IntVar:
+    """Return whether any cell of a running job moves, as far as that costs anything.
+
+    :param moved: numbers of cells that move, which together are all.
+    """
+    moves = cp.new_bool_var("")
+    for one in moved if share.price else ():
+        cp.add(one == 0).only_enforce_if(~moves)
+    return moves
+
+
 class RunningPart:
     """The variables of one running job.
 
@@ -143,9 +154,7 @@ class RunningPart:
         self.takes: dict[int, cp_model.LinearExprT] = {}
         moved = self._by_unit(units, sizes)
         self.moved: cp_model.LinearExprT = sum(moved)
-        self.any_moved = cp.new_bool_var("")
-        for one in moved if share.price else ():
-            cp.add(one == 0).only_enforce_if(~self.any_moved)
+        self.any_moved = any_moved(cp, share, moved)
 
     def _by_unit(self, units: IntArray, sizes: IntArray) -> list[cp_model.LinearExprT]:
         """Add a class for each unit, and return the cells that move with each."""
@@ -233,9 +242,7 @@ class LeavingPart:
         moved = [one for of_class in leaves.values() for one in of_class]
         self.takes: dict[int, cp_model.LinearExprT] = {c: int(has[c]) - sum(some) for c, some in leaves.items()}
         self.moved: cp_model.LinearExprT = sum(moved)
-        self.any_moved = cp.new_bool_var("")
-        for one in moved if share.price else ():
-            cp.add(one == 0).only_enforce_if(~self.any_moved)
+        self.any_moved = any_moved(cp, share, moved)
 
 
 def exact_units(shares: Sequence[RunningShare]) -> list[IntArray | None]:
