@@ -1,8 +1,8 @@
 """What the quick rules of the house propose, as placements to begin with: none that was asked is better in the end.
 
 A quick rule is any algorithm of this package that is a :class:`scheduler.placement.heuristic.Heuristic`: it asks no
-solver.  Those of other packages are asked by name alone: one that cannot be imported must not stop the others.  Rules know
-nothing of holds; the evaluator puts aside what breaks one.
+solver.  Those of other packages are asked by name alone: one that cannot be imported must not stop the others.  Rules
+know nothing of holds; the evaluator puts aside what breaks one.
 """
 
 from __future__ import annotations
