@@ -23,13 +23,13 @@ FILES = {"cluster.csv", "job.yaml", "trace.parquet", "meta.yaml", "workers.csv",
 @pytest.fixture
 def quick(fakes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo with one algorithm that takes no time; its cluster, job and files are the real ones."""
-    monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda: ("first",))
+    monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda **_: ("first",))
 
 
 @pytest.fixture
 def crashing(fakes: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The demo with an algorithm that must not be reached."""
-    monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda: ("crash",))
+    monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda **_: ("crash",))
 
 
 @pytest.fixture

@@ -134,7 +134,7 @@ def test_demo_makes_a_page_and_files_to_play_with(
     small = flag_some(fragment(minipods(minipods=3, nodes=60), 0.3, 1), 2, 1)
     wanted = demo_instance(0)[1].replace(parallelism=Parallelism(tp=8, pp=2, dp=4))
     monkeypatch.setattr("arnold.demonstration.demo_instance", lambda seed: (small, wanted))
-    monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda: ("exact", "first", "twice"))
+    monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda **_: ("exact", "first", "twice"))
     page, folder = tmp_path / "page.html", tmp_path / "files"
     ran = arnold("demo", "--output", page, "--save", folder, "--json")
     assert ran.code == 0
