@@ -11,7 +11,7 @@ from scheduler.objective import TOLERANCE, Spread, objective_of
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible, blocks_at, capacity_by_level, types_of
 from scheduler.placement.types import Pair, Refutation
-from scheduler.second_constraints import within_the_tree
+from scheduler.second_levels import within_the_tree
 from topology.capacity import count_nodes
 from topology.cluster import Cluster
 from topology.field_types import AtLeastOne

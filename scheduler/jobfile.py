@@ -19,7 +19,7 @@ from scheduler.node_grid import filling
 from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
-from scheduler.second_constraints import within_the_tree
+from scheduler.second_levels import within_the_tree
 from topology.cluster import DEFAULT_GPUS, Cluster
 from topology.documents import load_document
 from topology.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean

@@ -19,7 +19,7 @@ from scheduler.objective import Evaluation, Spread
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, shortage
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.second_constraints import within_the_tree
+from scheduler.second_levels import within_the_tree
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob

@@ -22,6 +22,7 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.admission import Blocks, admissible, least_spread
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
+from scheduler.second_levels import named_beside, without_levels
 from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
@@ -61,7 +62,7 @@ class SecondConstraints:
         """Return the best placement on all trees and without constraints at a hierarchy, and the bound without them."""
         end, everywhere = perf_counter() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
         parts = len(cluster.levels) + 2
-        free = _without(job, {name})
+        free = without_levels(job, {name})
         relaxed = self.place(cluster, free, replace(limits, seconds=limits.seconds / parts))
         first = weighed(cluster, job, everywhere, relaxed)
         if relaxed.lower_bound is not None:
@@ -87,18 +88,6 @@ class SecondConstraints:
         return _with_claims(min(answers, key=lambda one: one.rank), relaxed, (note,))
 
 
-def named_beside(cluster: Cluster, job: Job) -> str | None:
-    """Return the first second hierarchy that a constraint of a job names; ``None`` = none does."""
-    beside = {level.name for level in cluster.second_levels}
-    return next((name for name in job.constrained_levels if name in beside), None)
-
-
-def within_the_tree(cluster: Cluster, job: Job) -> Job:
-    """Return a job without its constraints at second hierarchies, hard and soft; the job itself if it has none."""
-    beside = {level.name for level in cluster.second_levels}
-    return job if beside.isdisjoint(job.constrained_levels) else _without(job, beside)
-
-
 def with_levels_named(cluster: Cluster, job: Job) -> Job:
     """Return a job that says at which levels of a cluster its spread counts and its TP groups are held: a tree with one
     level more might do either elsewhere.
@@ -107,12 +96,6 @@ def with_levels_named(cluster: Cluster, job: Job) -> Job:
     if job.nodes_of_tp > 1 and job.tp_level is None:
         return job.replace(tp_level=cluster.levels[-1].name)
     return job
-
-
-def _without(job: Job, names: Collection[str]) -> Job:
-    """Return a job without its constraints at some levels."""
-    holds = tuple(hold for hold in job.holds if hold.level not in names)
-    return job.replace(holds=holds, counts=tuple(count for count in job.counts if count.level not in names))
 
 
 def _proved(proposal: Proposal) -> float:

@@ -81,13 +81,11 @@ def command(
     from arnold.documents.defragment_answer import defragment_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.defragmentation import defragment
-    from scheduler.several.joint_question import check_shared
 
     budget = _budget(moves, cost, target)
     files = _files(running)
     check_stdin({"--cluster": inputs.files.cluster, "--job": inputs.job.job, "--running": files})
     instance = inputs.read()
-    check_shared(instance.cluster, instance.job, where=inputs.job.job)
     jobs = [_running_job(file, instance.cluster, with_age=cost is not None) for file in files]
     with progress(f"Making room for {instance.job.name}") as say:
         found = defragment(
@@ -142,12 +140,10 @@ def _running_job(file: str, cluster: Cluster, *, with_age: bool) -> RunningJob:
     :raises ArnoldError: the file is unusable, or says not how old the checkpoint is where that is needed.
     """
     from scheduler.placementfile import load_placement
-    from scheduler.several.joint_question import check_shared
     from scheduler.several.running_jobs import RunningJob
     from topology.files import read_source
 
     saved = load_placement(read_source(file), cluster)
-    check_shared(cluster, saved.job, where=file)
     if with_age and saved.checkpoint_age is None:
         fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
         raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)

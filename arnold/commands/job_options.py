@@ -115,8 +115,6 @@ class JointInputs(_Inputs):
 
         :raises ArnoldError: a file is unusable, two jobs have one name, or a weight is none.
         """
-        from scheduler.several.joint_question import check_shared
-
         loaded, jobs = self._read_files()
         named: dict[str, str] = {}
         for file, job in zip(self.job.job, jobs, strict=True):
@@ -125,10 +123,7 @@ class JointInputs(_Inputs):
                 raise InvalidJob(said, where=job.where("name"), fix="give each job a name of its own (name: ...)")
             named[job.job.name] = file
         weights = _weights(self.job.weight, [*named])
-        instances = []
-        for file, job in zip(self.job.job, jobs, strict=True):
-            instances.append(self._instance(loaded, job))
-            check_shared(loaded.cluster, job.job, where=file)
+        instances = [self._instance(loaded, job) for job in jobs]
         return instances, [weights.get(name, 1.0) for name in named]
 
 

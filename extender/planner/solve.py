@@ -32,7 +32,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone
 from scheduler.remedies import nodes_to_free, shares
 from scheduler.repair import Repair, repair
-from scheduler.second_constraints import within_the_tree
+from scheduler.second_levels import within_the_tree
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible
 

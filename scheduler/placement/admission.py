@@ -57,6 +57,22 @@ def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
     return (*alone, *(one for one in mixed if len(one.gpu_types or ()) > 1))
 
 
+def for_each_size(cluster: Cluster, job: Job) -> tuple[Job, ...]:
+    """Return the job as one for nodes of one size, for each that it may have, with the types of GPU of such nodes; the
+    job itself where it says the size.
+    """
+    if not job.node_sizes:
+        return (job,)
+    types: dict[int, list[str]] = {}
+    for name in types_of(cluster, job):
+        for size in _sizes(job, name):
+            types.setdefault(size, []).append(name)
+    alike = job.replace(node_sizes=())
+    return tuple(
+        alike.replace(gpus_per_node=size, gpu_types=tuple(names)) for size, names in types.items()
+    ) or (alike,)
+
+
 def _sizes(job: Job, gpu_type: str) -> tuple[int, ...]:
     """Return how many GPUs the job's nodes may have, if they are of a type."""
     return tuple(one.gpus for one in job.node_sizes if one.gpu_type == gpu_type) or (job.gpus_per_node,)

@@ -21,12 +21,11 @@ from scheduler.repair.moves_first import RepairPlan, cost_of
 from scheduler.repair.repair_problem import Prefer, RepairProblem, problem_of
 from scheduler.second_constraints import (
     laid_into_tree,
-    named_beside,
     nested_depth,
     whole_first,
     with_levels_named,
-    within_the_tree,
 )
+from scheduler.second_levels import named_beside, within_the_tree
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, SolverTimeout

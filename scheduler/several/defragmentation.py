@@ -18,7 +18,7 @@ from scheduler.gpu_types import speed_of
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import shortage
+from scheduler.placement.admission import for_each_size, shortage
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed
@@ -132,7 +132,8 @@ def defragment(
 
 def short(cluster: Cluster, job: Job) -> bool:
     """Return whether nodes are too few wherever they lie: then moving helps nothing."""
-    return int(cluster.idle.sum()) < job.grid.cells and bool(shortage(cluster, job))
+    fewest = min(way.grid.cells for way in for_each_size(cluster, job))
+    return int(cluster.idle.sum()) < fewest and bool(shortage(cluster, job))
 
 
 def _search(
@@ -174,7 +175,9 @@ def _answer(
     free = question.cluster.with_busy([int(node) for nodes in plan.running for node in nodes.ravel()])
     # the bound of the job as things are now says nothing once others have moved; that of the empty cluster holds
     bound = None if empty is None else bound_at(speed_of(free, job, plan.nodes), job, empty)
-    outcome = judge(now.algorithm, free, job, Proposal(plan.nodes, bound))
+    outcome = judge(now.algorithm, free, question.sized(0, plan.nodes), Proposal(plan.nodes, bound))
+    if job.node_sizes:
+        outcome = replace(outcome, gpus_per_node=question.sized(0, plan.nodes).gpus_per_node)
     as_good = search.bound[0] >= plan.rank[0]
     unit = SECONDS_AN_HOUR if search.asked.by_jobs else 1
     return Defragmentation(

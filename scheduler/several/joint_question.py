@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -12,33 +12,18 @@ import numpy as np
 
 from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.objective import Evaluation, objective_of, slowest_in_use, worth_of
+from scheduler.objective import Evaluation, objective_of, objective_terms, slowest_in_use, worth_of
 from scheduler.outcome import Outcome
+from scheduler.placement.admission import for_each_size
 from scheduler.placement.sharing.job_shapes import PlacementShape
 from scheduler.placement.sharing.node_classes import NodeOption
 from scheduler.placement.sharing.share_part import OptionCosts
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.second_constraints import named_beside
+from scheduler.second_levels import closest_named
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import InvalidJob
 
 MOST_SCALE = 10**6  # Whole numbers in a program are at most so many to one: finer ones make its arithmetic slow
 ROUNDING = 1e-9  # A number this close to a fraction of a small denominator is that fraction
-
-
-def check_shared(cluster: Cluster, job: Job, *, where: str) -> None:
-    """Make sure that nodes can be shared out between a job and others.
-
-    :param where: file that describes the job.
-    :raises InvalidJob: its nodes differ by type of GPU, or it has a constraint at a second hierarchy: shares are
-        counted in nodes of one size, in domains of levels.
-    """
-    if job.node_sizes:
-        said = f"{job.name!r} leaves gpus_per_node to the types of GPU, which differ in it"
-        raise InvalidJob(said, where=where, fix="say gpus_per_node in the file of the job, or name one type")
-    if (name := named_beside(cluster, job)) is not None:
-        said = f"{job.name!r} has a constraint at {name}, and several jobs share nodes by levels of the tree alone"
-        raise InvalidJob(said, where=where, fix="place it by itself, or leave that constraint out")
 
 
 @dataclass(frozen=True)
@@ -49,9 +34,23 @@ class JointQuestion:
     jobs: tuple[Job, ...]
     weights: tuple[float, ...]  # one for each job, above 0
 
+    @cached_property
+    def emptied(self) -> Cluster:
+        """The cluster with no node in use."""
+        return self.cluster.emptied()
+
+    @cached_property
+    def _ways(self) -> tuple[Mapping[int, Job], ...]:
+        """Each job as one for nodes of one size, by that size."""
+        return tuple({way.gpus_per_node: way for way in for_each_size(self.cluster, job)} for job in self.jobs)
+
+    def sized(self, j: int, nodes: IntArray) -> Job:
+        """Return one job as one for nodes of the size that some nodes have, shape [rows, columns]."""
+        return self._ways[j].get(int(self.cluster.gpus[nodes.flat[0]]), self.jobs[j])
+
     def cost(self, j: int, nodes: IntArray) -> float:
         """Return what a placement of one job adds to the sum; infinite where it breaks a rule."""
-        worth = worth_of(self.cluster, self.jobs[j], nodes)
+        worth = worth_of(self.cluster, self.sized(j, nodes), nodes)
         return inf if worth is None else self.cost_of(j, worth)
 
     def cost_of(self, j: int, worth: Evaluation) -> float:
@@ -72,7 +71,8 @@ class JointQuestion:
         denominators = 1
         for job, weight in zip(self.jobs, self.weights, strict=True):
             speeds = {one.factor for one in job.speed} | {1.0}
-            for number in (weight * share / speed for share in (job.alpha, job.beta) for speed in speeds):
+            shares = {job.alpha, job.beta, *(term.weight for term in job.soft)}
+            for number in (weight * share / speed for share in sorted(shares) for speed in speeds):
                 near = Fraction(number).limit_denominator(1000)
                 if abs(near - number) > ROUNDING:
                     return MOST_SCALE
@@ -93,6 +93,11 @@ class JointQuestion:
             for one in options
         ]
 
+    def term_prices(self, j: int, options: Sequence[NodeOption]) -> list[list[int]]:
+        """Return in whole numbers what one domain more costs in each term of one job's objective, for each option."""
+        terms = objective_terms(self.cluster, self.jobs[j])
+        return [[self.whole(self.priced(j, term.weight, one.speed)) for term in terms] for one in options]
+
     def shape_costs(self, j: int, shapes: Sequence[PlacementShape], options: Sequence[NodeOption]) -> list[list[int]]:
         """Return what each shape of one job adds to the sum with each of its options, in whole numbers."""
         return [[self.whole(self.shape_cost(j, shape, one.speed)) for one in options] for shape in shapes]
@@ -111,9 +116,8 @@ def run_on_its_levels(solver: PlacementAlgorithm, cluster: Cluster, job: Job, li
 
     The objective is the same, and most of the time goes to closer levels, which the sum of several jobs does not count.
     """
-    if job.nodes_of_tp == 1:  # TP groups of several nodes may be held at the closest level without naming it
-        closest = max(cluster.level_index(name) for name in (job.level, *job.constrained_levels))
-        cluster = cluster.replace(levels=cluster.levels[: closest + 1])
+    closest = max(closest_named(cluster, way) for way in for_each_size(cluster, job))
+    cluster = cluster.replace(levels=cluster.levels[: closest + 1])
     return run(solver, cluster, job, limits)
 
 

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.objective import TOLERANCE, evaluate, trivial_bound
+from scheduler.objective import TOLERANCE, trivial_bound
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.cpsat import Answer, Slice
-from scheduler.placement.sharing.job_shapes import PlacementShape, shape_placed
+from scheduler.placement.sharing.cell_choice import ways_by_cell
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel, taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only, run_on_its_levels
-from scheduler.several.lay_out import disjoint_grants, last_of_each, seat_on
-from scheduler.several.offered_shapes import offered_shapes
+from scheduler.several.lay_out import disjoint_grants, last_of_each, placed_as_in
+from scheduler.several.seen_placements import SeenPlacements, bounded_cost
 from scheduler.several.turns import OrderDraw, in_turn
 from scheduler.trunks import LEAST_SECONDS
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:
+    from scheduler.placement.sharing.job_ways import JobWays
     from scheduler.placement.sharing.share_model import Solution, Variable
-    from scheduler.placement.sharing.share_part import SharePart
 
 MOST_SHAPES = 12  # Of one job in one program, the cheapest: dearer ones hardly ever win and cost time
 MOST_ORDERS = 12  # Drawn in a row, one after the other: a tenth of a second each
@@ -69,10 +69,11 @@ class JointSearch:
         self._limits, self._end, self._random = Limits(), inf, Random()
         self._alone, self._orders = alone, OrderDraw(len(alone), 0)
         self._order_seconds = 0.0  # that the last one took
-        self._shapes: list[dict[tuple[object, ...], PlacementShape]] = [{} for _ in question.jobs]
-        for j, one in enumerate(alone):
+        self._by_cell = ways_by_cell(classes.demands)
+        self._seen = [SeenPlacements(question, j, classes, self._by_cell) for j in range(len(alone))]
+        for seen, one in zip(self._seen, alone, strict=True):
             if one.proposal.nodes is not None:
-                self._learn(j, one.proposal.nodes)
+                seen.learn(one.proposal.nodes)
 
     @property
     def proved(self) -> bool:
@@ -85,8 +86,8 @@ class JointSearch:
         cost = sum(self.question.cost(j, one) for j, one in enumerate(nodes))
         if cost == inf or len(np.unique(flat)) < len(flat):
             return
-        for j, one in enumerate(nodes):
-            self._learn(j, one)
+        for seen, one in zip(self._seen, nodes, strict=True):
+            seen.learn(one)
         if cost < self.cost - TOLERANCE:
             self.nodes, self.cost = list(nodes), cost
 
@@ -107,7 +108,7 @@ class JointSearch:
             if self.proved or perf_counter() > end:
                 return
             orders = self._more_orders()
-            if (count := sum(map(len, self._shapes))) > known and not self.proved:
+            if (count := sum(map(len, self._seen))) > known and not self.proved:
                 known = count
                 limits.say("laying shapes out")
                 self._pack(everyone, PACK_EFFORT)
@@ -145,7 +146,7 @@ class JointSearch:
             one = self._run(j, cluster, seconds)
             if one.proposal.nodes is not None:
                 self.least[j] = max(self.least[j], self._bound_alone(j, one))
-                self._learn(j, one.proposal.nodes)
+                self._seen[j].learn(one.proposal.nodes)
         self.bound = max(self.bound, sum(self.least))
 
     def _run(self, j: int, cluster: Cluster, seconds: float) -> Outcome:
@@ -169,15 +170,9 @@ class JointSearch:
     def _bound_alone(self, j: int, alone: Outcome) -> float:
         job, bound = self.question.jobs[j], alone.bound
         if bound is None or alone.evaluation is None:
-            return self.question.priced(j, trivial_bound(job), self.classes.demands[j].fastest)
+            fastest = max(demand.fastest for demand in self.classes.demands[j])
+            return self.question.priced(j, trivial_bound(job), fastest)
         return self.question.priced(j, bound, job.speed_on(alone.evaluation.gpu_types))
-
-    def _learn(self, j: int, nodes: IntArray) -> None:
-        """Keep the shape of a placement."""
-        cluster, job = self.question.cluster, self.question.jobs[j]
-        movable = self.classes.demands[j].movable
-        shape = shape_placed(cluster, job, evaluate(cluster, job, nodes), nodes, movable=movable)
-        self._shapes[j].setdefault(shape.key, shape)
 
     def _pack(self, moving: Sequence[int], effort: float) -> None:
         """Lay shapes of some jobs out, the least sum, and seat what is better than the best placement known.
@@ -188,13 +183,10 @@ class JointSearch:
         for j, nodes in enumerate(self.nodes):
             if j not in moving:
                 free[nodes.ravel()] = False
-        model, costs, offered = ShareModel(self.classes.count(free)), [], []
+        model, costs = ShareModel(self.classes.count(free)), []
         for j in moving:
-            demand, most = self.classes.demands[j], self._most(j)
-            shapes = offered_shapes(question, j, demand, self._shapes[j].values(), most=most, count=MOST_SHAPES)
-            prices, edges = question.shape_costs(j, shapes, demand.options), question.option_costs(j, demand.options)
-            costs.append(model.add_job(demand).add_shapes(shapes, prices, edges, most=most))
-            offered.append(shapes)
+            part = model.add_job(self.classes.demands[j])
+            costs.append(self._seen[j].offer(part, most=self._most(j), count=MOST_SHAPES))
         model.share()
         if self.nodes:
             model.cp.add(sum(costs) < question.whole(sum(question.cost(j, self.nodes[j]) for j in moving)))
@@ -204,10 +196,10 @@ class JointSearch:
         shares = [taken(part, solver) for part in model.parts]
         grants = disjoint_grants(question.cluster, self.classes, shares, free=free)
         after = list(self.nodes) or [np.empty(0, dtype=np.int32)] * len(moving)
-        for j, part, shapes, granted in zip(moving, model.parts, offered, grants, strict=True):
-            domain_of_block = part.laid_out(solver, shapes)
-            assert domain_of_block is not None
-            after[j] = seat_on(question.cluster, question.jobs[j], domain_of_block, granted)
+        for j, part, granted in zip(moving, model.parts, grants, strict=True):
+            placed = placed_as_in(question.cluster, part.chosen(solver), solver, classes=self.classes, granted=granted)
+            assert placed is not None
+            after[j] = placed
         self.found(after)
 
     def _most(self, j: int) -> int | None:
@@ -217,10 +209,9 @@ class JointSearch:
     def _open_rounds(self) -> _Rounds:
         """Return the program of the bound."""
         question, model, costs = self.question, ShareModel(self.classes.sizes), []
-        for j, demand in enumerate(self.classes.demands):
-            part = model.add_job(demand)
-            prices = question.option_costs(j, demand.options)
-            costs.append(part.add_rectangles(prices, least=question.whole(self.least[j]), most=self._most(j)))
+        for j, demands in enumerate(self.classes.demands):
+            part, least = model.add_job(demands), question.whole(self.least[j])
+            costs.append(bounded_cost(question, j, part, least=least, most=self._most(j), by_cell=self._by_cell))
         model.share()
         return _Rounds(model, costs)
 
@@ -233,9 +224,9 @@ class JointSearch:
         found, solver = self._bounded(rounds)
         if found != "yes" or self.proved or perf_counter() > self._end:
             return False
-        before, known, cost = rounds.excluded, sum(map(len, self._shapes)), self.cost
+        before, known, cost = rounds.excluded, sum(map(len, self._seen)), self.cost
         self._search_shares(rounds, solver)
-        return rounds.excluded > before or sum(map(len, self._shapes)) > known or self.cost < cost
+        return rounds.excluded > before or sum(map(len, self._seen)) > known or self.cost < cost
 
     def _bounded(self, rounds: _Rounds) -> tuple[Answer, Solution]:
         """Raise the bound by the program; return what it found.
@@ -285,16 +276,16 @@ class JointSearch:
                 if least > cost:
                     parts[j].exclude(self.classes.count(granted), cost=rounds.costs[j], least=least)
                     rounds.excluded += 1
-            self._learn(j, placed)
+            self._seen[j].learn(placed)
             nodes.append(placed)
             free = free.copy()
             free[placed.ravel()] = False
         self.found(nodes)
 
-    def _as_in(self, solver: Solution, part: SharePart, j: int, granted: BoolArray, cost: int) -> IntArray | None:
+    def _as_in(self, solver: Solution, part: JobWays, j: int, granted: BoolArray, cost: int) -> IntArray | None:
         """Return a placement of a job as it is in a solution, with that cost; ``None`` = it has to be searched."""
-        domain_of_block = part.laid_out(solver) if part.demand.movable else None
-        if domain_of_block is None:
+        way, question = part.chosen(solver), self.question
+        nodes = placed_as_in(question.cluster, way, solver, classes=self.classes, granted=granted)
+        if nodes is None or (reached := question.cost(j, nodes)) == inf:
             return None
-        nodes = seat_on(self.question.cluster, self.question.jobs[j], domain_of_block, granted)
-        return nodes if self.question.whole(self.question.cost(j, nodes)) <= cost else None
+        return nodes if question.whole(reached) <= cost else None

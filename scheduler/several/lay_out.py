@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,8 +13,13 @@ from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.pair_seats import solve_grid
 from scheduler.placement.seating import seat
 from scheduler.placement.sharing.node_classes import NodeClasses
+from scheduler.second_levels import within_the_tree
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
+
+if TYPE_CHECKING:
+    from scheduler.placement.sharing.share_model import Solution
+    from scheduler.placement.sharing.share_part import SharePart
 
 SEATING_SECONDS = 0.1  # Most wall time of seating one job: its spread is fixed, this is about closer levels
 
@@ -64,12 +70,42 @@ def seat_on(cluster: Cluster, job: Job, domain_of_block: IntArray, granted: Bool
     return _seated(cluster, job, domain_of_block[blocks.row_of[:, None], blocks.column_of[None, :]], granted)
 
 
+def seat_in_classes(
+    cluster: Cluster, job: Job, class_of_cell: IntArray, classes: NodeClasses, granted: BoolArray
+) -> IntArray:
+    """Return the node of each cell, shape [rows, columns], given its class, shape [cells], and nodes enough in each."""
+    places: dict[int, list[int]] = {}
+    for node in reversed(orderly(cluster, granted & (classes.class_of >= 0)).tolist()):
+        places.setdefault(int(classes.class_of[node]), []).append(node)
+    nodes = np.empty(len(class_of_cell), dtype=np.int32)
+    for cell in np.argsort(job.grid.node_rank.ravel()).tolist():
+        nodes[cell] = places[int(class_of_cell[cell])].pop()
+    return nodes.reshape(job.grid.rows, job.grid.columns)
+
+
+def placed_as_in(
+    cluster: Cluster, way: SharePart, solver: Solution, *, classes: NodeClasses, granted: BoolArray
+) -> IntArray | None:
+    """Return the node of each cell, shape [rows, columns], as a way of a job is in a solution; ``None`` = the program
+    does not say where its cells are.
+
+    :param granted: shape [nodes], of each class at least as many nodes as the job takes.
+    """
+    job = way.demand.job
+    if (class_of_cell := way.class_of_cell(solver)) is not None:
+        return seat_in_classes(cluster, job, class_of_cell, classes, granted)
+    if (domain_of_block := way.laid_out(solver)) is None:
+        return None
+    return seat_on(cluster, job, domain_of_block, granted & classes.among(way.admitted(solver)))
+
+
 def seated_again(
     cluster: Cluster, jobs: Sequence[Job], *, nodes: Sequence[IntArray], classes: NodeClasses
 ) -> list[IntArray]:
     """Return other nodes for some placements, closer together at closer levels: each cell stays in its domain.
 
-    :param nodes: of each job of the classes, shape [rows, columns], none twice.
+    :param jobs: the jobs of the classes, each as one for nodes of the size that it has.
+    :param nodes: of each job, shape [rows, columns], none twice.
     """
     left, after = classes.class_of >= 0, []
     for one in nodes:
@@ -78,9 +114,10 @@ def seated_again(
         left[one.ravel()] = True
         after.append(one)
         if job.grid.aligned:
-            alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[one])
+            alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[one]) & (cluster.gpus == job.gpus_per_node)
             granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[one].max())
-            again = _seated(cluster, job, cluster.level(job.level).domain_of[one], granted)
+            domain_of_cell = cluster.level(job.level).domain_of[one]
+            again = _seated(cluster, within_the_tree(cluster, job), domain_of_cell, granted)
             now, then = (worth_of(cluster, job, placed) for placed in (one, again))
             if now is not None and then is not None and _rank(cluster, job, then) < _rank(cluster, job, now):
                 after[-1] = again

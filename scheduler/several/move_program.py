@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.objective import trivial_bound
-from scheduler.placement.sharing.job_shapes import PlacementShape
+from scheduler.placement.sharing.cell_choice import ways_by_cell
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.running_part import LeavingPart, RunningShare, exact_units
 from scheduler.placement.sharing.share_model import ShareModel, total
 from scheduler.placement.sharing.share_part import top
 from scheduler.several.joint_question import JointQuestion
 from scheduler.several.move_plan import MoveLimits
+from scheduler.several.seen_placements import SeenPlacements, bounded_cost
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
+    from scheduler.placement.sharing.job_ways import JobWays
     from scheduler.placement.sharing.share_model import Expression, Solution, Variable
-    from scheduler.placement.sharing.share_part import SharePart
+
+MOST_SHAPES = 24  # Of the new job in one program, the cheapest
 
 KEEP_NONE: Mapping[int, IntArray] = MappingProxyType({})
 
@@ -31,7 +34,7 @@ class MoveProgram:
     """The new job and the running ones beside each other."""
 
     model: ShareModel
-    new: SharePart
+    new: JobWays
     objective: Variable  # of the new job
     rank: Expression  # that, not below the target, and the cost of the moves as one number
     kept: Mapping[int, IntArray]  # running jobs, by number, that are not in it, and the class of each of their cells
@@ -50,7 +53,8 @@ class MovePrograms:
         self, question: JointQuestion, classes: NodeClasses, shares: Sequence[RunningShare], asked: MoveLimits
     ) -> None:
         self._question, self._classes, self._shares, self._asked = question, classes, shares, asked
-        self._units = exact_units(shares)
+        self._units, self._by_cell = exact_units(shares), ways_by_cell(classes.demands[:1])
+        self.seen = SeenPlacements(question, 0, classes, self._by_cell)
         # one unit of the objective outweighs all moves together
         self.scale = sum(share.price if asked.by_jobs else len(share.homes) for share in shares) + 1
 
@@ -65,10 +69,10 @@ class MovePrograms:
         :param most: the objective of the new job, in whole numbers, above which a plan is of no use; ``None`` = any.
         :param leaving: only what leaves is decided, not where it goes.
         """
-        model, demand = ShareModel(self._classes.sizes), self._classes.demands[0]
-        new, question = model.add_job(demand), self._question
-        least = question.whole(trivial_bound(question.jobs[0]) / demand.fastest)
-        cost = new.add_rectangles(question.option_costs(0, demand.options), least=least, most=most)
+        model, demands, question = ShareModel(self._classes.sizes), self._classes.demands[0], self._question
+        new, fastest = model.add_job(demands), max(demand.fastest for demand in demands)
+        least = question.whole(trivial_bound(question.jobs[0]) / fastest)
+        cost = bounded_cost(question, 0, new, least=least, most=most, by_cell=self._by_cell)
         for share, units in zip(self._shares, self._units, strict=True):
             if leaving:
                 model.add_leaving(share)
@@ -78,15 +82,14 @@ class MovePrograms:
                 model.add_running(share, units)
         return self._ranked(model, new, cost, most, KEEP_NONE)
 
-    def of_shapes(
-        self, shapes: Sequence[PlacementShape], most: int | None, kept: Mapping[int, IntArray] = KEEP_NONE
-    ) -> MoveProgram:
-        """Return what can be done with shapes of the new job; parameters as above, and as of :class:`MoveProgram`."""
+    def of_seen(self, most: int | None, kept: Mapping[int, IntArray] = KEEP_NONE) -> MoveProgram:
+        """Return what can be done with placements of the new job that were seen; parameters as above, and as of
+        :class:`MoveProgram`.
+        """
         every = np.concatenate([np.empty(0, dtype=np.int32), *kept.values()])
-        sizes = self._classes.sizes - np.bincount(every, minlength=len(self._classes.sizes))
-        model, demand, question = ShareModel(sizes), self._classes.demands[0], self._question
-        new, prices = model.add_job(demand), question.shape_costs(0, shapes, demand.options)
-        cost = new.add_shapes(shapes, prices, question.option_costs(0, demand.options), most=most)
+        model = ShareModel(self._classes.sizes - np.bincount(every, minlength=len(self._classes.sizes)))
+        new = model.add_job(self._classes.demands[0])
+        cost = self.seen.offer(new, most=most, count=MOST_SHAPES)
         for i, (share, units) in enumerate(zip(self._shares, self._units, strict=True)):
             if i not in kept:
                 if share.moves_by:

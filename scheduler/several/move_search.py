@@ -18,19 +18,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.algorithm_run import run
-from scheduler.objective import TOLERANCE, slowest_in_use, worth_of
+from scheduler.objective import TOLERANCE, slowest_in_use
 from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.sharing.job_shapes import PlacementShape, shape_placed
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.running_part import RunningShare
 from scheduler.placement.sharing.share_model import taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, only
 from scheduler.several.joint_search import WHOLE
-from scheduler.several.lay_out import last_of_each, orderly, seat_on
+from scheduler.several.lay_out import last_of_each, orderly, placed_as_in
 from scheduler.several.move_plan import MoveLimits, MovePlan
 from scheduler.several.move_program import KEEP_NONE, MoveProgram, MovePrograms
-from scheduler.several.offered_shapes import offered_shapes
 from scheduler.several.place_again import placed_again
 from scheduler.several.running_jobs import RunningJob
 from scheduler.trunks import LEAST_SECONDS
@@ -39,7 +37,6 @@ from topology.cluster import BoolArray, IntArray
 if TYPE_CHECKING:
     from scheduler.placement.sharing.share_model import Solution
 
-MOST_SHAPES = 24  # Of the new job in one program, the cheapest
 FEW = 6  # Running jobs that are laid out again at a time, beside the new one, at first; so many more when that is over
 FEW_EFFORT = 0.5  # Of that
 MOST_PACKS = 16  # Such choices in a row
@@ -67,7 +64,6 @@ class MoveSearch:
         self.impossible = False  # whether it is proved that there is no plan at all
         self.bound: tuple[int, int] = (asked.target, 0)  # no plan has a smaller rank
         self._programs = MovePrograms(question, classes, shares, asked)
-        self._shapes: dict[tuple[object, ...], PlacementShape] = {}
         self._random = Random()
 
     @property
@@ -76,11 +72,8 @@ class MoveSearch:
         return self.impossible or (self.plan is not None and self.bound >= self.plan.rank)
 
     def learn(self, nodes: IntArray) -> None:
-        """Keep the shape of a placement of the new job, on any nodes of the cluster."""
-        cluster, job = self.question.cluster, self.question.jobs[0]
-        if (worth := worth_of(cluster.emptied(), job, nodes)) is not None:
-            shape = shape_placed(cluster, job, worth, nodes, movable=self.classes.demands[0].movable)
-            self._shapes.setdefault(shape.key, shape)
+        """Keep a placement of the new job, on any nodes of the cluster."""
+        self._programs.seen.learn(nodes)
 
     def found(self, nodes: IntArray, running: Sequence[IntArray]) -> None:
         """Take in a plan if it keeps all rules, and no running job gets worse; the evaluator weighs each."""
@@ -109,8 +102,8 @@ class MoveSearch:
         self._start(limits, end)
         while not self.proved and perf_counter() < end:
             rank = None if self.plan is None else self.plan.rank
-            if len(self._shapes) > known:
-                known = len(self._shapes)
+            if len(self._programs.seen) > known:
+                known = len(self._programs.seen)
                 limits.say("laying shapes out")
                 self._pack(end)
             if more and not self.proved and perf_counter() < end:
@@ -171,13 +164,11 @@ class MoveSearch:
 
         :param kept: running jobs that stay out of it, by number, and the class of each of their cells.
         """
-        question, demand = self.question, self.classes.demands[0]
-        found, shapes = "unknown", []
+        found = "unknown"
         # a plan that misses the target ranks behind all that reach it: these first, as far fewer placements do
         most_useful = None if self.plan is None else self.plan.rank[0]
         for most in dict.fromkeys((self.asked.target, most_useful)):
-            shapes = offered_shapes(question, 0, demand, self._shapes.values(), most=most, count=MOST_SHAPES)
-            program = self._programs.of_shapes(shapes, most, kept)
+            program = self._programs.of_seen(most, kept)
             if self.plan is not None:
                 program.model.cp.add(program.rank < self._programs.scale * self.plan.rank[0] + self.plan.rank[1])
             found, solver = program.model.least(program.rank, Slice(effort, (end - perf_counter()) / 2))
@@ -185,14 +176,16 @@ class MoveSearch:
                 break
         if found != "yes":
             return
-        domain_of_block = program.new.laid_out(solver, shapes)
-        assert domain_of_block is not None
         targets = program.targets(solver)
-        granted = self._granted(targets)
-        chosen = taken(program.new, solver)
-        classes = np.isin(self.classes.class_of, list(chosen))
-        nodes = seat_on(question.cluster, question.jobs[0], domain_of_block, granted & classes)
+        classes = np.isin(self.classes.class_of, list(taken(program.new, solver)))
+        nodes = self._new_placed(program, solver, self._granted(targets) & classes)
+        assert nodes is not None
         self.found(nodes, self._settled(nodes, targets))
+
+    def _new_placed(self, program: MoveProgram, solver: Solution, granted: BoolArray) -> IntArray | None:
+        """Return the nodes of the new job as in a solution; ``None`` = the program does not say where its cells are."""
+        way = program.new.chosen(solver)
+        return placed_as_in(self.question.cluster, way, solver, classes=self.classes, granted=granted)
 
     def _round(self, program: MoveProgram, limits: Limits, end: float) -> bool:
         """Raise the bound, and search the share of the new job it is reached with; return whether there is more."""
@@ -201,7 +194,12 @@ class MoveSearch:
             return False
         targets = program.targets(solver) if self._programs.exact else []
         granted = self._granted(targets) if targets or not self.shares else self._left(program, solver)
-        cluster, job, known = self.question.cluster, self.question.jobs[0], len(self._shapes)
+        cluster, job, known = self.question.cluster, self.question.jobs[0], len(self._programs.seen)
+        if (targets or not self.shares) and program.new.chosen(solver).cells is not None:
+            nodes = self._new_placed(program, solver, granted)
+            assert nodes is not None
+            self.found(nodes, self._settled(nodes, targets))
+            return len(self._programs.seen) > known
         seconds = max(LEAST_SECONDS, min(RUN_SECONDS, end - perf_counter()))
         one = run(self._solver, only(cluster, granted), job, replace(limits, seconds=seconds))
         if one.proposal.nodes is None or one.evaluation is None or one.bound is None:
@@ -213,7 +211,7 @@ class MoveSearch:
         if bound > max(self.asked.target, int(solver.value(program.objective))):
             program.new.exclude(self.classes.count(granted), cost=program.objective, least=bound)
             return True
-        return len(self._shapes) > known
+        return len(self._programs.seen) > known
 
     def _raise(self, program: MoveProgram, end: float) -> Solution | None:
         """Raise the bound by a program that knows no shapes; return its solution if it found one."""

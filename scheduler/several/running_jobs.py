@@ -91,8 +91,8 @@ def classes_with_running(
     own = {i + 1: one.nodes.ravel() for i, one in enumerate(running)}
     classes = classify(cluster, [job, *jobs], [slowest, *limits], own=own)
     shares = []
-    for one, kept, now, demand in zip(running, jobs, worths, classes.demands[1:], strict=True):
-        terms, costs, most = running_terms(cluster, kept, example=classes.example, objective=now.objective)
+    for one, kept, now, (demand,) in zip(running, jobs, worths, classes.demands[1:], strict=True):
+        terms, costs, most = running_terms(cluster, demand, objective=now.objective)
         least = kept.speed_on(now.gpu_types)
         options = tuple(i for i, option in enumerate(demand.options) if option.speed >= least)
         homes = classes.class_of[one.nodes.ravel()]

@@ -26,12 +26,14 @@ from scheduler.outcome import Outcome
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.sharing.share_model import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
+from scheduler.second_levels import named_beside
 from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed
 from scheduler.several.joint_search import JointSearch
 from scheduler.several.lay_out import seated_again
-from scheduler.several.leave_out import fewest_left_out
+from scheduler.several.leave_out import LeftOut, fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
 from topology.cluster import Cluster, IntArray
+from topology.quantities import plural
 
 ALONE_SHARE = 0.3  # Of the time, for the jobs each alone: their bounds and first shapes are what all else stands on
 TURNS_SHARE = 0.3  # Of the time, for both orders together
@@ -93,22 +95,28 @@ def _answer(
     alone = _each_alone(question, solver, replace(limits, seconds=ALONE_SHARE * limits.seconds))
     slowest = [slowest_allowed(question.cluster, job, [one]) for job, one in zip(question.jobs, alone, strict=True)]
     classes = classify(question.cluster, question.jobs, slowest)
-    left_out = fewest_left_out(classes, question.weights, seconds=min(COUNT_SECONDS, limits.seconds))
-    if left_out:
-        reason = _does_not_fit(question, classes, left_out, alone)
-        return JointOutcome("infeasible", left_out=left_out, reason=reason)
-    if any(one.evaluation is None for one in alone):
-        stuck = question.jobs[next(j for j, one in enumerate(alone) if one.evaluation is None)]
-        return JointOutcome("timeout", reason=f"time ran out before {stuck.name!r} was placed", notes=notes)
+    misfits = [j for j, one in enumerate(alone) if one.status == "infeasible"]
+    seconds = min(COUNT_SECONDS, limits.seconds)
+    left_out = fewest_left_out(classes, question.weights, misfits=misfits, seconds=seconds)
+    if left_out is not None and left_out.jobs:
+        return _infeasible(question, classes, left_out, alone, solver=solver, limits=limits)
+    unplaced = [job for job, one in zip(question.jobs, alone, strict=True) if one.evaluation is None]
+    # what is not found alone may be found where each cell is decided
+    if any(named_beside(question.cluster, job) is None for job in unplaced):
+        return JointOutcome("timeout", reason=f"time ran out before {unplaced[0].name!r} was placed", notes=notes)
     turns, start = _both_orders(question, solver, alone, replace(limits, seconds=TURNS_SHARE * limits.seconds))
     search = JointSearch(question, classes, alone, solver)
     if start:
         search.found(start)
     search.run(limits, end)
     if not search.nodes:
-        return JointOutcome("timeout", turns=turns, reason="time ran out before all jobs were placed", notes=notes)
+        reason = "time ran out before all jobs were placed"
+        if any(named_beside(question.cluster, job) is not None for job in question.jobs):
+            reason = "no placement of all jobs was found that keeps their constraints beside the tree, and none is ruled out"
+        return JointOutcome("timeout", turns=turns, reason=reason, notes=notes)
     limits.say("closer levels")
-    seated = seated_again(question.cluster, question.jobs, nodes=search.nodes, classes=classes)
+    jobs = [question.sized(j, nodes) for j, nodes in enumerate(search.nodes)]
+    seated = seated_again(question.cluster, jobs, nodes=search.nodes, classes=classes)
     outcomes = tuple(_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(seated))
     bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
     status: Status = "optimal" if bound == search.cost else "feasible"
@@ -125,17 +133,47 @@ def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Lim
     return outcomes
 
 
+def _infeasible(
+    question: JointQuestion,
+    classes: NodeClasses,
+    left_out: LeftOut,
+    alone: Sequence[Outcome],
+    *,
+    solver: PlacementAlgorithm,
+    limits: Limits,
+) -> JointOutcome:
+    """Return that not all jobs fit; and which to leave out, where it is sure that the others fit then."""
+    known = left_out.counted or _rest_fits(question, left_out, alone, solver, limits)
+    reason = _does_not_fit(question, classes, left_out.jobs, alone, known=known)
+    return JointOutcome("infeasible", left_out=left_out.jobs if known else (), reason=reason)
+
+
+def _rest_fits(
+    question: JointQuestion,
+    left_out: LeftOut,
+    alone: Sequence[Outcome],
+    solver: PlacementAlgorithm,
+    limits: Limits,
+) -> bool:
+    """Return whether the other jobs find a place one after the other, in the order given or in reverse."""
+    rest = [j for j in range(len(question.jobs)) if j not in left_out.jobs]
+    known, limits = dict(enumerate(alone)), replace(limits, seconds=TURNS_SHARE * limits.seconds)
+    orders = (rest, rest[::-1]) if rest else ()
+    return not rest or any(in_turn(question, one, solver, alone=known, limits=limits)[1] for one in orders)
+
+
 def _does_not_fit(
-    question: JointQuestion, classes: NodeClasses, left_out: Sequence[int], alone: Sequence[Outcome]
+    question: JointQuestion, classes: NodeClasses, left_out: Sequence[int], alone: Sequence[Outcome], *, known: bool
 ) -> str:
-    names = ", ".join(question.jobs[j].name for j in left_out)
     needed, usable = sum(job.grid.cells for job in question.jobs), int(classes.sizes.sum())
     said = next((alone[j].reason for j in left_out if alone[j].status == "infeasible"), "")
-    if not said and needed > usable:
+    if not said and needed > usable and not any(job.node_sizes for job in question.jobs):
         said = f"they need {needed} nodes together, and may use {usable}"
     elif not said:
         said = "there is no way to share the nodes out so that all keep their hard constraints, each on one type of GPU"
-    return f"not all jobs fit at once; without {names} the others do: {said}"
+    names = ", ".join(question.jobs[j].name for j in left_out)
+    others = f"without {names} the others do" if known else f"at least {plural(len(left_out), 'job')} must be left out"
+    return f"not all jobs fit at once; {others}: {said}"
 
 
 def _both_orders(
@@ -153,17 +191,19 @@ def _both_orders(
 
 def _judged(question: JointQuestion, j: int, nodes: IntArray, alone: Outcome) -> Outcome:
     """Return the outcome of one job: its placement beside the others, its bound that of the job alone."""
-    cluster, job = question.cluster, question.jobs[j]
+    cluster, job = question.cluster, question.sized(j, nodes)
     bound = bound_at(speed_of(cluster, job, nodes), job, alone)
     kept = alone.proposal
     proposal = Proposal(nodes, bound, complete=kept.complete, pareto=kept.pareto, solve_seconds=kept.solve_seconds)
-    return judge(alone.algorithm, cluster, job, proposal)
+    judged = judge(alone.algorithm, cluster, job, proposal)
+    return replace(judged, gpus_per_node=job.gpus_per_node) if question.jobs[j].node_sizes else judged
 
 
 def _as_asked(question: JointQuestion, found: JointOutcome) -> JointOutcome:
     """Return the outcome with the jobs as they were asked for; what is claimed of all nodes stays true."""
-    outcomes = tuple(
-        judge(one.algorithm, question.cluster, job, one.proposal)
-        for job, one in zip(question.jobs, found.outcomes, strict=True)
-    )
-    return replace(found, outcomes=outcomes)
+    outcomes = []
+    for j, one in enumerate(found.outcomes):
+        assert one.proposal.nodes is not None
+        judged = judge(one.algorithm, question.cluster, question.sized(j, one.proposal.nodes), one.proposal)
+        outcomes.append(replace(judged, gpus_per_node=one.gpus_per_node))
+    return replace(found, outcomes=tuple(outcomes))

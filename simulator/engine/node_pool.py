@@ -22,7 +22,7 @@ from scheduler.placement.admission import check_held_together, typed
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
-from scheduler.second_constraints import within_the_tree
+from scheduler.second_levels import within_the_tree
 from simulator.engine.pools import Disagreement, Found, NoSuchNodes, Unplaced
 from simulator.engine.sim_job import UNITS, Need, SimJob, picky
 from simulator.gang_shape import shape

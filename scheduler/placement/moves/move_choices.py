@@ -13,7 +13,7 @@ from math import lcm
 
 import numpy as np
 
-from scheduler.job import Family, Job
+from scheduler.job import Count, Family, Job
 from scheduler.objective import objective_terms
 from topology.cluster import BoolArray, Cluster, IntArray
 
@@ -117,7 +117,7 @@ def ancestors(cluster: Cluster, depth: int, above: int) -> IntArray:
     return found
 
 
-def integer_weights(terms: Sequence[ObjectiveTerm]) -> tuple[list[int], int]:
+def integer_weights(terms: Sequence[ObjectiveTerm | Count]) -> tuple[list[int], int]:
     """Return the weights times a common scale: exact for plain decimals, within half a billionth elsewhere."""
     scale = lcm(*(Fraction(term.weight).limit_denominator(10**6).denominator for term in terms))
     scale = min(scale, _LARGEST_SCALE)

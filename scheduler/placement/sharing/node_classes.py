@@ -1,7 +1,8 @@
 """Nodes that are alike for some jobs at once: how many there are, and what each job asks of them.
 
 Two nodes are of one *class* when they lie in the same domain of the closest level that matters to any of the jobs, and
-every job may use both or neither.  What several jobs share is then a number of nodes for each class.
+of every second hierarchy that does, and every job may use both or neither.  What several jobs share is then a number of
+nodes for each class.  A job whose nodes may differ in size has a demand for each size, a *way* of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from types import MappingProxyType
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.placement.admission import admissible, blocks_at, choices, types_of
+from scheduler.objective import objective_terms
+from scheduler.placement.admission import Blocks, admissible, blocks_at, choices, for_each_size, types_of
+from scheduler.rank_groups import CellGroups
+from scheduler.second_levels import closest_named, hierarchies_beside, within_the_tree
 from topology.cluster import BoolArray, Cluster, IntArray
 
 
@@ -34,17 +38,30 @@ class WholeBlocks:
     domain_of: IntArray  # shape [classes], domain of the level
 
 
+@dataclass(frozen=True, slots=True)
+class TouchedDomains:
+    """The groups of a family, and the domains that they may touch: of a level or of a second hierarchy."""
+
+    groups: CellGroups
+    domain_of: IntArray  # shape [classes]
+
+
 @dataclass(frozen=True)
 class NodeDemand:
-    """What a job asks of the classes: a grid of blocks of nodes, and where spread counts."""
+    """What a job asks of the classes, if its nodes have one size: a grid of blocks of nodes, and where spread counts."""
 
+    job: Job  # as one for nodes of that size
     rows: int  # of blocks, at the level where spread counts
     columns: int
     blocks: WholeBlocks  # at that level
-    other_levels: tuple[WholeBlocks, ...]  # levels at which blocks have more than one node, that one left out
+    # other levels, and second hierarchies, at which blocks have more than one node
+    other_levels: tuple[WholeBlocks, ...]
     options: tuple[NodeOption, ...]
     movable: bool  # whether a part of it may go to any other domain with room: no group is held at a broader level
-    aligned: bool  # whether rows are PP groups and columns DP groups; else nothing here says what a placement is worth
+    aligned: bool  # whether rows are PP groups and columns DP groups; else blocks do not say what a placement is worth
+    beside: bool  # whether a constraint is at a second hierarchy: what blocks say of a placement is then not all
+    terms: tuple[TouchedDomains, ...]  # of the objective, in their order: Eq. 2, and the soft terms
+    holds: tuple[TouchedDomains, ...]  # hard constraints: no group touches two
 
     @property
     def nodes(self) -> int:
@@ -68,14 +85,18 @@ class NodeClasses:
     """The classes of a cluster for some jobs."""
 
     class_of: IntArray  # shape [nodes], -1 = none of the jobs may use the node
-    example: IntArray  # shape [classes], a node of each
     sizes: IntArray  # shape [classes], nodes of each
-    demands: tuple[NodeDemand, ...]  # one for each job
+    demands: tuple[tuple[NodeDemand, ...], ...]  # of each job, one for each size that its nodes may have
 
     def admitted(self, j: int) -> BoolArray:
         """Return shape [nodes], whether a job may use the node."""
-        admits: BoolArray = np.append(self.demands[j].admits, False)[self.class_of]  # class -1: no job may
-        return admits
+        admitted: BoolArray = np.any([self.among(demand.admits) for demand in self.demands[j]], axis=0)
+        return admitted
+
+    def among(self, classes: BoolArray) -> BoolArray:
+        """Return shape [nodes], whether the node is of one of some classes, shape [classes]."""
+        among: BoolArray = np.append(classes, False)[self.class_of]  # class -1: of none
+        return among
 
     def count(self, nodes: BoolArray) -> IntArray:
         """Return how many of some nodes, shape [nodes], are of each class, shape [classes]; each is of one."""
@@ -96,24 +117,29 @@ def classify(
     :param own: number of a job -> nodes that it has and may keep whatever is held against them.
     :raises UnknownName: a job names a level that the cluster does not have.
     """
-    masks = [_options(cluster, job, limit) for job, limit in zip(jobs, slowest, strict=True)]
+    ways = [for_each_size(cluster, job) for job in jobs]
+    masks = [[_options(cluster, way, limit) for way in of_job] for of_job, limit in zip(ways, slowest, strict=True)]
     for j, nodes in own.items():
-        for _, mask in masks[j]:
+        (options,) = masks[j]
+        for _, mask in options:
             # in another trunk the job would have none of its own: there they would be parted from the others
-            if mask[nodes].any() or len(masks[j]) == 1:
+            if mask[nodes].any() or len(options) == 1:
                 mask[nodes] = True
-    names = [name for job in jobs for name in (job.level, *job.constrained_levels)]
-    closest = cluster.levels[max(cluster.level_index(name) for name in names)]
-    every = np.array([mask for of_job in masks for _, mask in of_job])
-    facts = np.vstack([closest.domain_of, every])[:, every.any(axis=0)]
+    closest = cluster.levels[max(closest_named(cluster, way) for of_job in ways for way in of_job)]
+    beside = {level.name: level.domain_of for job in jobs for level in hierarchies_beside(cluster, job)}
+    every = np.array([mask for of_job in masks for options in of_job for _, mask in options])
+    facts = np.vstack([closest.domain_of, *beside.values(), every])[:, every.any(axis=0)]
     kinds, first, numbers = np.unique(facts, axis=1, return_index=True, return_inverse=True)
     class_of = np.full(len(cluster), -1, dtype=np.int32)
     class_of[every.any(axis=0)] = numbers.reshape(-1)
     # a node of each class, which stands for all of them
     example = np.flatnonzero(every.any(axis=0))[first].astype(np.int32)
-    demands = tuple(_demand(cluster, job, of_job, example) for job, of_job in zip(jobs, masks, strict=True))
+    demands = tuple(
+        tuple(_demand(cluster, way, options, example) for way, options in zip(*of_job, strict=True))
+        for of_job in zip(ways, masks, strict=True)
+    )
     sizes = np.bincount(numbers.reshape(-1), minlength=kinds.shape[1]).astype(np.int32)
-    return NodeClasses(class_of, example, sizes, demands)
+    return NodeClasses(class_of, sizes, demands)
 
 
 def _options(cluster: Cluster, job: Job, slowest: float) -> list[tuple[float, BoolArray]]:
@@ -130,19 +156,31 @@ def _options(cluster: Cluster, job: Job, slowest: float) -> list[tuple[float, Bo
 
 
 def _demand(cluster: Cluster, job: Job, options: Sequence[tuple[float, BoolArray]], example: IntArray) -> NodeDemand:
-    depth = cluster.level_index(job.level)
-    whole = {}
+    depth, in_tree = cluster.level_index(job.level), within_the_tree(cluster, job)
+    grid = blocks_at(cluster, in_tree, depth)
+    others = []
     for at, level in enumerate(cluster.levels):
-        blocks = blocks_at(cluster, job, at)
-        if at == depth or blocks.size > 1:
-            whole[at] = WholeBlocks(blocks.size, level.domain_of[example])
-    grid = blocks_at(cluster, job, depth)
+        if at != depth and (blocks := blocks_at(cluster, in_tree, at)).size > 1:
+            others.append(WholeBlocks(blocks.size, level.domain_of[example]))
+    beside = hierarchies_beside(cluster, job)
+    for level in beside:
+        held = [hold.family for hold in job.holds if hold.level == level.name]
+        if held and (blocks := Blocks(*job.grid.tied(held))).size > 1:
+            others.append(WholeBlocks(blocks.size, level.domain_of[example]))
+    terms, holds = (
+        tuple(TouchedDomains(job.grid.groups[one.family], cluster.level(one.level).domain_of[example]) for one in some)
+        for some in (objective_terms(cluster, job), job.holds_on(cluster))
+    )
     return NodeDemand(
+        job,
         grid.rows,
         grid.columns,
-        whole.pop(depth),
-        tuple(whole.values()),
+        WholeBlocks(grid.size, cluster.levels[depth].domain_of[example]),
+        tuple(others),
         tuple(NodeOption(speed, mask[example]) for speed, mask in options),
-        movable=all(cluster.level_index(hold.level) >= depth for hold in job.holds_on(cluster)),
+        movable=not beside and all(cluster.level_index(hold.level) >= depth for hold in in_tree.holds_on(cluster)),
         aligned=job.grid.aligned,
+        beside=bool(beside),
+        terms=terms,
+        holds=holds,
     )

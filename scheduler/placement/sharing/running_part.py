@@ -7,7 +7,7 @@ units, and nothing is lost either.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import floor
@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from scheduler.job import Job
-from scheduler.placement.moves.move_choices import integer_weights, terms_of
-from scheduler.placement.sharing.node_classes import NodeDemand
+from scheduler.objective import objective_terms
+from scheduler.placement.moves.move_choices import integer_weights
+from scheduler.placement.sharing.cell_choice import MOST_CHOICES, CellChoice
+from scheduler.placement.sharing.node_classes import NodeDemand, TouchedDomains
 from scheduler.placement.sharing.share_part import OptionCosts
-from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
-
-MOST_CHOICES = 4_000  # Cells times classes of all jobs up to which each cell is a unit: as many are decided in seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +31,7 @@ class TouchTerm:
     """A family whose groups touch domains: a term of the objective, or a hard constraint."""
 
     weight: int  # in the objective, a whole number; 0 = hard: no group touches two
-    groups: CellGroups
-    domain_of: IntArray  # shape [classes]
+    touched: TouchedDomains
 
 
 @dataclass(frozen=True)
@@ -90,42 +87,35 @@ class RunningShare:
         classes = np.flatnonzero(self.demand.admits)
         for term in self.terms:
             # a unit goes to one class, and a domain may have several
-            if len(np.unique(term.domain_of[classes])) < len(classes):
+            if len(np.unique(term.touched.domain_of[classes])) < len(classes):
                 return None
         units = np.arange(len(self.homes), dtype=np.int32)
         while True:
             before = units.copy()
             for term in self.terms:
-                least = np.full(int(term.groups.group.max()) + 1, len(units), dtype=np.int32)
-                np.minimum.at(least, term.groups.group, units[term.groups.cell])
-                np.minimum.at(units, term.groups.cell, least[term.groups.group])
+                groups = term.touched.groups
+                least = np.full(int(groups.group.max()) + 1, len(units), dtype=np.int32)
+                np.minimum.at(least, groups.group, units[groups.cell])
+                np.minimum.at(units, groups.cell, least[groups.group])
             if (units == before).all():
                 return units
 
 
 def running_terms(
-    cluster: Cluster, job: Job, *, example: IntArray, objective: float
+    cluster: Cluster, demand: NodeDemand, *, objective: float
 ) -> tuple[tuple[TouchTerm, ...], OptionCosts, int]:
     """Return what counts in the objective of a job and what holds it, its costs, and the most it may have of them.
 
-    :param example: shape [classes], a node of each.
     :param objective: what it has now; no placement with as much has more in whole numbers than what is returned.
     """
-    terms = terms_of(cluster, job)
+    terms = objective_terms(cluster, demand.job)
     weights, scale = integer_weights(terms)
-    groups = job.grid.groups
-    soft = [
-        TouchTerm(weight, groups[term.family], cluster.levels[term.depth].domain_of[example])
-        for term, weight in zip(terms, weights, strict=True)
-        if weight
-    ]
-    hard = [
-        TouchTerm(0, groups[hold.family], cluster.level(hold.level).domain_of[example])
-        for hold in job.holds_on(cluster)
-    ]
+    soft = [TouchTerm(weight, touched) for touched, weight in zip(demand.terms, weights, strict=True) if weight]
+    hard = [TouchTerm(0, touched) for touched in demand.holds]
     dp, pp, *others = weights
     # what rounding the weights can add: no group touches more domains than there are classes
-    rounded = sum(abs(term.weight * scale - weight) for term, weight in zip(terms, weights, strict=True)) * len(example)
+    errors = [abs(term.weight * scale - weight) for term, weight in zip(terms, weights, strict=True)]
+    rounded = sum(errors) * len(demand.admits)
     # a thousandth of a unit makes up for arithmetic in floating point
     return (*soft, *hard), OptionCosts(dp, pp, sum(others)), floor(objective * scale + rounded + 1e-3)
 
@@ -148,81 +138,47 @@ class RunningPart:
     """
 
     def __init__(self, cp: cp_model.CpModel, share: RunningShare, sizes: IntArray, units: IntArray) -> None:
-        self.cp, self.share, self.units = cp, share, units
+        self.cp, self.share = cp, share
         self.options = [cp.new_bool_var("") for _ in share.options]
         cp.add_exactly_one(self.options)
-        self.takes: dict[int, cp_model.LinearExprT] = {}
-        moved = self._by_unit(units, sizes)
+        self.cells = CellChoice(cp, share.demand, sizes, units)
+        self.takes = self.cells.takes
+        moved: list[cp_model.LinearExprT] = []
+        names, first, counts = np.unique(units, return_index=True, return_counts=True)
+        for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
+            home, goes = int(share.homes[cell]), self.cells.goes[name]
+            for c, here in goes.items():
+                self._only_if_admitted(here, c)
+            moved.append(size - size * goes[home] if home in goes else size)
+        self._keep_objective()
         self.moved: cp_model.LinearExprT = sum(moved)
         self.any_moved = any_moved(cp, share, moved)
 
-    def _by_unit(self, units: IntArray, sizes: IntArray) -> list[cp_model.LinearExprT]:
-        """Add a class for each unit, and return the cells that move with each."""
-        cp, share = self.cp, self.share
-        names, first, counts = np.unique(units, return_index=True, return_counts=True)
-        self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
-        taken: dict[int, list[cp_model.LinearExprT]] = {}
-        moved: list[cp_model.LinearExprT] = []
-        for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
-            home = int(share.homes[cell])
-            places = [c for c in np.flatnonzero(share.demand.admits).tolist() if size <= sizes[c]]
-            goes = self.goes[name] = {c: cp.new_bool_var("") for c in places}
-            cp.add_exactly_one(goes.values())
-            for c, here in goes.items():
-                taken.setdefault(c, []).append(size * here)
-                self._only_if_admitted(here, c, 1)
-            moved.append(size - size * goes[home] if home in goes else size)
-        self.takes = {c: sum(of_class) for c, of_class in taken.items()}
-        members = [self._members(term, units) for term in share.terms]
-        sizes_of = [max(map(len, groups)) for groups in members]
-        hard = [size for term, size in zip(share.terms, sizes_of, strict=True) if not term.weight]
-        worst = sum(term.weight * size for term, size in zip(share.terms, sizes_of, strict=True))
+    def _keep_objective(self) -> None:
+        """Add that no group leaves its domain where that is hard, and the objective is no larger than now."""
+        share = self.share
+        members = [self.cells.members(term.touched) for term in share.terms]
+        sizes = [max(map(len, groups)) for groups in members]
+        hard = [size for term, size in zip(share.terms, sizes, strict=True) if not term.weight]
+        worst = sum(term.weight * size for term, size in zip(share.terms, sizes, strict=True))
         # of as few units no group can touch more domains than it may
         if worst > share.most or max(hard, default=1) > 1:
             spreads = [
-                term.weight * self._spread(term, groups) for term, groups in zip(share.terms, members, strict=True)
+                term.weight * self.cells.spread(term.touched, groups, hard=not term.weight)
+                for term, groups in zip(share.terms, members, strict=True)
             ]
-            cp.add(sum(spreads) <= share.most)
-        return moved
+            self.cp.add(sum(spreads) <= share.most)
 
-    @staticmethod
-    def _members(term: TouchTerm, units: IntArray) -> set[frozenset[int]]:
-        """Return the units of each group."""
-        members: dict[int, set[int]] = {}
-        for group, unit in zip(term.groups.group.tolist(), units[term.groups.cell].tolist(), strict=True):
-            members.setdefault(group, set()).add(unit)
-        return {frozenset(group) for group in members.values()}
-
-    def _only_if_admitted(self, takes: cp_model.IntVar, c: int, most: int) -> None:
+    def _only_if_admitted(self, here: cp_model.IntVar, c: int) -> None:
         admitting = [
             on for on, i in zip(self.options, self.share.options, strict=True) if self.share.demand.options[i].admits[c]
         ]
         if len(admitting) < len(self.options):
-            self.cp.add(takes <= most * sum(admitting))
-
-    def _spread(self, term: TouchTerm, members: Collection[frozenset[int]]) -> cp_model.LinearExprT:
-        """Return the largest number of domains that a group touches, given the units of each; for a hard term 1."""
-        cp = self.cp
-        several = [group for group in members if len(group) > 1]
-        if not several:
-            return 1
-        domains = np.unique(term.domain_of[self.share.demand.admits]).tolist()
-        spread = cp.new_int_var(1, len(domains) if term.weight else 1, "")
-        for group in sorted(map(sorted, several)):
-            touches = {k: cp.new_bool_var("") for k in domains}
-            for unit in group:
-                for k, touch in touches.items():
-                    here = [on for c, on in self.goes[unit].items() if term.domain_of[c] == k]
-                    cp.add(sum(here) <= touch)
-            cp.add(sum(touches.values()) <= spread)
-        return spread
+            self.cp.add(here <= sum(admitting))
 
     def targets(self, solver: cp_model.CpSolver) -> IntArray:
         """Return the class of each cell in a solution, shape [cells]."""
-        place = {
-            name: next(c for c, on in goes.items() if solver.boolean_value(on)) for name, goes in self.goes.items()
-        }
-        return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
+        return self.cells.classes(solver)
 
 
 class LeavingPart:

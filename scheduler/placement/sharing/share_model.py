@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
+from scheduler.placement.sharing.job_ways import JobWays
 from scheduler.placement.sharing.node_classes import NodeDemand
 from scheduler.placement.sharing.running_counts import CountedPart
 from scheduler.placement.sharing.running_part import LeavingPart, RunningPart, RunningShare
-from scheduler.placement.sharing.share_part import SharePart
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ class ShareModel:
 
         self.cp = cp_model.CpModel()
         self.sizes = sizes
-        self.parts: list[SharePart] = []
+        self.parts: list[JobWays] = []
         self.running: list[RunningPart | CountedPart | LeavingPart] = []
 
-    def add_job(self, demand: NodeDemand, *, optional: bool = False) -> SharePart:
-        """Add a job; its share is chosen by the program."""
-        part = SharePart(self.cp, demand, self.sizes, optional=optional)
+    def add_job(self, demands: Sequence[NodeDemand], *, optional: bool = False) -> JobWays:
+        """Add a job, with a demand for each of its ways; its share is chosen by the program."""
+        part = JobWays(self.cp, demands, self.sizes, optional=optional)
         self.parts.append(part)
         return part
 
@@ -77,6 +77,6 @@ def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -
     return cp_model.LinearExpr.sum([weight * one for weight, one in zip(weights, expressions, strict=True)])
 
 
-def taken(part: SharePart | RunningPart | CountedPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
+def taken(part: JobWays | RunningPart | CountedPart | LeavingPart, solver: cp_model.CpSolver) -> Counter[int]:
     """Return the nodes of each class that a job takes in a solution, classes without any left out."""
     return Counter({c: count for c, one in part.takes.items() if (count := int(solver.value(one)))})

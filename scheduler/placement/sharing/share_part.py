@@ -2,24 +2,27 @@
 
 - as *cases* of S and R, what every placement satisfies (:mod:`scheduler.placement.sharing.spread_cases`): the least
   cost is a bound;
-- as *shapes*: placements that are known, laid out anew, so what is found can be realised.
+- as *shapes*: placements that are known, laid out anew, so what is found can be realised;
+- as *cells*, each with a class of its own, which is both, and too much to decide for large jobs;
+- as one of some placements that are known, each cell in the class that it has there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.placement.sharing.cell_choice import CellChoice
 from scheduler.placement.sharing.job_shapes import PlacementShape
 from scheduler.placement.sharing.node_classes import NodeDemand, WholeBlocks
 from scheduler.placement.sharing.spread_cases import EdgeCase, edge_cases, rectangle_case
 from scheduler.placement.types import Pair
-from topology.cluster import IntArray
+from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -47,10 +50,10 @@ def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
 
 
 class SharePart:
-    """The variables of one job."""
+    """The variables of one job, on nodes of one size."""
 
     def __init__(self, cp: cp_model.CpModel, demand: NodeDemand, sizes: IntArray, *, optional: bool) -> None:
-        self.cp, self.demand = cp, demand
+        self.cp, self.demand, self.sizes, self.optional = cp, demand, sizes, optional
         # nodes of each class that it takes
         self.takes = {
             int(c): cp.new_int_var(0, int(min(sizes[c], demand.nodes)), "") for c in np.flatnonzero(demand.admits)
@@ -68,6 +71,13 @@ class SharePart:
         for blocks in demand.other_levels:
             self._whole_blocks(blocks, sizes)
         self.edges: list[EdgeCase] = []
+        self.shapes: list[tuple[PlacementShape, cp_model.IntVar]] = []
+        self.known: list[tuple[IntArray, cp_model.IntVar]] = []
+        self.cells: CellChoice | None = None
+
+    def _one_of(self, cases: Iterable[cp_model.IntVar]) -> None:
+        """Add that the job has one of some cases, where it is there."""
+        self.cp.add_exactly_one([*cases, ~self.present] if self.optional else cases)
 
     def _whole_blocks(self, blocks: WholeBlocks, sizes: IntArray) -> dict[int, cp_model.IntVar]:
         """Add that each domain of a level takes whole blocks; return how many each takes."""
@@ -85,9 +95,51 @@ class SharePart:
         :param least: a cost below which it has no placement, whatever the others take.
         :param most: a cost above which a placement is of no use; ``None`` = any may be.
         """
-        if not self.demand.aligned:
-            return self._cost(costs, [], least)
-        return self._cost(costs, self._add_cases(costs, most), least)
+        cases = self._add_cases(costs, most) if self.demand.aligned else []
+        cost = self._cost(costs, cases, 0 if self.optional else least)
+        if self.optional:
+            self.cp.add(cost >= min(least, top(cost))).only_enforce_if(self.present)
+        return cost
+
+    def add_cells(self, prices: Sequence[Sequence[int]] | None = None) -> cp_model.IntVar:
+        """Add the class of each cell, by which all hard constraints are kept; return the cost.
+
+        :param prices: of each option, of one domain more for each term of the objective; ``None`` = nothing costs.
+        """
+        cp, demand = self.cp, self.demand
+        present = self.present if self.optional else None
+        units = np.arange(demand.job.grid.cells, dtype=np.int32)
+        cells = self.cells = CellChoice(cp, demand, self.sizes, units, present=present)
+        for c, taken in self.takes.items():
+            cp.add(taken == cells.takes.get(c, 0))
+        for held in demand.holds:
+            cells.spread(held, cells.members(held), hard=True)
+        families = {hold.family for hold in demand.job.holds} | {count.family for count in demand.job.soft}
+        if demand.aligned and demand.job.grid.parts == 1 and families <= {"dp", "pp"} and not self.optional:
+            cells.order()
+        if prices is None:
+            return cp.new_constant(0)
+        most = [len(np.unique(term.domain_of)) for term in demand.terms]
+        cost = cp.new_int_var(0, max(_times(one, most) for one in prices), "")
+        spreads = [cells.spread(term, cells.members(term), hard=False) for term in demand.terms]
+        for chosen, of_option in zip(self.options, prices, strict=True):
+            dear = cp.add(cost >= sum(price * one for price, one in zip(of_option, spreads, strict=True)))
+            dear.only_enforce_if([chosen, self.present] if self.optional else chosen)
+        return cost
+
+    def add_known(self, placements: Sequence[tuple[IntArray, int]]) -> cp_model.IntVar:
+        """Add that the job has one of some placements; return its cost.
+
+        :param placements: the class of each cell, shape [cells], and the cost.
+        """
+        self.known = [(classes, self.cp.new_bool_var("")) for classes, _ in placements]
+        self._one_of(on for _, on in self.known)
+        counts = [Counter(classes.tolist()) for classes, _ in placements]
+        for c, taken in self.takes.items():
+            self.cp.add(taken == sum(count[c] * on for count, (_, on) in zip(counts, self.known, strict=True)))
+        cost = self.cp.new_int_var(0, max((price for _, price in placements), default=0), "")
+        self.cp.add(cost == sum(price * on for (_, price), (_, on) in zip(placements, self.known, strict=True)))
+        return cost
 
     def add_within(self, costs: OptionCosts, most: int) -> None:
         """Add what every placement of the job satisfies that costs no more than that, with any option."""
@@ -103,7 +155,7 @@ class SharePart:
         inner = rectangle_case(self.cp, self.demand, self._room(), partial(_worthy, costs, most))
         if inner is not None:
             cases.append((inner.on, *inner.pair))
-        self.cp.add_exactly_one(on for on, _, _ in cases)
+        self._one_of(on for on, _, _ in cases)
         for k, blocks in self.blocks_in.items():
             inside = self._along_edges(k)
             if inner is not None and k in inner.blocks:
@@ -142,18 +194,6 @@ class SharePart:
             self.cp.add(cost >= sum(parts)).only_enforce_if(chosen)
         return cost
 
-    def exclude(self, share: IntArray, *, cost: cp_model.IntVar, least: int) -> None:
-        """Add that within this share, shape [classes], or less of it no placement costs less than that."""
-        beyond = []
-        for c, taken in self.takes.items():
-            if share[c] < top(taken):
-                more = self.cp.new_bool_var("")
-                self.cp.add(taken > int(share[c])).only_enforce_if(more)
-                beyond.append(more)
-        dear = self.cp.new_bool_var("")
-        self.cp.add(cost >= least).only_enforce_if(dear)
-        self.cp.add_bool_or([*beyond, dear])
-
     def add_shapes(
         self,
         shapes: Sequence[PlacementShape],
@@ -170,12 +210,12 @@ class SharePart:
         """
         cp = self.cp
         edges = self._add_edges(costs, most) if self.demand.movable and self.demand.aligned else []
-        self.shapes = [cp.new_bool_var("") for _ in shapes]
-        cp.add_exactly_one([*self.shapes, *(on for on, _, _ in edges)])
+        self.shapes = [(shape, cp.new_bool_var("")) for shape in shapes]
+        self._one_of([*(on for _, on in self.shapes), *(on for on, _, _ in edges)])
         # how many parts of each shape and size lie in each domain
         self.parts: list[dict[tuple[int, int], cp_model.IntVar]] = []
         filled = {k: self._along_edges(k) for k in self.blocks_in}
-        for shape, on in zip(shapes, self.shapes, strict=True):
+        for shape, on in self.shapes:
             parts = self._parts_fixed(shape, on) if shape.homes else self._parts(shape, on)
             for (size, k), count in parts.items():
                 filled[k].append(size * count)
@@ -183,7 +223,7 @@ class SharePart:
         for k, blocks in self.blocks_in.items():
             cp.add(blocks == sum(filled[k]))
         cost = self._cost(costs, edges, 0, highest=max((max(one) for one in prices), default=0))
-        for on, of_shape in zip(self.shapes, prices, strict=True):
+        for (_, on), of_shape in zip(self.shapes, prices, strict=True):
             for chosen, amount in zip(self.options, of_shape, strict=True):
                 cp.add(cost >= amount).only_enforce_if([on, chosen])
         return cost
@@ -204,19 +244,35 @@ class SharePart:
             return {}
         return dict.fromkeys(zip(shape.sizes, shape.homes, strict=True), on)
 
-    def laid_out(self, solver: cp_model.CpSolver, shapes: Sequence[PlacementShape] = ()) -> IntArray | None:
+    def admitted(self, solver: cp_model.CpSolver) -> BoolArray:
+        """Return the classes that the option admits which the job has in a solution, shape [classes]."""
+        pairs = zip(self.options, self.demand.options, strict=True)
+        return next(option.admits for on, option in pairs if solver.boolean_value(on))
+
+    def class_of_cell(self, solver: cp_model.CpSolver) -> IntArray | None:
+        """Return the class of each cell in a solution, shape [cells]; ``None`` = the program does not say that."""
+        if self.cells is not None:
+            return self.cells.classes(solver)
+        return next((classes for classes, on in self.known if solver.boolean_value(on)), None)
+
+    def laid_out(self, solver: cp_model.CpSolver) -> IntArray | None:
         """Return the domain of each block, shape [rows, columns]; ``None`` = nothing says more than how many."""
         for edge in self.edges:
-            if solver.boolean_value(edge.on):
+            # where groups are held at broader levels, numbers do not say where whole rows or columns may be
+            if self.demand.movable and solver.boolean_value(edge.on):
                 return edge.laid_out(solver, self.demand)
-        for number, shape in enumerate(shapes):
-            if solver.boolean_value(self.shapes[number]):
+        for number, (shape, on) in enumerate(self.shapes):
+            if solver.boolean_value(on):
                 places = dict[int, list[int]]()
                 for (size, k), count in self.parts[number].items():
                     places.setdefault(size, []).extend([k] * solver.value(count))
                 home = np.array([places[size].pop() for size in shape.sizes], dtype=np.int32)
                 return home[shape.part_of_block]
         return None
+
+
+def _times(prices: Sequence[int], counts: Sequence[int]) -> int:
+    return sum(price * count for price, count in zip(prices, counts, strict=True))
 
 
 def top(variable: cp_model.IntVar) -> int:
