@@ -68,9 +68,7 @@ def for_each_size(cluster: Cluster, job: Job) -> tuple[Job, ...]:
         for size in _sizes(job, name):
             types.setdefault(size, []).append(name)
     alike = job.replace(node_sizes=())
-    return tuple(
-        alike.replace(gpus_per_node=size, gpu_types=tuple(names)) for size, names in types.items()
-    ) or (alike,)
+    return tuple(alike.replace(gpus_per_node=size, gpu_types=tuple(names)) for size, names in types.items()) or (alike,)
 
 
 def _sizes(job: Job, gpu_type: str) -> tuple[int, ...]:

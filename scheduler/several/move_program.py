@@ -99,7 +99,7 @@ class MovePrograms:
         return self._ranked(model, new, cost, most, kept)
 
     def _ranked(
-        self, model: ShareModel, new: SharePart, cost: Variable, most: int | None, kept: Mapping[int, IntArray]
+        self, model: ShareModel, new: JobWays, cost: Variable, most: int | None, kept: Mapping[int, IntArray]
     ) -> MoveProgram:
         if most is not None:
             model.cp.add(cost <= most)

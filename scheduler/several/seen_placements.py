@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class SeenPlacements:
-    """Placements of one job, by its ways: as shapes, whose parts may go elsewhere, or, where a constraint is at a second
-    hierarchy, as the classes of their cells.
+    """Placements of one job, by its ways: as shapes, whose parts may go elsewhere, or, where a constraint is at a
+    second hierarchy, as the classes of their cells.
 
     :param j: number of the job; ``by_cell``: its ways of which a program may decide each cell.
     """
@@ -32,7 +32,7 @@ class SeenPlacements:
         self._cells: list[dict[bytes, tuple[IntArray, int]]] = [{} for _ in classes.demands[j]]
 
     def __len__(self) -> int:
-        return sum(map(len, (*self._shapes, *self._cells)))
+        return sum(map(len, self._shapes)) + sum(map(len, self._cells))
 
     def learn(self, nodes: IntArray) -> None:
         """Take in a placement, on any nodes of the cluster; one that breaks a rule is left out."""

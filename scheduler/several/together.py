@@ -112,7 +112,9 @@ def _answer(
     if not search.nodes:
         reason = "time ran out before all jobs were placed"
         if any(named_beside(question.cluster, job) is not None for job in question.jobs):
-            reason = "no placement of all jobs was found that keeps their constraints beside the tree, and none is ruled out"
+            reason = (
+                "no placement of all jobs was found that keeps their constraints beside the tree, and none is ruled out"
+            )
         return JointOutcome("timeout", turns=turns, reason=reason, notes=notes)
     limits.say("closer levels")
     jobs = [question.sized(j, nodes) for j, nodes in enumerate(search.nodes)]

@@ -70,10 +70,10 @@ def in_turn(
     alone: Mapping[int, Outcome],
     limits: Limits,
 ) -> tuple[TurnResult, list[IntArray]]:
-    """Place the jobs one after the other.
+    """Place the jobs of an order one after the other; of several jobs it may have a part.
 
     :param alone: what each job gets when it has the cluster for itself, for the first of the order.
-    :returns: the result, and the nodes of each job by its number, shape [rows, columns]; none when a job is stuck.
+    :returns: the result, and the nodes of each job in order of numbers, shape [rows, columns]; none when one is stuck.
     """
     names = tuple(question.jobs[j].name for j in order)
     cluster, placed, end = question.cluster, {}, perf_counter() + limits.seconds
@@ -84,5 +84,5 @@ def in_turn(
             return TurnResult(names, None, question.jobs[j].name), []
         placed[j] = one.proposal.nodes
         cluster = cluster.with_busy(placed[j].ravel().tolist())
-    nodes = [placed[j] for j in range(len(order))]
-    return TurnResult(names, sum(question.cost(j, one) for j, one in enumerate(nodes)), None), nodes
+    nodes = dict(sorted(placed.items()))
+    return TurnResult(names, sum(question.cost(j, one) for j, one in nodes.items()), None), list(nodes.values())

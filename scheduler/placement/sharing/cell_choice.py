@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,15 +75,16 @@ class CellChoice:
         return spread
 
     def order(self) -> None:
-        """Add that rows, and columns, are in order of their first cells' classes, where they are alike and every cell is
-        a unit: of placements that differ by exchanging some, one is enough.
+        """Add that rows, and columns, are in order of the classes of their first cells, where they are alike and every
+        cell is a unit: of placements that differ by exchanging some, one is enough.
         """
         cells = np.arange(self.demand.job.grid.cells).reshape(self.demand.job.grid.rows, -1)
         number = {
-            cell: sum(c * on for c, on in self.goes[cell].items()) for cell in (*cells[:, 0].tolist(), *cells[0].tolist())
+            cell: sum(c * on for c, on in self.goes[cell].items())
+            for cell in (*cells[:, 0].tolist(), *cells[0].tolist())
         }
         for line in (cells[:, 0].tolist(), cells[0].tolist()):
-            for one, following in zip(line, line[1:], strict=False):
+            for one, following in pairwise(line):
                 self.cp.add(number[one] <= number[following])
 
     def classes(self, solver: cp_model.CpSolver) -> IntArray:
@@ -93,7 +95,7 @@ class CellChoice:
         return np.array([place[unit] for unit in self.units.tolist()], dtype=np.int32)
 
 
-def ways_by_cell(demands: Sequence[Sequence[NodeDemand]], most: int = MOST_CHOICES) -> CellWays:
+def ways_by_cell(demands: Sequence[Sequence[NodeDemand]]) -> CellWays:
     """Return the ways of some jobs of which a program may decide each cell: those of which blocks of nodes and cases of
     S and R do not say all, constraints at second hierarchies first, as long as all together are few.
     """
@@ -103,7 +105,7 @@ def ways_by_cell(demands: Sequence[Sequence[NodeDemand]], most: int = MOST_CHOIC
         for w, demand in enumerate(ways)
         if demand.beside or demand.job.soft or not demand.aligned
     ]
-    chosen, left = set(), most
+    chosen, left = set(), MOST_CHOICES
     for _, choices, j, w in sorted(wanted):
         if choices <= left:
             chosen.add((j, w))

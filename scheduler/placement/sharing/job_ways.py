@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 class JobWays:
     """The variables of one job; no class is of use to two of its ways, as nodes of a class have one size."""
 
-    def __init__(
-        self, cp: cp_model.CpModel, demands: Sequence[NodeDemand], sizes: IntArray, *, optional: bool
-    ) -> None:
+    def __init__(self, cp: cp_model.CpModel, demands: Sequence[NodeDemand], sizes: IntArray, *, optional: bool) -> None:
         self.cp = cp
         self.ways = [SharePart(cp, one, sizes, optional=optional or len(demands) > 1) for one in demands]
         self.takes = {c: taken for way in self.ways for c, taken in way.takes.items()}

@@ -48,7 +48,7 @@ class TouchedDomains:
 
 @dataclass(frozen=True)
 class NodeDemand:
-    """What a job asks of the classes, if its nodes have one size: a grid of blocks of nodes, and where spread counts."""
+    """What a job asks of the classes on nodes of one size: a grid of blocks of nodes, and where spread counts."""
 
     job: Job  # as one for nodes of that size
     rows: int  # of blocks, at the level where spread counts

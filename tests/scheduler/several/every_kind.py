@@ -1,0 +1,167 @@
+"""The least that several jobs can have where nodes differ: by second hierarchies, by type and size.
+
+Shares no code with the solver, and none with the evaluator: nodes of one *kind* are alike, so an assignment says a kind
+for each cell of a job, and all assignments are tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from itertools import combinations, product
+from math import inf
+from typing import NamedTuple
+
+from scheduler.job import Job, NodeSize
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+
+TYPES = {"A": 8, "B": 4, "C": 8}  # GPUs of a node of each type
+SIZES = tuple(NodeSize(name, gpus) for name, gpus in TYPES.items())
+
+
+class Kind(NamedTuple):
+    """Nodes that are alike."""
+
+    pod: int
+    rack: int
+    power: str  # empty = of no domain: then there is one such node
+    type: str
+    free: int
+
+
+Kinds = tuple[Kind, ...]
+Usage = tuple[int, ...]  # Nodes of each kind
+
+
+def cluster_of(kinds: Kinds) -> Cluster:
+    """The cluster: each kind has a node in use besides its free ones."""
+    nodes = [
+        Node(
+            f"n{k}-{i}",
+            (f"m{one.pod}", f"m{one.pod}-r{one.rack}"),
+            TYPES[one.type],
+            0 if i == one.free else TYPES[one.type],
+            gpu_type=one.type,
+            second_path=(one.power,),
+        )
+        for k, one in enumerate(kinds)
+        for i in range(one.free + 1)
+    ]
+    return build_cluster(["minipod", "rack"], nodes, second=["@power"])
+
+
+def shape_of(job: Job, gpus: int) -> tuple[int, int]:
+    """Rows and columns of a job on nodes of a size; a stage fills whole nodes here."""
+    rows, rest = divmod(job.parallelism.dp * job.parallelism.tp, gpus)
+    assert not rest
+    return rows, job.parallelism.pp
+
+
+def domain_of(kinds: Kinds, kind: int, level: str) -> object:
+    """The domain of nodes of a kind; without power each is one by itself."""
+    one = kinds[kind]
+    return {"minipod": one.pod, "rack": (one.pod, one.rack), "@power": one.power or kind}[level]
+
+
+def worth(job: Job, kinds: Kinds, cells: Sequence[int]) -> float:
+    """Objective / speed of an assignment (cells row by row); infinite where a rule is broken."""
+    types = {kinds[kind].type for kind in cells}
+    if len(types) > 1 or (job.gpu_types is not None and not types <= set(job.gpu_types)):
+        return inf
+    (of,) = types
+    columns = shape_of(job, TYPES[of])[1]
+
+    def largest(family: str, level: str) -> int:
+        touched: dict[int, set[object]] = {}
+        for i, kind in enumerate(cells):
+            touched.setdefault(i % columns if family == "dp" else i // columns, set()).add(
+                domain_of(kinds, kind, level)
+            )
+        return max(map(len, touched.values()))
+
+    if any(largest(hold.family, hold.level) > 1 for hold in job.holds):
+        return inf
+    level = job.level or "minipod"
+    soft = sum(count.weight * largest(count.family, count.level) for count in job.counts)
+    speed = job.speed_on([of])
+    return (job.alpha * largest("dp", level) + (1 - job.alpha) * largest("pp", level) + soft) / speed
+
+
+def sizes_of(job: Job) -> set[int]:
+    """GPUs that its nodes may have."""
+    return {one.gpus for one in job.node_sizes} or {job.gpus_per_node}
+
+
+@cache
+def least_by_usage(job: Job, kinds: Kinds) -> Mapping[Usage, float]:
+    """The least that one job can have for every way to use the kinds."""
+    found: dict[Usage, float] = {}
+    for gpus in sizes_of(job):
+        alike = [k for k, one in enumerate(kinds) if TYPES[one.type] == gpus]
+        rows, columns = shape_of(job, gpus)
+        for cells in product(alike, repeat=rows * columns):
+            usage = tuple(cells.count(k) for k in range(len(kinds)))
+            if fits(usage, kinds):
+                cost = worth(job, kinds, cells)
+                if cost < found.get(usage, inf):
+                    found[usage] = cost
+    return found
+
+
+def fits(usage: Usage, kinds: Kinds) -> bool:
+    """Whether so many nodes of each kind are free."""
+    return all(used <= one.free for used, one in zip(usage, kinds, strict=True))
+
+
+def least_sum(jobs: Sequence[Job], weights: Sequence[float], kinds: Kinds) -> float:
+    """The least weighted sum of all jobs at once; infinite where they do not fit."""
+    best: dict[Usage, float] = {(0,) * len(kinds): 0.0}
+    for job, weight in zip(jobs, weights, strict=True):
+        new: dict[Usage, float] = {}
+        for (before, cost), (own, more) in product(best.items(), least_by_usage(job, kinds).items()):
+            usage = tuple(a + b for a, b in zip(before, own, strict=True))
+            if fits(usage, kinds):
+                new[usage] = min(new.get(usage, inf), cost + weight * more)
+        best = new
+    return min(best.values(), default=inf)
+
+
+def smallest_left_out(jobs: Sequence[Job], kinds: Kinds) -> int:
+    """How many jobs have to be left out at least."""
+    return next(count for count in range(len(jobs) + 1) if any(_rest_fits(jobs, kinds, count)))
+
+
+def _rest_fits(jobs: Sequence[Job], kinds: Kinds, count: int) -> Iterator[bool]:
+    for kept in combinations(jobs, len(jobs) - count):
+        yield least_sum(kept, [1.0] * len(kept), kinds) < inf
+
+
+def least_moves(
+    job: Job, running: Sequence[tuple[Job, Sequence[int]]], kinds: Kinds, target: float
+) -> tuple[float, int] | None:
+    """Least objective of a new job, not below a target, and then the fewest moves; ``None`` = it does not fit.
+
+    A cell that goes to another node of its kind need not have moved.  Running jobs stay on their type.
+
+    :param running: each running job, and the kind of each of its cells.
+    """
+    states: dict[Usage, int] = {(0,) * len(kinds): 0}
+    for one, homes in running:
+        new: dict[Usage, int] = {}
+        now, alike = worth(one, kinds, homes), [k for k, each in enumerate(kinds) if each.type == kinds[homes[0]].type]
+        for cells in product(alike, repeat=len(homes)):
+            if worth(one, kinds, cells) <= now + 1e-9:
+                moved = sum(a != b for a, b in zip(cells, homes, strict=True))
+                for before, so_far in states.items():
+                    usage = tuple(used + cells.count(k) for k, used in enumerate(before))
+                    if fits(usage, kinds):
+                        new[usage] = min(new.get(usage, so_far + moved), so_far + moved)
+        states = new
+    ranks = [
+        (max(round(objective, 9), target), moved)
+        for before, moved in states.items()
+        for own, objective in least_by_usage(job, kinds).items()
+        if fits(tuple(a + b for a, b in zip(before, own, strict=True)), kinds)
+    ]
+    return min(ranks, default=None)
