@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from topology.cluster import Cluster
 
 LONGEST = 40  # Most rows of a table on a terminal
+MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
+MOST_LOST = 10**11  # GPU-seconds of all running jobs, 100,000 GPUs for eleven days: costs have to fit into 64 bits
 EXAMPLES = """\b
 Examples:
   arnold defragment --cluster cluster.csv --running 'placements/*.json' --job new.yaml
@@ -87,6 +89,8 @@ def command(
     check_stdin({"--cluster": inputs.files.cluster, "--job": inputs.job.job, "--running": files})
     instance = inputs.read()
     jobs = [_running_job(file, instance.cluster, with_age=cost is not None) for file in files]
+    if cost is not None:
+        _check_lost(jobs)
     with progress(f"Making room for {instance.job.name}") as say:
         found = defragment(
             instance.cluster,
@@ -97,6 +101,7 @@ def command(
             budget=budget,
             target=target,
         )
+        instance = instance.settled(found.outcome)
         document = defragment_document(instance, found, budget)
     answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
     return exit_code(found.status)
@@ -115,6 +120,8 @@ def _budget(moves: int | None, cost: float | None, target: float | None) -> Move
     for option, number in (("--moves", moves), ("--cost", cost), ("--target", target)):
         if number is not None and number < 0:
             raise InvalidInput(f"{number:g} is below 0", where=option, fix="give 0 or more")
+    if target is not None and target > MOST_TARGET:
+        raise InvalidInput(f"{target:g} is no objective", where="--target", fix=f"give 0 to {MOST_TARGET:,}")
     return MoveBudget(moves, cost)
 
 
@@ -148,6 +155,21 @@ def _running_job(file: str, cluster: Cluster, *, with_age: bool) -> RunningJob:
         fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
         raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
     return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age)
+
+
+def _check_lost(jobs: Sequence[RunningJob]) -> None:
+    """Make sure that the work that running jobs may lose can be added up exactly.
+
+    :raises InvalidInput: there is too much of it; says which job has most.
+    """
+    if sum(one.lost_seconds for one in jobs) > MOST_LOST:
+        most = max(jobs, key=lambda one: one.lost_seconds)
+        raise InvalidInput(
+            f"running jobs may lose more than {MOST_LOST:,} GPU-seconds, most of them "
+            f"{most.job.name!r} with checkpoint_age {most.checkpoint_age:,.0f}",
+            where=most.source,
+            fix="give checkpoint_age in seconds",
+        )
 
 
 def _print(out: Console, instance: Instance, document: DefragmentDocument) -> None:

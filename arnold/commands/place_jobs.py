@@ -46,9 +46,13 @@ def place_jobs(*, as_json: bool, algorithm: str, html: str | None, inputs: Joint
     with progress(f"Placing {len(jobs)} jobs") as say:
         limits = replace(inputs.limits, progress=say)
         found = place_together(instances[0].cluster, jobs, weights, solver=ALGORITHMS.load(algorithm), limits=limits)
+    # without a placement no job has nodes of one size
+    placed = zip(instances, found.outcomes, strict=True) if found.outcomes else ()
+    instances = [instance.settled(outcome) for instance, outcome in placed] or instances
     document = joint_document(instances, weights, found)
     texts: dict[str, str] = {}
-    for job, outcome in zip(jobs, found.outcomes, strict=False):
+    for instance, outcome in zip(instances, found.outcomes, strict=False):
+        job = instance.job
         texts |= files_of[job.name].texts(document.jobs[job.name], job)
         if (page := pages[job.name]) is not None:
             from arnold.pages.placement import placement_page

@@ -122,12 +122,19 @@ def defragment(
         placed = tuple(stays) if now.evaluation is not None else ()
         status: Status = "optimal" if reached else now.status
         return Defragmentation(status, now, now, target, cost, placed, solve_seconds=perf_counter() - started)
-    most = budget.moves if budget.gpu_hours is None else int(budget.gpu_hours * SECONDS_AN_HOUR)
-    asked = MoveLimits(question.whole(target), most, budget.gpu_hours is not None)
+    asked = MoveLimits(question.whole(target), _most(budget, running), budget.gpu_hours is not None)
     search = _search(question, stays, now, empty, asked=asked, solver=solver)
     search.run(limits, started + limits.seconds)
     found = _answer(search, stays, now, empty, target=target)
     return replace(found, solve_seconds=perf_counter() - started)
+
+
+def _most(budget: MoveBudget, running: Sequence[RunningJob]) -> int | None:
+    """Return the most that the moves may cost, in whole numbers, no more than all of them do; ``None`` = no limit."""
+    if budget.gpu_hours is not None:
+        every = sum(one.lost_seconds for one in running)
+        return int(min(budget.gpu_hours * SECONDS_AN_HOUR, every))
+    return None if budget.moves is None else min(budget.moves, sum(one.nodes.size for one in running))
 
 
 def short(cluster: Cluster, job: Job) -> bool:

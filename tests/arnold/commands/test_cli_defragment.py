@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -116,6 +117,7 @@ def test_too_few_nodes_are_infeasible(world: Arnold) -> None:
         (["--cost", "-1"], "-1 is below 0"),
         (["--cost", "nan"], "not a finite number"),
         (["--target", "-2"], "-2 is below 0"),
+        (["--target", "1e300"], "1e+300 is no objective"),
         (["--moves", "1", "--cost", "1"], "--moves and --cost are both given"),
         (["--running", "nothing*.json"], "no file has such a name"),
     ],
@@ -141,3 +143,18 @@ def test_placements_that_cannot_be(world: Arnold, tmp_path: Path) -> None:
     first["assignment"][0]["node"] = "n11"
     (tmp_path / "placements/d.json").write_text(json.dumps(first | {"checkpoint_age": -5}))
     assert "checkpoint_age" in world().err
+
+
+def test_numbers_beyond_all_that_runs(world: Arnold, tmp_path: Path) -> None:
+    """As many moves, and GPU-hours, as anything can cost are no limit; ages that cannot be added up are refused."""
+    said = world("--moves", "9" * 30, "--json").json
+    assert (said["status"], said["cost"]) == ("optimal", 1)
+    said = world("--cost", "1e300", "--json", pattern="[ac].json").json
+    assert (said["status"], said["cost"], said["allowed"]) == ("optimal", 0.0, 1e300)
+    for name in "ac":
+        old = json.loads((tmp_path / f"placements/{name}.json").read_text())
+        (tmp_path / f"placements/{name}.json").write_text(json.dumps(old | {"checkpoint_age": 1e9}))
+    with patch("arnold.commands.defragment.MOST_LOST", 10**10):
+        ran = world("--cost", "1", pattern="[ac].json")
+    assert ran.code == 2
+    assert "running jobs may lose more than 10,000,000,000 GPU-seconds, most of them 'c'" in ran.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,27 +107,52 @@ def test_two_jobs_of_one_name_are_refused(place: Arnold) -> None:
     assert "two jobs are called 'a'" in ran.err
 
 
-@pytest.mark.parametrize("command", ["place", "defragment"])
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ('constraints: [{family: dp, level: "@power", weight: 0.5}]', "'x' has a constraint at @power"),
-        ("alpha: 0.3", "'x' leaves gpus_per_node to the types of GPU"),
-    ],
-)
-def test_what_shares_cannot_count_is_refused(
-    arnold: Arnold, tmp_path: Path, command: str, keys: str, said: str
-) -> None:
-    """Shares are nodes of one size in domains of levels; nothing false is said of other jobs."""
-    small = 8 if "constraints" in keys else 4
-    nodes = [f"n{i},m{i // 4},{small if i < 4 else 8},{'AB'[i // 4]},p{i % 2}" for i in range(8)]
+@pytest.fixture
+def unlike(tmp_path: Path) -> Path:
+    """Four nodes of 4 GPUs of the type A, and four of 8 of the type B, on two power feeds in turn."""
+    nodes = [f"n{i},m{i // 4},{4 if i < 4 else 8},{'AB'[i // 4]},p{i % 2}" for i in range(8)]
     (tmp_path / "c.csv").write_text("\n".join(["node,minipod,gpus,gpu_type,@power", *nodes, ""]))
-    (tmp_path / "x.yaml").write_text(f"name: x\nparallelism: {{tp: 4, dp: 4}}\n{keys}\n")
-    (tmp_path / "y.yaml").write_text("name: y\ngpus_per_node: 8\nparallelism: {tp: 8}\n")
-    saved = arnold("place", "--cluster", tmp_path / "c.csv", "--job", tmp_path / "y.yaml", "--json")
-    (tmp_path / "y.json").write_text(saved.out)
-    words = ["--running", tmp_path / "y.json"] if command == "defragment" else ["--weight", "x=2"]
-    ran = arnold(command, "--cluster", tmp_path / "c.csv", "--job", tmp_path / "x.yaml", *words)
-    assert ran.code == 2
-    assert said in ran.err
-    assert "x.yaml" in ran.err
+    return tmp_path / "c.csv"
+
+
+def test_nodes_of_several_sizes_and_power_feeds(arnold: Arnold, tmp_path: Path, unlike: Path) -> None:
+    """Job x takes four nodes of A, or two of B, all on one feed; y takes two of B, and has least on one feed.  Together
+    each has a feed of B, and x is answered as a job for nodes of 8 GPUs.
+    """
+    (tmp_path / "x.yaml").write_text(
+        'name: x\nparallelism: {tp: 4, dp: 4}\nconstraints: [{family: dp, within: "@power"}]\n'
+    )
+    (tmp_path / "y.yaml").write_text(
+        "name: y\ngpus_per_node: 8\nparallelism: {tp: 8, dp: 2}\n"
+        'constraints: [{family: dp, level: "@power", weight: 0.5}]\n'
+    )
+    words = ["--job", tmp_path / "x.yaml", "--job", tmp_path / "y.yaml", "--output", tmp_path / "saved-{job}.json"]
+    ran = arnold("place", "--cluster", unlike, *words, "--json")
+    assert (ran.code, ran.json["status"], ran.json["objective"]) == (0, "optimal", 2.5)
+    jobs = ran.json["jobs"]
+    assert (jobs["x"]["job"]["gpus_per_node"], jobs["x"]["spread_by_level"]["@power"]["dp"]) == (8, 1)
+    nodes = [{cell["node"] for cell in jobs[name]["assignment"]} for name in "xy"]
+    assert sorted(map(sorted, nodes)) == [["n4", "n6"], ["n5", "n7"]]
+    both = ["--running", tmp_path / "saved-x.json", "--running", tmp_path / "saved-y.json"]
+    (tmp_path / "z.yaml").write_text("name: z\nparallelism: {tp: 4, dp: 4}\nspeed: {B: 2}\n")
+    # z would be twice as fast on B, and nothing that runs there can leave
+    found = arnold("defragment", "--cluster", unlike, *both, "--job", tmp_path / "z.yaml", "--json").json
+    assert (found["status"], found["target"], found["reached"], found["cost"]) == ("optimal", 0.5, False, 0)
+    assert (found["placement"]["job"]["gpus_per_node"], found["objective"]) == (4, 1.0)
+
+
+def test_a_running_job_leaves_a_power_feed(arnold: Arnold, tmp_path: Path, unlike: Path) -> None:
+    """Job y runs on n4 and n5, one on each feed; x needs two nodes of B on one feed, so a node of y moves."""
+    (tmp_path / "y.yaml").write_text("name: y\ngpus_per_node: 8\nparallelism: {tp: 8, dp: 2}\n")
+    saved = arnold("place", "--cluster", unlike, "--job", tmp_path / "y.yaml", "--json").json
+    for cell, node in zip(saved["assignment"], ["n4", "n5"], strict=True):
+        cell["node"] = node
+    (tmp_path / "y.json").write_text(json.dumps(saved))
+    (tmp_path / "x.yaml").write_text(
+        'name: x\nparallelism: {tp: 4, dp: 4}\nconstraints: [{family: dp, within: "@power"}]\n'
+    )
+    words = ["--running", tmp_path / "y.json", "--job", tmp_path / "x.yaml"]
+    found = arnold("defragment", "--cluster", unlike, *words, "--json").json
+    assert (found["status"], found["now"], found["objective"], found["cost"]) == ("optimal", None, 1.0, 1)
+    assert len({cell["node"] for cell in found["placement"]["assignment"]} & {"n4", "n6"}) in (0, 2)
+    assert "1 node moved" in arnold("defragment", "--cluster", unlike, *words).out

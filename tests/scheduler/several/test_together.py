@@ -167,6 +167,23 @@ def test_one_job_is_as_alone() -> None:
     assert (joint.status, len(joint.turns)) == ("optimal", 1)
 
 
+def test_groups_of_two_nodes_stay_in_a_rack_that_nothing_names() -> None:
+    """TP groups of two nodes of 4 GPUs, held at the closest level: racks of 3, 3, 2 and 2 nodes hold one each.  So two
+    jobs of two groups fit; with a third of one group they do not.
+    """
+    nodes = [
+        Node(f"n{k}-{i}", (f"m{k // 2}", f"r{k}"), 4, 4) for k, count in enumerate((3, 3, 2, 2)) for i in range(count)
+    ]
+    cluster = build_cluster(["minipod", "rack"], nodes)
+    jobs = tuple(Job(name, Parallelism(tp=8, dp=2), gpus_per_node=4, level="minipod") for name in "ab")
+    outcome = together(cluster, jobs)
+    check(cluster, jobs, outcome)
+    assert (outcome.status, outcome.objective) == ("optimal", 2.0)
+    more = (*jobs, Job("c", Parallelism(tp=8, dp=1), gpus_per_node=4, level="minipod"))
+    outcome = together(cluster, more, [1.0, 1.0, 0.5])
+    assert (outcome.status, outcome.left_out) == ("infeasible", (2,))
+
+
 def test_each_job_has_one_type() -> None:
     """Two jobs of two nodes, racks of two types: neither mixes, and the job that runs faster on B gets it.
 
