@@ -32,7 +32,7 @@ class JointDocument(JsonRecord):
     weights: Mapping[str, float]
     """Name of the job -> weight of its objective."""
     left_out: tuple[str, ...]
-    """Where not all fit: a smallest set of jobs without which the others do; empty where none is known, see `reason`."""
+    """Where not all fit: a smallest set of jobs without which the others do; empty where none is known."""
     reason: str | None
     """Why there is no placement."""
     one_after_the_other: tuple[TurnResult, ...]
