@@ -93,12 +93,27 @@ def test_the_sum_is_the_least_of_all_placements(racks: Racks, jobs: tuple[Job, .
     assert (search.cost, search.bound) == pytest.approx((least, least))
 
 
+@examples(60)
+@given(racks_of_a_cluster, jobs_of(soft=True))
+def test_the_sum_is_the_least_with_soft_terms(racks: Racks, jobs: tuple[Job, ...]) -> None:
+    """Soft terms at any level: each cell of such a job is decided, so the sum is the least, and proved."""
+    cluster, least = cluster_of(racks), least_sum(jobs, [1.0] * len(jobs), racks)
+    outcome = together(cluster, jobs)
+    if least == inf:
+        assert outcome.status == "infeasible"
+        return
+    check(cluster, jobs, outcome)
+    assert outcome.status == "optimal"
+    assert outcome.objective == outcome.bound == pytest.approx(least)
+
+
 @examples(40)
 @given(racks_of_a_cluster, jobs_of(soft=True))
 def test_no_bound_is_false_with_soft_terms(racks: Racks, jobs: tuple[Job, ...]) -> None:
-    """Soft terms at any level: the bound is below every placement, and the sum is one that there is."""
+    """Of large jobs, of which not each cell is decided: the bound is below every placement, the sum is one there is."""
     cluster, least = cluster_of(racks), least_sum(jobs, [1.0] * len(jobs), racks)
-    outcome = together(cluster, jobs)
+    with patch("scheduler.placement.sharing.cell_choice.MOST_CHOICES", 0):
+        outcome = together(cluster, jobs)
     if least == inf:
         assert outcome.status == "infeasible"
         return
