@@ -67,10 +67,9 @@ def domain_of(kinds: Kinds, kind: int, level: str) -> object:
 def worth(job: Job, kinds: Kinds, cells: Sequence[int]) -> float:
     """Objective / speed of an assignment (cells row by row); infinite where a rule is broken."""
     types = {kinds[kind].type for kind in cells}
-    if len(types) > 1 or (job.gpu_types is not None and not types <= set(job.gpu_types)):
+    if (len(types) > 1 and not job.mix_types) or (job.gpu_types is not None and not types <= set(job.gpu_types)):
         return inf
-    (of,) = types
-    columns = shape_of(job, TYPES[of])[1]
+    columns = job.parallelism.pp
 
     def largest(family: str, level: str) -> int:
         touched: dict[int, set[object]] = {}
@@ -84,7 +83,8 @@ def worth(job: Job, kinds: Kinds, cells: Sequence[int]) -> float:
         return inf
     level = job.level or "minipod"
     soft = sum(count.weight * largest(count.family, count.level) for count in job.counts)
-    speed = job.speed_on([of])
+    factors = {one.gpu_type: one.factor for one in job.speed}
+    speed = min(factors.get(name, 1.0) for name in types)
     return (job.alpha * largest("dp", level) + (1 - job.alpha) * largest("pp", level) + soft) / speed
 
 
@@ -142,14 +142,18 @@ def least_moves(
 ) -> tuple[float, int] | None:
     """Least objective of a new job, not below a target, and then the fewest moves; ``None`` = it does not fit.
 
-    A cell that goes to another node of its kind need not have moved.  Running jobs stay on their type.
+    A cell that goes to another node of its kind need not have moved.  Running jobs stay on
+    their type, unless they may mix it with others.
 
     :param running: each running job, and the kind of each of its cells.
     """
     states: dict[Usage, int] = {(0,) * len(kinds): 0}
     for one, homes in running:
         new: dict[Usage, int] = {}
-        now, alike = worth(one, kinds, homes), [k for k, each in enumerate(kinds) if each.type == kinds[homes[0]].type]
+        now, types = worth(one, kinds, homes), {kinds[k].type for k in homes}
+        if one.mix_types:
+            types = {name for name, gpus in TYPES.items() if gpus == one.gpus_per_node}
+        alike = [k for k, each in enumerate(kinds) if each.type in types]
         for cells in product(alike, repeat=len(homes)):
             if worth(one, kinds, cells) <= now + 1e-9:
                 moved = sum(a != b for a, b in zip(cells, homes, strict=True))

@@ -57,7 +57,7 @@ def job_on_kinds(draw: st.DrawFn, name: str, most: int, *, sizes: bool, fewest: 
     shapes = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (1, 3), (4, 1), (1, 4)]
     rows, columns = draw(st.sampled_from([one for one in shapes if fewest <= one[0] * one[1] <= max(fewest, most)]))
     job = Job(name, Parallelism(tp=4, dp=2 * rows, pp=columns), alpha=draw(alphas))
-    job = job.replace(level=draw(st.sampled_from(["minipod", "rack"])))
+    job = job.replace(level=draw(st.sampled_from(["minipod", "rack"])), mix_types=draw(st.booleans()))
     constraint = draw(st.sampled_from(["none", "hard", "soft", "both", "two"]))
     held = [draw(st.builds(Hold, families, levels)) for _ in range({"hard": 1, "both": 1, "two": 2}.get(constraint, 0))]
     counted = (
@@ -162,7 +162,7 @@ def situations(draw: st.DrawFn, *, sizes: bool) -> tuple[Kinds, Job, tuple[tuple
         of = kinds[draw(st.sampled_from(free))].type
         job = job.replace(gpus_per_node=TYPES[of])
         rows, columns = shape_of(job, TYPES[of])
-        places = [k for k in free if kinds[k].type == of]
+        places = [k for k in free if kinds[k].type == of or (job.mix_types and TYPES[kinds[k].type] == TYPES[of])]
         assume(rows * columns <= len(places))
         cells = tuple(draw(st.permutations(places))[: rows * columns])
         assume(worth(job, kinds, cells) < inf)
