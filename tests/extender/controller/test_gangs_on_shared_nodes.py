@@ -438,8 +438,8 @@ def check(world: World) -> None:
 @examples(120)
 def test_whatever_happens_plans_and_pods_agree(events: list[tuple[str, str]]) -> None:
     """Three gangs of small and of large pods fill eight nodes but one; pods and nodes come, go and fail, plans are
-    deleted, time passes, the extender is restarted: after each, when it has settled, all is in order.  A gang whose plan
-    was deleted at any moment has lost no node of a released pod to another by the time it is thought of.
+    deleted, time passes, the extender is restarted: after each, when it has settled, all is in order.  A gang whose
+    plan was deleted at any moment has lost no node of a released pod to another by the time it is thought of.
     """
     world = World()
     for gang, (size, gpus) in GANGS.items():

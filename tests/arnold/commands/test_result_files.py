@@ -1,0 +1,59 @@
+"""Files that commands read and write: no command, our own or one to come, replaces an input by a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from arnold.commands.result_files import ResultFile, check_results
+from tests.arnold.commands.test_cli_repeated_options import leaves, root
+from topology.errors import InvalidInput
+
+COMMANDS = {" ".join(words): command for words, command in leaves(root)}
+
+
+def of_kind(command: click.Command, *, results: bool) -> list[click.Parameter]:
+    """The options and arguments that name files, of what is written or of what is read."""
+    files = (one for one in command.params if isinstance(one.type, click.Path))
+    return [one for one in files if isinstance(one.type, ResultFile) is results]
+
+
+PAIRS = [
+    pytest.param(command, result, read, id=f"{name} {result.name} {read.name}")
+    for name, command in COMMANDS.items()
+    for result in of_kind(command, results=True)
+    for read in of_kind(command, results=False)
+]
+
+
+def test_an_option_of_one_name_is_written_by_all_commands_or_by_none() -> None:
+    """These are what commands write; a flag store, a database, is read and written by parts, and counts as read."""
+    written, read = (
+        {str(one.name) for command in COMMANDS.values() for one in of_kind(command, results=results)}
+        for results in (True, False)
+    )
+    assert written == {
+        *("output", "html", "svg", "chrome_trace", "jobs_out", "series_out", "flags_out"),
+        *("archive", "checkpoint", "out"),
+    }
+    assert not written & read
+
+
+@pytest.mark.parametrize(("command", "result", "read"), PAIRS)
+def test_no_result_replaces_an_input(command: Any, result: Any, read: Any, tmp_path: Path) -> None:
+    """Whatever is read from a file, by every command: the error names the file, and the option that reads it."""
+    file = tmp_path / "meta.yaml"
+    file.write_text("dp_size: 1\n")
+    written = str(tmp_path if result.type.inside else file)
+    context = click.Context(command)
+    context.params = {
+        one.name: (value,) if one.multiple or one.nargs == -1 else value
+        for one, value in ((read, str(file)), (result, written))
+    }
+    with pytest.raises(InvalidInput, match="is read as ") as caught:
+        check_results(context)
+    assert caught.value.where == str(file)
+    assert (read.opts[0] if isinstance(read, click.Option) else read.make_metavar(context)) in caught.value.message
