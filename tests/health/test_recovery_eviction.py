@@ -303,19 +303,18 @@ def by_hand(job: Job, together: Callable[[int, int], bool]) -> set[frozenset[int
 
 @examples(80)
 @given(
-    *(st.sampled_from(sizes) for sizes in ((1, 2, 4), (1, 2), (1, 2, 3, 5), (1, 2, 3))),
+    st.tuples(*(st.sampled_from(sizes) for sizes in ((1, 2, 4), (1, 2), (1, 2, 3, 5), (1, 2, 3)))),
     st.sampled_from(["tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "tp-pp-cp-ep-dp"]),
     st.sampled_from([2, 4, 8]),
 )
-def test_units_are_the_machines_of_groups_of_ranks(tp: int, cp: int, dp: int, pp: int, order: str, gpus: int) -> None:
+def test_units_are_the_machines_of_groups_of_ranks(degrees: tuple[int, ...], order: str, gpus: int) -> None:
     """However ranks fill the machines, the last one in part too: a PP unit is what pipelines join, a DP unit what the
     ranks of a stage join, counted rank by rank as Megatron numbers them; of what it refuses, and of stages that share
     machines, an error.
     """
-    sizes = {"tp": tp, "cp": cp, "ep": 1, "dp": dp, "pp": pp}
+    sizes = {"ep": 1, **dict(zip(("tp", "cp", "dp", "pp"), degrees, strict=True))}
     try:
-        degrees = Parallelism(**sizes, order=order)
-        job = Job("job", degrees, gpus_per_node=gpus)
+        job = Job("job", Parallelism(**sizes, order=order), gpus_per_node=gpus)
         machines = Machines(job)
     except InvalidJob:
         return
@@ -337,7 +336,7 @@ def test_units_are_the_machines_of_groups_of_ranks(tp: int, cp: int, dp: int, pp
     assert units("pp") == by_hand(job, alike("cp", "dp"))
     assert units("dp") == by_hand(job, alike("pp"))
     assert [machines.ranks_on(one) for one in range(len(machines))] == [
-        sum(rank // gpus == one for rank in range(degrees.gpus)) for one in range(len(machines))
+        sum(rank // gpus == one for rank in range(machines.ranks)) for one in range(len(machines))
     ]
 
 
