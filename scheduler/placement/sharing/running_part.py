@@ -18,7 +18,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.moves.move_choices import integer_weights, terms_of
 from scheduler.placement.sharing.node_classes import NodeDemand
-from scheduler.placement.sharing.share_part import OptionCosts
+from scheduler.placement.sharing.share_part import OptionCosts, only_if_admitted
 from scheduler.rank_groups import CellGroups
 from topology.cluster import Cluster, IntArray
 
@@ -159,6 +159,7 @@ class RunningPart:
     def _by_unit(self, units: IntArray, sizes: IntArray) -> list[cp_model.LinearExprT]:
         """Add a class for each unit, and return the cells that move with each."""
         cp, share = self.cp, self.share
+        options = [share.demand.options[i] for i in share.options]
         names, first, counts = np.unique(units, return_index=True, return_counts=True)
         self.goes: dict[int, dict[int, cp_model.IntVar]] = {}
         taken: dict[int, list[cp_model.LinearExprT]] = {}
@@ -170,7 +171,8 @@ class RunningPart:
             cp.add_exactly_one(goes.values())
             for c, here in goes.items():
                 taken.setdefault(c, []).append(size * here)
-                self._only_if_admitted(here, c, 1)
+                admits = [(on, bool(of.admits[c])) for on, of in zip(self.options, options, strict=True)]
+                only_if_admitted(cp, here, 1, admits)
             moved.append(size - size * goes[home] if home in goes else size)
         self.takes = {c: sum(of_class) for c, of_class in taken.items()}
         members = [self._members(term, units) for term in share.terms]
@@ -192,13 +194,6 @@ class RunningPart:
         for group, unit in zip(term.groups.group.tolist(), units[term.groups.cell].tolist(), strict=True):
             members.setdefault(group, set()).add(unit)
         return {frozenset(group) for group in members.values()}
-
-    def _only_if_admitted(self, takes: cp_model.IntVar, c: int, most: int) -> None:
-        admitting = [
-            on for on, i in zip(self.options, self.share.options, strict=True) if self.share.demand.options[i].admits[c]
-        ]
-        if len(admitting) < len(self.options):
-            self.cp.add(takes <= most * sum(admitting))
 
     def _spread(self, term: TouchTerm, members: Collection[frozenset[int]]) -> cp_model.LinearExprT:
         """Return the largest number of domains that a group touches, given the units of each; for a hard term 1."""
