@@ -45,17 +45,7 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
     states = node_states(cluster)
     width = max(layout.width, LEAST_WIDTH) + 2 * MARGIN
     strips = _type_tones(cluster)
-    nodes_of_type = cluster.nodes_of_type
-    keys = list(
-        _legend_spots(
-            [(LIGHT[state], f"{count:,} {state.label}") for state, count in legend(states)],
-            [
-                (tone, f"{nodes_of_type[cluster.gpu_types[kind]]:,} with {cluster.gpu_types[kind]}")
-                for kind, tone in strips.items()
-            ],
-            room=width - 2 * MARGIN,
-        )
-    )
+    keys = list(_legend_spots(*_legend_entries(cluster, states, strips), room=width - 2 * MARGIN))
     top = MARGIN + TITLE + SUBTITLE + 34 + (keys[-1][1] if keys else 0.0) + 20
     height = top + layout.height + MARGIN
     with (
@@ -83,6 +73,16 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
         metadata = {"Date": None, "Creator": "arnold"} if kind == "svg" else {"Software": "arnold"}
         figure.savefig(target, format=kind, dpi=96 * (SCALE if kind == "png" else 1), metadata=metadata)
     return target.getvalue()
+
+
+def _legend_entries(cluster: Cluster, states: IntArray, colour_of: Mapping[int, str]) -> list[list[tuple[str, str]]]:
+    """Return colours and what they mean: states of nodes, then types of GPU."""
+    nodes = cluster.nodes_of_type
+    named = [(colour, cluster.gpu_types[kind]) for kind, colour in colour_of.items()]
+    return [
+        [(LIGHT[state], f"{count:,} {state.label}") for state, count in legend(states)],
+        [(colour, f"{nodes[name]:,} with {name}") for colour, name in named],
+    ]
 
 
 def _legend_spots(*groups: Sequence[tuple[str, str]], room: float) -> Iterator[tuple[float, float, str, str]]:
