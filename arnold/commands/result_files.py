@@ -50,8 +50,8 @@ def refuse_clashes(results: Iterable[str], context: click.Context) -> None:
         path = _place(file)
         if path in written:
             raise InvalidInput("two results go to one file", where=file, fix="give each a file of its own")
-        if (option := inputs.get(path)) is not None:
-            name = option.opts[0] if isinstance(option, click.Option) else option.make_metavar(context)
+        if (reader := inputs.get(path)) is not None:
+            name = reader.opts[0] if isinstance(reader, click.Option) else reader.make_metavar(context)
             raise InvalidInput(f"is read as {name}", where=file, fix="give the result another file")
         written.add(path)
 

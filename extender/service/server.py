@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -140,7 +141,7 @@ class _Process:
         )
 
     def _started(
-        self, shared: Dependencies, reflectors: Sequence[Reflector], credentials: Credentials
+        self, shared: Dependencies, reflectors: Sequence[Reflector[Any]], credentials: Credentials
     ) -> BackgroundTasks:
         """Start what every replica does, whether it leads or not."""
         tasks, state, events = BackgroundTasks(), self.state, shared.events
