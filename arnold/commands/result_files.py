@@ -1,7 +1,7 @@
 """Files of a command line: no result takes the place of an input, or of another result.
 
 The type of an option says which it names: :data:`~arnold.commands.field_options.FILE` what is read, :data:`RESULT` what
-is written.  What is both, like a checkpoint, counts as written.
+is written.  What is both, like a checkpoint, counts as written; a placement may be replaced by its repair.
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ class ResultFile(click.Path):
         return [str(Path(named) / name) for name in self.inside] or [named]
 
 
+class EarlierResult(click.Path):
+    """What an earlier run wrote and this one reads, and may replace by what is true now."""
+
+
 RESULT = ResultFile()
+EARLIER = EarlierResult()
 
 
 def check_results(context: click.Context) -> None:
@@ -43,7 +48,9 @@ def refuse_clashes(results: Iterable[str], context: click.Context) -> None:
     """
     inputs = {}
     for option, named in _named(context):
-        if not isinstance(option.type, ResultFile) and Path(named).is_file():  # no terminal, and no live cluster
+        if (
+            not isinstance(option.type, ResultFile | EarlierResult) and Path(named).is_file()
+        ):  # no terminal, and no live cluster
             inputs[_place(named)] = option
     written = set[str]()
     for file in results:

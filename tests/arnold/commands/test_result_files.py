@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from arnold.commands.result_files import ResultFile, check_results
+from arnold.commands.result_files import EARLIER, ResultFile, check_results
 from tests.arnold.commands.test_cli_repeated_options import leaves, root
 from topology.errors import InvalidInput
 
@@ -17,7 +17,7 @@ COMMANDS = {" ".join(words): command for words, command in leaves(root)}
 
 def of_kind(command: click.Command, *, results: bool) -> list[click.Parameter]:
     """The options and arguments that name files, of what is written or of what is read."""
-    files = (one for one in command.params if isinstance(one.type, click.Path))
+    files = (one for one in command.params if isinstance(one.type, click.Path) and one.type is not EARLIER)
     return [one for one in files if isinstance(one.type, ResultFile) is results]
 
 
@@ -40,6 +40,12 @@ def test_an_option_of_one_name_is_written_by_all_commands_or_by_none() -> None:
         *("archive", "checkpoint", "out"),
     }
     assert not written & read
+
+
+def test_a_repair_may_replace_the_placement_that_it_repairs() -> None:
+    """It is what is true from then on: the only input that a result may replace."""
+    replaced = [(name, one.name) for name, command in COMMANDS.items() for one in command.params if one.type is EARLIER]
+    assert replaced == [("repair", "placement")]
 
 
 @pytest.mark.parametrize(("command", "result", "read"), PAIRS)
