@@ -46,12 +46,9 @@ def refuse_clashes(results: Iterable[str], context: click.Context) -> None:
 
     :raises InvalidInput: two results go to one file, or a result to a file that is read.
     """
-    inputs = {}
-    for option, named in _named(context):
-        if (
-            not isinstance(option.type, ResultFile | EarlierResult) and Path(named).is_file()
-        ):  # no terminal, and no live cluster
-            inputs[_place(named)] = option
+    read = ((one, file) for one, file in _named(context) if not isinstance(one.type, ResultFile | EarlierResult))
+    # no terminal, and no live cluster
+    inputs = {_place(file): one for one, file in read if Path(file).is_file()}
     written = set[str]()
     for file in results:
         path = _place(file)
