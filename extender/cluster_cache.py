@@ -170,6 +170,8 @@ class ClusterCache:
         """Take up a plan that was read or written."""
         old = self._plans.get(plan.key)
         self._plans[plan.key] = plan
+        if old is None:
+            self._note_pins(plan.key)
         if old is None or old.pods != plan.pods:
             self._forget_ranks(old)
             for uid, rank in plan.rank_of_pod.items():
@@ -179,9 +181,10 @@ class ClusterCache:
         self.changed(plan.key)
 
     def drop_plan(self, key: GangKey) -> None:
-        """Forget a plan, and its promises with it."""
+        """Forget a plan, and its promises with it, but for the nodes of pods that were released to them."""
         self._last_pod.pop(key, None)
         self._forget_ranks(self._plans.pop(key, None))
+        self._note_pins(key)
         self.fleet.promise(key, ())
         self.changed(key)
 
@@ -244,6 +247,20 @@ class ClusterCache:
             self._members.setdefault(member.key, {})[uid] = member
             self._last_pod.pop(member.key, None)
             self._gangs.pop(member.key, None)
+        if (changed := member or old) is not None:
+            self._note_pin(uid, changed.key)
+
+    def _note_pins(self, key: GangKey) -> None:
+        for uid in self._members.get(key, ()):
+            self._note_pin(uid, key)
+
+    def _note_pin(self, uid: str, key: GangKey) -> None:
+        """Promise to its gang the node that a pod was released to, as long as no plan says which nodes the gang has."""
+        member, node = self._member.get(uid), None
+        if member is not None and member.needed and key not in self._plans:
+            pod = member.pod
+            node = (pod.node or pod.pin) if pod.released else None
+        self.fleet.pin(uid, node, key)
 
     def _recognise_again(self, namespace: str) -> None:
         for uid, member in list(self._member.items()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler.job import NodeSize, Parallelism
@@ -22,22 +22,22 @@ class NodeSizes:
     note: str  # for the user, one sentence without its full stop
 
 
+def count_sizes(cluster: Cluster) -> dict[NodeSize, int]:
+    """Return how many nodes of each type have how many GPUs: most nodes first, of equally many by type, then GPUs."""
+    counted = Counter(zip(cluster.gpu_type_of.tolist(), cluster.gpus.tolist(), strict=True))
+    sizes = ((NodeSize(cluster.gpu_types[of], gpus), count) for (of, gpus), count in counted.items())
+    return dict(sorted(sizes, key=lambda one: (-one[1], one[0].gpu_type, one[0].gpus)))
+
+
 def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection[str] | None) -> NodeSizes:
     """Return the GPUs of a node for a job that does not say them.
 
     :param gpu_types: types that the job admits; ``None`` = any, of which those are left out that it cannot be cut into.
     :raises InvalidJob: nodes of one type differ, or no type will do.
     """
-    counted: dict[str, Counter[int]] = {}
-    for of, gpus in zip(cluster.gpu_type_of.tolist(), cluster.gpus.tolist(), strict=True):
-        counted.setdefault(cluster.gpu_types[of], Counter())[gpus] += 1
-    known = {name: sizes for name, sizes in counted.items() if gpu_types is None or name in gpu_types}
-    for name, sizes in known.items():
-        _check_alike(name, sizes)
-    found = sorted(
-        (NodeSize(name, next(iter(sizes))) for name, sizes in known.items()),
-        key=lambda one: (-known[one.gpu_type].total(), one.gpu_type),
-    )
+    counted = {one: n for one, n in count_sizes(cluster).items() if gpu_types is None or one.gpu_type in gpu_types}
+    _check_alike(counted)
+    found = list(counted)
     if len({one.gpus for one in found}) < 2:
         usual = found[0].gpus if found else cluster.node_size
         return NodeSizes(usual, (), (), "" if cluster.gpus_assumed else _note([NodeSize("", usual)]))
@@ -50,15 +50,18 @@ def node_sizes(cluster: Cluster, parallelism: Parallelism, gpu_types: Collection
     return NodeSizes(fitting[0].gpus, several, named, _note(fitting, cut))
 
 
-def _check_alike(name: str, sizes: Counter[int]) -> None:
-    """Refuse nodes of one type with different numbers of GPUs."""
-    if len(sizes) > 1:
+def _check_alike(counted: Mapping[NodeSize, int]) -> None:
+    """Refuse nodes of one type with different numbers of GPUs; most nodes come first."""
+    types = [one.gpu_type for one in counted]
+    name = next((one for one in types if types.count(one) > 1), None)
+    if name is not None:
         which = f"nodes of the type {name}" if name else "the cluster's nodes"
-        counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.most_common())
+        sizes = {one.gpus: count for one, count in counted.items() if one.gpu_type == name}
+        counts = ", ".join(f"{count} with {gpus}" for gpus, count in sizes.items())
         raise InvalidJob(
             f"{which} differ in GPUs ({counts}), and the job does not say which it wants",
             where="gpus_per_node",
-            fix=f"add gpus_per_node to the job, for example gpus_per_node: {max(sizes, key=lambda size: sizes[size])}",
+            fix=f"add gpus_per_node to the job, for example gpus_per_node: {next(iter(sizes))}",
         )
 
 

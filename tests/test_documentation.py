@@ -24,6 +24,10 @@ ROOMS = (*PACKAGES, "benchmarks", "tests")
 SOURCES = sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py"))
 FILES = [file.relative_to(ROOT) for room in ROOMS for file in (ROOT / room).rglob("*.*") if file.suffix != ".pyc"]
 PATHS = {str(path) for file in FILES for path in (file, *file.parents) if "__pycache__" not in path.parts}
+LONGEST = 140  # letters of a line of prose that editors and reviews show whole
+NOT_PROSE = re.compile(r"^```.*?^```|^ *\|.*?$", flags=re.MULTILINE | re.DOTALL)
+"""Code, and rows of tables, which no line break may cut."""
+
 NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]
 """All pages but the one that tells what was."""
 
@@ -50,6 +54,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link of a page names a file that exists."""
     links = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
     assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_is_wrapped(page: Path) -> None:
+    """The sources of pages read well: no line of prose is longer than :data:`LONGEST`."""
+    prose = NOT_PROSE.sub("", page.read_text(encoding="utf-8"))
+    assert [line for line in prose.splitlines() if len(line) > LONGEST] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge
 
-from topology.json_record import AwareTime, FiniteFloat, JsonRecord, NullForInfinity
+from topology.json_record import AsWritten, AwareTime, FiniteFloat, JsonRecord, NullForInfinity
 
 FlagKind = Literal["straggler", "degraded", "faulty"]
 
@@ -46,9 +46,9 @@ class NodeFlag(JsonRecord):
     """Name of the node."""
     kind: FlagKind
     """straggler (slow), degraded (slow, cause known) or faulty (never use)."""
-    slowdown: Annotated[float, Ge(HEALTHY), NullForInfinity()] = FAULTY
+    slowdown: Annotated[float, AsWritten(), Ge(HEALTHY), NullForInfinity()] = FAULTY
     """Factor on compute time, 1.3 = 30 % slower; null for a faulty node."""
-    score: FiniteFloat | None = None
+    score: Annotated[FiniteFloat, AsWritten()] | None = None
     """Strength of the evidence, in the unit of the source."""
     source: str = ""
     """Name of the detector or person that found it."""

@@ -11,21 +11,27 @@ from typing import Any
 from topology.errors import InvalidInput
 from topology.files import Source
 
+TWICE_FIX = "keep one of the two"
 _SPACE = " \t\n\r"
 
 
-class _KeyTwice(Exception):
-    """An object has a key, the argument, twice."""
+class KeyTwice(Exception):
+    """An object has a key twice."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"has the key {key!r} twice")
+        self.key = key
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object; raise :class:`KeyTwice`.  Decoders take it as ``object_pairs_hook``."""
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
-        raise _KeyTwice(Counter(key for key, _ in pairs).most_common(1)[0][0])
+        raise KeyTwice(Counter(key for key, _ in pairs).most_common(1)[0][0])
     return mapping
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_unique)
+_STRICT = json.JSONDecoder(object_pairs_hook=unique)
 _PLAIN = json.JSONDecoder()
 
 
@@ -33,10 +39,9 @@ def parse(source: Source) -> Any:
     """Return data of a JSON text; refuse broken syntax, a truncated text, a key twice, and what is nested too deep."""
     try:
         return _STRICT.decode(source.text)
-    except _KeyTwice as twice:
-        (key,) = twice.args
-        where = source.at(_line(source.text, _second(source.text, key)))
-        raise InvalidInput(f"has the key {key!r} twice", where=where, fix="keep one of the two") from None
+    except KeyTwice as twice:
+        where = source.at(_line(source.text, _second(source.text, twice.key)))
+        raise InvalidInput(str(twice), where=where, fix=TWICE_FIX) from None
     except json.JSONDecodeError as error:
         message, fix = f"is not JSON: {error.msg.lower()}", f"correct line {error.lineno}, column {error.colno}"
         if error.pos >= len(source.text.rstrip()) or error.msg.startswith("Unterminated string"):
@@ -69,7 +74,7 @@ def _second(text: str, key: str) -> int:
                 positions.append(here)
             try:
                 _STRICT.raw_decode(text, value)
-            except _KeyTwice:
+            except KeyTwice:
                 start = value
                 break
         else:

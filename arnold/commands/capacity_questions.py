@@ -12,6 +12,7 @@ from arnold.commands.command import JsonCommand, object_at
 from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import GOOD, console, emit_json, print_sentences, progress, table
+from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -82,8 +83,8 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
         return 0 if answer.reached else 3
 
     for option in (
-        click.option("--svg", type=FILE, metavar="FILE", help="Save the figure as a picture."),
-        click.option("--html", type=FILE, metavar="FILE", help="Save a page with figure, tables and assumptions."),
+        click.option("--svg", type=RESULT, metavar="FILE", help="Save the figure as a picture."),
+        click.option("--html", type=RESULT, metavar="FILE", help="Save a page with figure, tables and assumptions."),
         options_of(kind),
     ):
         ask = option(ask)

@@ -8,19 +8,20 @@ from typing import Any
 
 import click
 
+from arnold.commands.result_files import check_results
 from topology.errors import InvalidInput
 
 
 class Command(click.Command):
     """A command that refuses a second value of an option that takes one: click would keep the last and say nothing.
 
-    A plain flag (``--json``) may be repeated: it says the same twice.
+    A plain flag (``--json``) may be repeated: it says the same twice.  Nor may a result go to a file that is read.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words after the name of the command.
 
-        :raises InvalidInput: an option of one value is given twice.
+        :raises InvalidInput: an option of one value is given twice, or a result would replace an input or another.
         """
         # the parser eats the list that it is given
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
@@ -31,7 +32,10 @@ class Command(click.Command):
                     raise InvalidInput(
                         f"{name} is given twice", where=ctx.command_path, fix="give it once: it takes one value"
                     )
-        return super().parse_args(ctx, args)
+        left = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            check_results(ctx)
+        return left
 
 
 def _takes_one(option: click.Option) -> bool:

@@ -14,6 +14,7 @@ from arnold.commands.compare import print_results, run_all
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import BAD, answer, print_sentences, progress
 from arnold.commands.place import exit_code
+from arnold.commands.result_files import RESULT, refuse_clashes
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 from topology.files import check_writable, write_file
@@ -38,7 +39,7 @@ Examples:
 
 @click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument", epilog=EXAMPLES)
 @options_of(Limits, defaults={"seconds": 5.0})
-@click.option("--output", type=FILE, default=PAGE, show_default=True, metavar="FILE", help="The HTML page to write.")
+@click.option("--output", type=RESULT, default=PAGE, show_default=True, metavar="FILE", help="The HTML page to write.")
 @click.option("--save", type=FILE, metavar="FOLDER", help="Write files to try the other commands on too.")
 def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
@@ -80,8 +81,7 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
         nothing is written.
     """
     paths = {Path(folder) / name: content for name, content in files.items()}
-    if twice := next((path for path in paths if path.resolve() == Path(page).resolve()), None):
-        raise InvalidInput("two results go to one file", where=str(twice), fix="give --output another file")
+    refuse_clashes([page, *map(str, paths)], click.get_current_context())
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         others = [path.name for path, content in paths.items() if path.exists() and path.read_bytes() != content]

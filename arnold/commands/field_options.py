@@ -29,6 +29,7 @@ from typing import Any, TypeVar
 
 import click
 
+from arnold.commands.result_files import RESULT
 from topology.field_types import FieldType, field_docs, field_types
 
 FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it
@@ -45,7 +46,7 @@ WORDS: Mapping[str, str] = MappingProxyType(
         "help": "the help, instead of the docstring under the field",
         "default": "words for the default in the help, instead of the value",
         "separator": "a tuple is one value whose parts this separates, instead of an option that is repeated",
-        "file": "True = names of files, which shells complete",
+        "file": 'True = names of files that are read, "result" = of files that are written; shells complete both',
         "envvar": "environment variable that gives the value where the option does not",
     }
 )
@@ -119,7 +120,7 @@ def _option(
     if admitted is None or (separator is not None and (admitted.kind, admitted.many) != (str, True)):
         raise TypeError(f"{where}: no option takes a value of type {field.type}")
     settings: dict[str, Any] = {
-        "type": FILE if words.get("file") else _type(admitted),
+        "type": _type(admitted) if not words.get("file") else RESULT if words["file"] == "result" else FILE,
         "help": words_of_help or words.get("help") or _help(field_docs(kind).get(field.name, "")),
         "metavar": words.get("metavar") or ("FILE" if words.get("file") else None),
         "envvar": words.get("envvar"),

@@ -10,6 +10,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, print_rows, progress, save_flags
+from arnold.commands.result_files import RESULT
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
@@ -51,7 +52,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--format", metavar="NAME", help="Format of the files  [default: recognised by content]")
 @click.option("--nodes", type=FILE, metavar="FILE", help="Node of each rank: CSV with rank,node or host,node.")
-@click.option("--flags-out", type=FILE, metavar="FILE", help="Write the flags here, as JSON for --flags.")
+@click.option("--flags-out", type=RESULT, metavar="FILE", help="Write the flags here, as JSON for --flags.")
 @click.option("--lenient", is_flag=True, help="Go on without rows that cannot be used, and say how many.")
 @options_of(TriggerSettings, only=("window", "period"))
 @click.option(

@@ -11,6 +11,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import answer, emit_json, progress, save_flags, table
+from arnold.commands.result_files import RESULT
 from health.peers.sample_sources import SampleColumns
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
 def detector_options(function: F) -> F:
     """Give a command the options that decide whether a machine stands out."""
     for option in (
-        click.option("--flags-out", type=FILE, metavar="FILE", help="Write the flags here, for --flags of `place`."),
+        click.option("--flags-out", type=RESULT, metavar="FILE", help="Write the flags here, for --flags of `place`."),
         click.option("--nodes", metavar="NODE,..", help="Compare only these: names or Slurm hostlists."),
         click.option("--window", type=click.IntRange(2, 1000), help="Samples in a window  [default: 8]"),
         positive_option(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.field_options import options_of, take
 from arnold.commands.job_options import PlacementInputs, joint_inputs
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
+from arnold.commands.result_files import RESULT
 
 if TYPE_CHECKING:
     from scheduler.placement.types import Limits, Status
@@ -52,7 +53,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     help="See `arnold compare --list`.",
 )
 @options_of(PlacementOutputs)
-@click.option("--html", type=FILE, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
+@click.option("--html", type=RESULT, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
 def command(*, as_json: bool, algorithm: str, html: str | None, inputs: PlacementInputs, **outputs: Any) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (--job a --job b) all at once.
 
@@ -65,7 +66,7 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: Placemen
     from scheduler.placement.types import ALGORITHMS
 
     files = take(PlacementOutputs, outputs)
-    files.formats(html)
+    files.formats()
     solver = ALGORITHMS.load(algorithm)
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job

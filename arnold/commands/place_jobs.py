@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from arnold.commands.field_options import take
 from arnold.commands.output import BAD, answer, print_sentences, progress, table
 from arnold.commands.placement_outputs import PlacementOutputs
+from arnold.commands.result_files import refuse_clashes
 from topology.errors import InvalidInput
 from topology.files import write_file
 from topology.hostlist import spell_names
@@ -33,7 +36,7 @@ def place_jobs(*, as_json: bool, algorithm: str, html: str | None, inputs: Joint
     from scheduler.several.together import place_together
 
     files = take(PlacementOutputs, outputs)
-    files.formats(html)
+    files.formats()
     if algorithm != "exact":
         fix = "leave --algorithm out, or place one job at a time"
         raise InvalidInput("several jobs at once are placed by exact alone", where="--algorithm", fix=fix)
@@ -41,8 +44,8 @@ def place_jobs(*, as_json: bool, algorithm: str, html: str | None, inputs: Joint
     jobs = [instance.job for instance in instances]
     files_of = {job.name: replace(files, output=tuple(_file(one, job.name) for one in files.output)) for job in jobs}
     pages = {job.name: None if html is None else _file(html, job.name) for job in jobs}
-    for name, own in files_of.items():
-        own.formats(pages[name])
+    written = [file for name, own in files_of.items() for file in (*own.output, pages[name]) if file is not None]
+    refuse_clashes(written, click.get_current_context())
     with progress(f"Placing {len(jobs)} jobs") as say:
         limits = replace(inputs.limits, progress=say)
         found = place_together(instances[0].cluster, jobs, weights, solver=ALGORITHMS.load(algorithm), limits=limits)

@@ -23,26 +23,19 @@ PlacementFormat = Literal["json", LauncherFormat]
 class PlacementOutputs:
     """Files that a placement is saved to, and their formats."""
 
-    output: tuple[str, ...] = field(default=(), metadata={"file": True})
+    output: tuple[str, ...] = field(default=(), metadata={"file": "result"})
     """Save the placement, as JSON for `arnold repair` or for a launcher; may be repeated."""
     output_format: tuple[PlacementFormat, ...] = field(
         default=(), metadata={"default": "what the name of the file ends in, else json"}
     )
     """Format of the --output of the same number."""
 
-    def formats(self, *others: str | None) -> Mapping[str, PlacementFormat]:
-        """Return file -> format, in order.
-
-        :param others: files that other results of the run go to.
-        :raises InvalidInput: there are not as many formats as files, or two results go to one file.
-        """
+    def formats(self) -> Mapping[str, PlacementFormat]:
+        """Return file -> format, in order; raise ``InvalidInput``: there are not as many formats as files."""
         if self.output_format and len(self.output_format) != len(self.output):
             given = f"{plural(len(self.output_format), 'format')} for {plural(len(self.output), 'file')}"
             fix = "give each --output FILE its own --output-format, in the same order"
             raise InvalidInput(given, where="--output-format", fix=fix)
-        files = [Path(one).absolute() for one in (*self.output, *others) if one is not None]
-        if twice := next((one for one in files if files.count(one) > 1), None):
-            raise InvalidInput("two results go to one file", where=str(twice), fix="give each a file of its own")
         formats = self.output_format or tuple(_format_of(file) for file in self.output)
         return dict(zip(self.output, formats, strict=True))
 

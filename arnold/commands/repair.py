@@ -10,9 +10,10 @@ import click
 
 from arnold.commands.cluster_options import ClusterFiles, check_stdin, cluster_options
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.field_options import options_of, take
 from arnold.commands.output import GOOD, answer, print_sentences, progress, table
 from arnold.commands.placement_outputs import PlacementOutputs
+from arnold.commands.result_files import EARLIER
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
 
@@ -33,7 +34,7 @@ Examples:
 
 @click.command("repair", cls=JsonCommand, document="arnold.documents.place_answer:RepairDocument", epilog=EXAMPLES)
 @cluster_options
-@click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
+@click.option("--placement", required=True, type=EARLIER, metavar="FILE", help="What `arnold place --output` saved.")
 @click.option(
     "--lost",
     required=True,

@@ -24,17 +24,17 @@ PAGE_BUCKETS = 300  # Most buckets of a chart of the page
 class ReplayFiles:
     """Files that were asked for."""
 
-    jobs_out: str | None = field(default=None, metadata={"file": True})
+    jobs_out: str | None = field(default=None, metadata={"file": "result"})
     """One row per job: .csv, .parquet or .jsonl."""
-    series_out: str | None = field(default=None, metadata={"file": True})
+    series_out: str | None = field(default=None, metadata={"file": "result"})
     """The run over time: .csv, .parquet or .jsonl."""
     series_step: Annotated[float, Gt(0)] | None = field(
         default=None, metadata={"metavar": "SECONDS", "default": "at most 480 of a round length"}
     )
     """Length of its buckets."""
-    chrome_trace: str | None = field(default=None, metadata={"file": True})
+    chrome_trace: str | None = field(default=None, metadata={"file": "result"})
     """Jobs on nodes for Perfetto; .gz packs."""
-    html: str | None = field(default=None, metadata={"file": True})
+    html: str | None = field(default=None, metadata={"file": "result"})
     """One page with the cluster over time; needs no network."""
     compare: str | None = field(default=None, metadata={"file": True})
     """Rows of `arnold study simulate`, shown on the page."""
@@ -42,7 +42,7 @@ class ReplayFiles:
     def check(self) -> None:
         """Refuse what cannot be, before anything is computed for it.
 
-        :raises InvalidInput: a file whose suffix says no format, or in no folder; two results in one file.
+        :raises InvalidInput: a file whose suffix says no format, or in no folder.
         """
         from arnold.exports.tables import check_suffix
 
@@ -56,10 +56,8 @@ class ReplayFiles:
             raise InvalidInput("there is no such file", where=self.compare, fix="check the path")
         if self.series_step is not None and self.series_out is None:
             raise InvalidInput("there is no series to cut", where="--series-step", fix="add --series-out FILE")
-        files = [Path(one).absolute() for one in (self.jobs_out, self.series_out, self.chrome_trace, self.html) if one]
-        if twice := next((one for one in files if files.count(one) > 1), None):
-            raise InvalidInput("two results go to one file", where=str(twice), fix="give each a file of its own")
-        for one in files:
+        files = (self.jobs_out, self.series_out, self.chrome_trace, self.html)
+        for one in (Path(file).absolute() for file in files if file):
             if one.is_dir() or not one.parent.is_dir():
                 reason = "it is a folder" if one.is_dir() else f"there is no folder {one.parent}"
                 raise InvalidInput(f"cannot be written: {reason}", where=str(one), fix="name a file in a folder")

@@ -44,7 +44,7 @@ class RunOptions:
 
     scale_load: float | None = field(default=None, metadata={"metavar": "F"})
     """Submissions F times as dense."""
-    checkpoint: str | None = field(default=None, metadata={"file": True})
+    checkpoint: str | None = field(default=None, metadata={"file": "result"})
     """Save this run now and then, and go on from there if the file exists."""
     checkpoint_every: Annotated[float, Ge(0)] = field(default=60.0, metadata={"metavar": "SECONDS"})
     """Wall time between two savings of the run."""

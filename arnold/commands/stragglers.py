@@ -11,6 +11,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, progress, save_flags
+from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ Examples:
 @click.option("--meta", type=FILE, metavar="FILE", help="Sizes of the job, YAML  [default: those that the rows show].")
 @click.option("--lenient", is_flag=True, help="Leave out what does not fit, and say how much and why.")
 @click.option("--nodes", type=FILE, metavar="FILE", help="Workers' nodes: CSV dp,stage,node or `arnold place` JSON.")
-@click.option("--flags-out", type=FILE, metavar="FILE", help="Write the nodes to avoid as --flags of `arnold place`.")
-@click.option("--html", type=FILE, metavar="FILE", help="Write a page with drawings too.")
-@click.option("--chrome-trace", type=FILE, metavar="FILE", help="Write the steps for Perfetto too; .gz packs.")
+@click.option("--flags-out", type=RESULT, metavar="FILE", help="Write the nodes to avoid as --flags of `arnold place`.")
+@click.option("--html", type=RESULT, metavar="FILE", help="Write a page with drawings too.")
+@click.option("--chrome-trace", type=RESULT, metavar="FILE", help="Write the steps for Perfetto too; .gz packs.")
 def command(*, as_json: bool, trace: str, nodes: str | None, flags_out: str | None, **options: Any) -> None:
     """Say what a job loses to stragglers, why, and which nodes are to blame.
 

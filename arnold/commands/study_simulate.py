@@ -11,6 +11,7 @@ from arnold.commands.cluster_options import ClusterFiles
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import console, emit_json, plain, progress, table
+from arnold.commands.result_files import RESULT
 from arnold.commands.simulate_options import TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput
@@ -48,8 +49,8 @@ Examples:
 @options_of(ReplaySettings, only=("predictor", "cost", "level"))
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N", help="Processes.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler instead.")
-@click.option("--out", type=FILE, metavar="FILE", help="Parquet, a row a run; a broken study goes on from it.")
-@click.option("--html", type=FILE, metavar="FILE", help="One page of comparison; needs no network.")
+@click.option("--out", type=RESULT, metavar="FILE", help="Parquet, a row a run; a broken study goes on from it.")
+@click.option("--html", type=RESULT, metavar="FILE", help="One page of comparison; needs no network.")
 def command(
     *, as_json: bool, loads: str, seeds: int, jobs: int, dask: str | None, out: str | None, **options: Any
 ) -> None:

@@ -12,6 +12,7 @@ from arnold.commands.cluster_options import ClusterFiles, state_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, emit_json, plain, progress, table
+from arnold.commands.result_files import RESULT
 from topology.quantities import plural
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _file_command(name: str, document: str, examples: str) -> Callable[[F], clic
 
 @_file_command("convert", "ConvertDocument", CONVERT_EXAMPLES)
 @click.option("--to", required=True, metavar="FORMAT", help="csv, slurm-conf, slurm-yaml or topograph.")
-@click.option("--output", type=FILE, metavar="FILE", help="Write here  [default: standard output]")
+@click.option("--output", type=RESULT, metavar="FILE", help="Write here  [default: standard output]")
 def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: Any) -> None:
     """Write a cluster in another format.  FILE may be - for standard input.
 
@@ -92,7 +93,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
 
 
 @_file_command("show", "ShowTopologyDocument", SHOW_EXAMPLES)
-@click.option("--output", type=FILE, metavar="FILE", help="Draw into this .svg, .png or .html file too.")
+@click.option("--output", type=RESULT, metavar="FILE", help="Draw into this .svg, .png or .html file too.")
 @click.option("--depth", type=click.IntRange(1, 32), help="Levels of the text tree  [default: as many as fit]")
 def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **state: Any) -> None:
     """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""

@@ -9,12 +9,14 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, progress, table
+from arnold.commands.result_files import ResultFile
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.traces_answer import TracesConvertDocument
 
+TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
 EXAMPLES = """\b
 Examples:
   arnold traces convert torch_profile/rank-*.json.gz --meta meta.yaml --output trace/
@@ -33,7 +35,7 @@ def command() -> None:
 )
 @click.argument("files", nargs=-1, required=True, type=FILE)
 @click.option("--meta", required=True, type=FILE, metavar="FILE", help="YAML: dp_size, pp_size, tp_size, vpp_size.")
-@click.option("--output", required=True, type=FILE, metavar="FOLDER", help="Write trace.parquet and meta.yaml here.")
+@click.option("--output", required=True, type=TRACE, metavar="FOLDER", help="Write trace.parquet and meta.yaml here.")
 @click.option(
     "--from",
     "source",

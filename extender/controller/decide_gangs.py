@@ -123,7 +123,7 @@ def _chosen_by_themselves(context: Context, gang: Gang, plan: GangPlan | None) -
         node = None if pod.released or pod.gated_by(GATE) else pod.node or pod.pin
         if node is None or remembered.get(rank) == node:
             continue
-        if pod.node is None or len(there[node]) > 1 or context.fleet.promised_to(node) is not None:
+        if pod.node is None or len(there[node]) > 1 or context.fleet.promised_to(node) not in (None, context.key):
             chosen.append(f"{pod.name} ({node})")
     if not chosen:
         return ""

@@ -6,7 +6,7 @@ tree of domains is made anew when a node comes, goes or changes its place, and t
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -43,6 +43,9 @@ class Fleet:
         self._held: Counter[str] = Counter()
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
+        # node -> pods released to it whose gang has no plan -> the gang
+        self._pins: defaultdict[str, dict[str, GangKey]] = defaultdict(dict)
+        self._pin_of: dict[str, tuple[str, GangKey]] = {}
         self._table: FleetTable | None = None
         self._occupancy = _uncounted((), None)
         self._annotated = np.zeros(0, dtype=np.bool_)
@@ -101,10 +104,30 @@ class Fleet:
                 del self._promises[name]
             self._changed(name)
 
+    def pin(self, uid: str, node: str | None, key: GangKey) -> None:
+        """Promise the node that a pod was released to, and no other, to the pod's gang, which has no plan.
+
+        :param node: ``None`` = the pod keeps no node any more.
+        """
+        before, after = self._pin_of.pop(uid, None), None if node is None else (node, key)
+        if after is not None:
+            self._pin_of[uid] = after
+        if before == after:
+            return
+        if before is not None:
+            del self._pins[before[0]][uid]
+            self._changed(before[0])
+        if after is not None:
+            self._pins[after[0]][uid] = key
+            self._changed(after[0])
+
     def promised_to(self, name: str) -> GangKey | None:
-        """Return the gang that a node is promised to; of several, which forged plans can bring about, the first."""
-        keys = self._promises.get(name)
-        return min(keys) if keys else None
+        """Return the gang that a node is promised to: by a plan, or else by the pin of a pod whose gang has none.
+
+        Of several, which forged plans can bring about, the first.
+        """
+        keys = self._promises.get(name) or self._pins.get(name, {}).values()
+        return min(keys, default=None)
 
     def host(self, name: str) -> Host | None:
         """Return a node as it was last seen; ``None`` = there is no such node."""
@@ -223,7 +246,7 @@ class Fleet:
             if (i := table.index_of.get(name)) is not None:
                 host = self._hosts[name]
                 free = min(host.gpus, max(0, host.allocatable - self._held[name]))
-                self._occupancy.put(i, free=free, promised=name in self._promises)
+                self._occupancy.put(i, free=free, promised=self.promised_to(name) is not None)
                 self._annotated[i] = host.annotated is not None
         self._dirty.clear()
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host
 from scheduler.job import NodeSize
+from scheduler.node_sizes import count_sizes
 from scheduler.occupancy import Occupancy
 from topology.build import build_cluster, qualified, with_second_levels
 from topology.cluster import BoolArray, Cluster, IntArray, Node
@@ -75,16 +76,8 @@ def make_table(
         if lacking:
             problems.append(_unlabelled(label, lacking, len(labels)))
     index_of = {host.name: i for i, host in enumerate(rows)}
-    sizes = () if tree is None else node_sizes(tree)
+    sizes = () if tree is None else tuple(count_sizes(tree))
     return FleetTable(tuple(rows), index_of, tree, sizes, unplaced, sentence, tuple(problems))
-
-
-def node_sizes(cluster: Cluster) -> tuple[NodeSize, ...]:
-    """Return the GPUs that the nodes of each type have, those that most nodes have first."""
-    pairs = np.stack([cluster.gpu_type_of, cluster.gpus], axis=1)
-    found, counts = np.unique(pairs, axis=0, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    return tuple(NodeSize(cluster.gpu_types[of], gpus) for of, gpus in found[order].tolist())
 
 
 def _levels(

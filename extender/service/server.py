@@ -11,10 +11,11 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -24,6 +25,7 @@ from extender.cluster_api.credentials import Credentials, find_cluster
 from extender.cluster_api.election import Election
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.flow import FlowControl
+from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
 from extender.controller.api_writer import Writer
 from extender.controller.dependencies import Dependencies
@@ -83,13 +85,7 @@ class _Process:
         settings, state = self.settings, self.state
         stores, changed = Stores(state), asyncio.Event()
         events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
-        election = Election(
-            api.lane(rate=50, parallel=2),
-            name=settings.lease_name,
-            namespace=settings.lease_namespace,
-            identity=settings.identity,
-            changed=changed.set,
-        )
+        election = self._election(api, changed)
         reflectors = make_reflectors(api, stores, changed=changed.set)
         readiness = Readiness(reflectors, clock=monotonic)
         metrics = Metrics(plans=state.plans.values, leads=election.leads, reservations=state.reservations.values)
@@ -118,16 +114,7 @@ class _Process:
             bodies=BodyReader(settings.body_limit),
             mutual_tls=self.tls is not None,
         )
-        tasks = BackgroundTasks()
-        for reflector in reflectors:
-            tasks.start(str(reflector.resource), reflector.run())
-        tasks.start("events", events.run())
-        tasks.start("topology", log_topology(state.fleet, ready=readiness.synced))
-        tasks.start("orphans", report_orphans(state, events, leads=election.leads))
-        if self.tls is not None:
-            tasks.start("certificates", self.tls.watch())
-        if credentials.keep is not None:
-            tasks.start("credentials", credentials.keep())
+        tasks = self._started(shared, reflectors, credentials)
         tasks.start("election", election.run())
         tasks.start("controller", controller.run())
         tasks.start("reservations", ReservationController(shared).run())
@@ -142,6 +129,32 @@ class _Process:
             await election.release()
             tasks.stop()
         tasks.check()
+
+    def _election(self, api: ClusterApi, changed: asyncio.Event) -> Election:
+        settings = self.settings
+        return Election(
+            api.lane(rate=50, parallel=2),
+            name=settings.lease_name,
+            namespace=settings.lease_namespace,
+            identity=settings.identity,
+            changed=changed.set,
+        )
+
+    def _started(
+        self, shared: Dependencies, reflectors: Sequence[Reflector[Any]], credentials: Credentials
+    ) -> BackgroundTasks:
+        """Start what every replica does, whether it leads or not."""
+        tasks, state, events = BackgroundTasks(), self.state, shared.events
+        for reflector in reflectors:
+            tasks.start(str(reflector.resource), reflector.run())
+        tasks.start("events", events.run())
+        tasks.start("topology", log_topology(state.fleet, ready=shared.synced))
+        tasks.start("orphans", report_orphans(state, events, leads=shared.leads))
+        if self.tls is not None:
+            tasks.start("certificates", self.tls.watch())
+        if credentials.keep is not None:
+            tasks.start("credentials", credentials.keep())
+        return tasks
 
     def _server(self, app: Starlette) -> uvicorn.Server:
         settings = self.settings

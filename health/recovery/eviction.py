@@ -150,7 +150,6 @@ class Eviction:
         """
         if self.unit is None or self.doubt is not None or not self.machines.names:
             return ()
-        per_machine = self.machines.job.gpus_per_node
         company = "evicted" if self.unit.alone else f"evicted with {group_name(self.unit)}"
         worst = np.max([self.machines.outlier_counts(look.outliers) for look in self.looks], axis=0)
         return tuple(
@@ -158,11 +157,12 @@ class Eviction:
                 node=self.machines.name(machine),
                 kind="faulty",
                 slowdown=FAULTY,
-                score=float(worst[machine]) / per_machine,
+                score=float(worst[machine]) / self.machines.ranks_on(machine),
                 source=SOURCE,
                 since=now,
                 until=now + hold,
-                evidence=f"{worst[machine]} of {per_machine} ranks out of place{self._often(machine)}; "
+                evidence=f"{worst[machine]} of {self.machines.ranks_on(machine)} ranks out of place"
+                f"{self._often(machine)}; "
                 f"{company}, to be diagnosed",
             )
             for machine in self.unit.node_ranks

@@ -87,6 +87,10 @@ class Machines:
         """Return the machine that a rank runs on."""
         return rank // self.job.gpus_per_node
 
+    def ranks_on(self, machine: int) -> int:
+        """Return how many ranks a machine has; the last one may be filled in part."""
+        return min(self.job.gpus_per_node, self.ranks - machine * self.job.gpus_per_node)
+
     def stage_of_rank(self, rank: int) -> int:
         """Return the pipeline stage, at node level, that a rank works on."""
         return int(self.column[self.of_rank(rank)])

@@ -153,11 +153,7 @@ def record(
 
     :raises BadRow: no id, no GPUs, no duration, or a number that no job has.
     """
-    if not job_id:
-        raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
-    if not job_id.isprintable():
-        wrong = f"the id of the job has control characters: {job_id[:60]!r}"
-        raise BadRow("not text", wrong, fix="give it a printable id")
+    _check_id(job_id)
     gpus = checked_gpus(job_id, gpus)
     _check_duration(job_id, duration)
     if nodes is not None and not 1 <= nodes <= max(1.0, gpus):
@@ -186,6 +182,14 @@ def record(
         group=intern(group),
         **others,
     )
+
+
+def _check_id(job_id: str) -> None:
+    if not job_id:
+        raise BadRow("no id", "the job has no id", fix="give every job an id of its own")
+    if not job_id.isprintable():
+        wrong = f"the id of the job has control characters: {job_id[:60]!r}"
+        raise BadRow("not text", wrong, fix="give it a printable id")
 
 
 def _check_duration(job_id: str, duration: float) -> None:

@@ -21,6 +21,8 @@ from topology.readers.kubernetes_pods import Pod
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINIPOD, RACK = "example.com/minipod", "example.com/rack"
 SPACE = "team"
+LIMITS = Limits(seconds=5.0, workers=1)
+GRID = {"arnold.dev/parallelism": "tp=8,pp=2,dp=4", "arnold.dev/alpha": "0.7"}  # eight nodes of 8 GPUs
 
 Json = dict[str, Any]
 
@@ -185,7 +187,7 @@ def plan_all(state: ClusterCache, *, now: datetime = NOW, policy: QueuePolicy | 
     answers = {}
     round_ = PlanningRound(policy=policy)
     while (question := round_.next(state, now)) is not None:
-        answer = solve(question, Limits(seconds=5.0, workers=1))
+        answer = solve(question, LIMITS)
         if question.stopping is None:
             state.put_plan(answer.plan)
             answers[answer.key.name] = answer

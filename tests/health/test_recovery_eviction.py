@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from health.recovery.dumps import Dumps, parse_dump
 from health.recovery.eviction import Eviction, decide, evict_notes, evict_sentence, look_at, shared_groups, tally_rounds
-from health.recovery.machines import UNIT_FAMILIES, Machines
+from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
 from health.recovery.stacks import StackView, group_stacks, outliers_of
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
 from tests.health.recovery_world import LOSS, SEND, dump_text, machines, stacks_of
+from topology.errors import InvalidJob
 from topology.files import Source
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -285,3 +286,69 @@ def test_machines_follow_the_order_of_the_job() -> None:
     job = Machines(Job("other", Parallelism(tp=8, pp=4, dp=6, order="tp-cp-ep-pp-dp")))
     assert (int(job.row[5]), int(job.column[5])) == (1, 1)
     assert job.of_rank(47) == 5
+
+
+# Machines filled in part
+
+
+def by_hand(job: Job, together: Callable[[int, int], bool]) -> set[frozenset[int]]:
+    """Machines in one set where ranks of theirs are together, or are with machines that are."""
+    sets = [{rank // job.gpus_per_node} for rank in range(job.parallelism.gpus)]
+    for a, b in combinations(range(job.parallelism.gpus), 2):
+        if together(a, b) and sets[a] is not sets[b]:
+            merged = sets[a] | sets[b]
+            sets = [merged if one & merged else one for one in sets]
+    return {frozenset(one) for one in sets}
+
+
+@examples(80)
+@given(
+    st.tuples(*(st.sampled_from(sizes) for sizes in ((1, 2, 4), (1, 2), (1, 2, 3, 5), (1, 2, 3)))),
+    st.sampled_from(["tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "tp-pp-cp-ep-dp"]),
+    st.sampled_from([2, 4, 8]),
+)
+def test_units_are_the_machines_of_groups_of_ranks(degrees: tuple[int, ...], order: str, gpus: int) -> None:
+    """However ranks fill the machines, the last one in part too: a PP unit is what pipelines join, a DP unit what the
+    ranks of a stage join, counted rank by rank as Megatron numbers them; of what it refuses, and of stages that share
+    machines, an error.
+    """
+    sizes = {"ep": 1, **dict(zip(("tp", "cp", "dp", "pp"), degrees, strict=True))}
+    try:
+        job = Job("job", Parallelism(**sizes, order=order), gpus_per_node=gpus)
+        machines = Machines(job)
+    except InvalidJob:
+        return
+
+    def at(rank: int) -> dict[str, int]:
+        place = {}
+        for name in order.split("-"):
+            rank, place[name] = divmod(rank, sizes[name])
+        return place
+
+    def units(family: UnitFamily) -> set[frozenset[int]]:
+        of = machines.unit_of(family)
+        return {frozenset(np.flatnonzero(of == group).tolist()) for group in of}
+
+    def alike(*names: str) -> Callable[[int, int], bool]:
+        return lambda a, b: all(at(a)[name] == at(b)[name] for name in names)
+
+    assert units("tp") == by_hand(job, alike("cp", "dp", "pp"))
+    assert units("pp") == by_hand(job, alike("cp", "dp"))
+    assert units("dp") == by_hand(job, alike("pp"))
+    assert [machines.ranks_on(one) for one in range(len(machines))] == [
+        sum(rank // gpus == one for rank in range(machines.ranks)) for one in range(len(machines))
+    ]
+
+
+def test_a_machine_filled_in_part_is_evicted_for_its_own_ranks() -> None:
+    """TP 4, DP 5 on machines of 8: 20 ranks are 8, 8 and 4.  All four of the last are out of place: it is the unit, and
+    its flag says 4 of 4, the strongest there is, not 4 of 8.
+    """
+    job = Machines(Job("job", Parallelism(tp=4, dp=5), gpus_per_node=8), ("n0", "n1", "n2"))
+    stacks = {rank: SEND if rank >= 16 else LOSS for rank in range(20)}
+    eviction = decide(job, [look_at(dumps_of(stacks), job, view=StackView())])
+    assert eviction.unit is not None
+    assert (eviction.unit.family, eviction.unit.node_ranks, eviction.unit.outliers) == ("tp", (2,), 4)
+    (flag,) = eviction.flags(NOW, hold=timedelta(hours=1))
+    assert (flag.node, flag.score) == ("n2", 1.0)
+    assert flag.evidence == "4 of 4 ranks out of place; evicted, to be diagnosed"

@@ -8,11 +8,14 @@ from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.drawing import FORMATS, draw_cluster, drawing
+from topology.drawing.palette import tones
+from topology.drawing.simplify import DETAIL
 from topology.errors import InvalidInput
 from topology.flags import NodeFlag
 from topology.generate import flag_some, fragment, minipods
@@ -140,3 +143,23 @@ def test_the_door_is_closed_until_somebody_knocks() -> None:
     )
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert output.stdout.split("\n")[:2] == ["[]", "False"]
+
+
+def of_types(cluster: Cluster, *names: str) -> Cluster:
+    """The cluster with nodes of these types of GPU by turns."""
+    return cluster.replace(gpu_types=names, gpu_type_of=np.arange(len(cluster), dtype=np.int32) % np.int32(len(names)))
+
+
+@pytest.mark.parametrize(("nodes", "drawn"), [(60, 20), (DETAIL + 600, 3)])
+def test_pictures_tell_types_of_gpu_apart(nodes: int, drawn: int) -> None:
+    """Each node has a strip that says its type, each bar of merged nodes one for each type in it, and the legend too.
+
+    Of 60 nodes by turns of two types and of none that is said, 20 are of each.
+    """
+    many = minipods(minipods=3, nodes=nodes)
+    picture = drawing(of_types(many, "H100", "H200", ""), "svg").decode()
+    for colour in tones(2):
+        found = picture.count(f"fill: {colour}")
+        assert found == drawn + 1 if nodes < DETAIL else found > drawn
+    for alike in (many, of_types(many, "H100")):
+        assert not any(colour in drawing(alike, "svg").decode() for colour in tones(2))

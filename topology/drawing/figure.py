@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from topology.cluster import Cluster, IntArray
 from topology.drawing.elements import XY
 from topology.drawing.layout import Layout, free_of, labels, slices
-from topology.drawing.palette import LIGHT
+from topology.drawing.palette import LIGHT, tones
 from topology.drawing.sizing import text_width
 from topology.states import State, legend, node_states
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 MARGIN = 24.0
 LEAST_WIDTH = 640.0
+STRIP = 0.3  # Height of the strip that says the type of GPU, as a share of that of a node's square
+KEY_LINE = 21.0  # Height of a line of the legend
 TITLE, SUBTITLE, KEY = 18.0, 12.0, 11.0  # Sizes of type of the title, the line below it, and the legend
 
 INK, MUTED, GROUND = "#1d2329", "#68727d", "#ffffff"
@@ -40,7 +44,8 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
 
     states = node_states(cluster)
     width = max(layout.width, LEAST_WIDTH) + 2 * MARGIN
-    keys = list(_legend_spots(legend(states), width - 2 * MARGIN))
+    strips = _type_tones(cluster)
+    keys = list(_legend_spots(*_legend_entries(cluster, states, strips), room=width - 2 * MARGIN))
     top = MARGIN + TITLE + SUBTITLE + 34 + (keys[-1][1] if keys else 0.0) + 20
     height = top + layout.height + MARGIN
     with (
@@ -59,6 +64,7 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
         _draw_legend(axes, keys, -top + MARGIN + TITLE + SUBTITLE + 22)
         _draw_boxes(axes, layout)
         _draw_nodes(axes, layout, states)
+        _draw_types(axes, layout, cluster.gpu_type_of, strips)
         for label in labels(layout, free_of(cluster)):
             colour, weight = (INK, "bold") if label.name else (MUTED, "normal")
             side = "right" if label.right else "left"
@@ -69,23 +75,34 @@ def figure_bytes(cluster: Cluster, layout: Layout, kind: str, *, title: str, sub
     return target.getvalue()
 
 
-def _legend_spots(entries: tuple[tuple[State, int], ...], room: float) -> Iterator[tuple[float, float, State, str]]:
-    """Yield x, y, state and text of each entry, broken into lines."""
-    x = y = 0.0
-    for state, count in entries:
-        text = f"{count:,} {state.label}"
-        need = 18 + text_width(text, KEY) + 14
-        if x and x + need > room:
-            x, y = 0.0, y + KEY + 10
-        yield x, y, state, text
-        x += need
+def _legend_entries(cluster: Cluster, states: IntArray, colour_of: Mapping[int, str]) -> list[list[tuple[str, str]]]:
+    """Return colours and what they mean: states of nodes, then types of GPU."""
+    nodes = cluster.nodes_of_type
+    named = [(colour, cluster.gpu_types[kind]) for kind, colour in colour_of.items()]
+    return [
+        [(LIGHT[state], f"{count:,} {state.label}") for state, count in legend(states)],
+        [(colour, f"{nodes[name]:,} with {name}") for colour, name in named],
+    ]
 
 
-def _draw_legend(axes: Axes, keys: list[tuple[float, float, State, str]], top: float) -> None:
+def _legend_spots(*groups: Sequence[tuple[str, str]], room: float) -> Iterator[tuple[float, float, str, str]]:
+    """Yield x, y, colour and text of each entry, broken into lines; each group begins a line."""
+    y = -KEY_LINE
+    for group in filter(None, groups):
+        x, y = 0.0, y + KEY_LINE
+        for colour, text in group:
+            need = 18 + text_width(text, KEY) + 14
+            if x and x + need > room:
+                x, y = 0.0, y + KEY_LINE
+            yield x, y, colour, text
+            x += need
+
+
+def _draw_legend(axes: Axes, keys: Sequence[tuple[float, float, str, str]], top: float) -> None:
     from matplotlib.patches import Rectangle
 
-    for x, y, state, text in keys:
-        axes.add_patch(Rectangle((x, top + y), 12, 12, facecolor=LIGHT[state], linewidth=0))
+    for x, y, colour, text in keys:
+        axes.add_patch(Rectangle((x, top + y), 12, 12, facecolor=colour, linewidth=0))
         _text(axes, x + 18, top + y + 10, text, KEY)
 
 
@@ -118,6 +135,32 @@ def _draw_nodes(axes: Axes, layout: Layout, states: IntArray) -> None:
             corners.append(_corners(x, bar.y, width, bar.height))
             kinds.append(State(kind))
     axes.add_collection(PolyCollection(corners, facecolors=[LIGHT[kind] for kind in kinds], linewidths=0, zorder=2))
+
+
+def _type_tones(cluster: Cluster) -> dict[int, str]:
+    """Return the colour of each type of GPU whose name is known, by number; none where all nodes are alike."""
+    types = np.unique(cluster.gpu_type_of).tolist()
+    named = [kind for kind in types if cluster.gpu_types[kind]]
+    return dict(zip(named, tones(len(named)), strict=True)) if len(types) > 1 else {}
+
+
+def _draw_types(axes: Axes, layout: Layout, types: IntArray, colour_of: Mapping[int, str]) -> None:
+    """Draw a strip at the foot of each square, or of the slices of a bar, that says the type of GPU."""
+    from matplotlib.collections import PolyCollection
+
+    foot = STRIP * layout.side
+    squares = zip(types[layout.nodes].tolist(), layout.x, layout.y + layout.side - foot, strict=True)
+    strips = [(kind, _corners(x, y, layout.side, foot)) for kind, x, y in squares if kind in colour_of]
+    for bar in layout.bars:
+        foot = STRIP * bar.height
+        cuts = slices(bar, types, int(types.max()) + 1)
+        strips += [
+            (kind, _corners(x, bar.y + bar.height - foot, wide, foot)) for kind, x, wide in cuts if kind in colour_of
+        ]
+    if strips:
+        colours = [colour_of[kind] for kind, _ in strips]
+        drawn = PolyCollection([corners for _, corners in strips], facecolors=colours, linewidths=0, zorder=3)
+        axes.add_collection(drawn)
 
 
 def _corners(x: float, y: float, width: float, height: float) -> list[XY]:

@@ -67,6 +67,12 @@ def wheel(count: int) -> tuple[str, ...]:
     return tuple(_oklch((0.60, 0.74, 0.50)[i % 3], (0.13, 0.11, 0.11)[i % 3], 250.0 + golden * i) for i in range(count))
 
 
+def tones(count: int) -> tuple[str, ...]:
+    """Return colours for a few names, drawn beside states of nodes: violet and green by turns, dark to light."""
+    lightness = (0.30 + 0.50 * i / max(1, count - 1) for i in range(count))
+    return tuple(_oklch(light, 0.14, (310.0, 150.0)[i % 2]) for i, light in enumerate(lightness))
+
+
 def _oklch(lightness: float, chroma: float, hue: float) -> str:
     """Return an OKLCH colour as sRGB hex, with less chroma where sRGB cannot show it."""
     while True:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from topology.errors import did_you_mean
+from topology.json_text import TWICE_FIX, KeyTwice, unique
 from topology.tables.bad_rows import BadRow, BadRows, TextSource
 
 DIGITS = 4_300  # Python reads no longer whole numbers from text
@@ -106,7 +107,9 @@ def json_objects(source: TextSource, bad_rows: BadRows) -> Iterator[tuple[int, d
 def parse_object(text: str) -> dict[str, Any]:
     """Return one JSON object; raise :class:`BadRow` for something else."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=unique)
+    except KeyTwice as twice:
+        raise BadRow("a key twice", str(twice), fix=TWICE_FIX) from None
     except RecursionError:
         raise BadRow(NOT_JSON, "is nested too deep", fix="flatten it") from None
     except json.JSONDecodeError as error:

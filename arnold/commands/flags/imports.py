@@ -19,6 +19,7 @@ from arnold.commands.flags.store_commands import (
     store_option,
 )
 from arnold.commands.output import answer, emit_json, plain, table
+from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or o
 @click.argument("file", type=FILE)
 @click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Whose findings to take.")
 @click.option("--store", type=FILE, metavar="FILE", help="Take them into this flag store.")
-@click.option("--output", type=FILE, metavar="FILE", help="Save them as a flag file.")
+@click.option("--output", type=RESULT, metavar="FILE", help="Save them as a flag file.")
 @at_option
 def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str | None, at: str | None) -> None:
     """Take what a monitor of Kubernetes nodes found: conditions of nodes, and events about them.
@@ -123,7 +124,7 @@ def _print(out: Console, document: ImportDocument) -> None:
 
 @click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument", epilog=EXPORT_EXAMPLES)
 @store_option
-@click.option("--output", type=FILE, metavar="FILE", help="Write them here instead of to stdout.")
+@click.option("--output", type=RESULT, metavar="FILE", help="Write them here instead of to stdout.")
 def export(*, as_json: bool, store: str, output: str | None) -> None:
     """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
 

@@ -11,6 +11,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.flags.store_commands import at_option, changed, present, print_recorded, stamp_of, store_option
 from arnold.commands.output import answer
+from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
 @click.option(
     "--keep", default="90d", show_default=True, metavar="TIME", help="History that stays whole: 12h, 90d, 26w."
 )
-@click.option("--archive", type=FILE, metavar="FILE", help="Write the whole store as it was here first.")
+@click.option("--archive", type=RESULT, metavar="FILE", help="Write the whole store as it was here first.")
 def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> None:
     """Forget old history, so that a store does not grow for ever.
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
 from arnold.commands.flags.store_commands import at_option, factor, minute, parse_time, print_events, store_option
 from arnold.commands.output import answer, plain, print_sentences, table
+from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Examples:
 @click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument", epilog=SHOW_EXAMPLES)
 @store_option
 @at_option
-@click.option("--output", type=FILE, metavar="FILE", help="Save it too, as a flag file for --flags.")
+@click.option("--output", type=RESULT, metavar="FILE", help="Save it too, as a flag file for --flags.")
 def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
     """Show the nodes that are flagged, now or at a time: who says so, until when, why."""
     from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding

@@ -116,20 +116,28 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         interactive=interactive,
         bars=bool(plan.bars),
         choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
-        algorithms=_ranked(outcomes, placed),
-        best=min((one.objective or 0.0 for one in placed), default=1.0),  # ratios are to it; 1 where there is none
-        worst=max((one.objective or 0.0 for one in placed), default=1.0),
-        status_words=status_words,
-        gap_of=_gap,
-        infeasible=bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
-        bound=chosen.bound if placed else None,
         cheaper=len(cheaper),
         refutations=_refutations(cheaper) if any(pair.refuted for pair in cheaper) else [],
         families=FAMILIES,
         types=[one.sentence for one in chosen.types if len(chosen.types) > 1],
         summary=painting.rest,
         data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
+        **_comparison(outcomes, placed),
     )
+
+
+def _comparison(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> dict[str, Any]:
+    """Return what the table of algorithms is made of."""
+    worths = [one.objective or 0.0 for one in placed]
+    return {
+        "algorithms": _ranked(outcomes, placed),
+        "best": min(worths, default=1.0),  # ratios are to it; 1 where there is none
+        "worst": max(worths, default=1.0),
+        "status_words": status_words,
+        "gap_of": _gap,
+        "bound": outcomes[0].bound if placed else None,
+        "infeasible": bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
+    }
 
 
 def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen: Outcome, *, title: str) -> str:

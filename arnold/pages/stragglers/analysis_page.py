@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -52,13 +53,10 @@ def straggler_page(
     :param notes: what was left out or assumed.
     """
     step = slowest_step(analysis)
-    sizes = [f"dp {analysis.dp}", f"pp {analysis.pp}", f"tp {analysis.tp}"]
-    sizes += [f"vpp {analysis.vpp}"] if analysis.vpp > 1 else []
-    ordered = sorted(analysis.by_optype.items(), key=lambda item: -item[1])
-    pipelines = _pipelines(analysis, timelines, step)
+    drawn = f"Step {analysis.steps[step]} over time, as traced and as it could be"
     raw = {
         "heat": heat_map(analysis.worker_slowdown, analysis.dp_ranks, nodes or {}),
-        "lanes": lanes_drawing(pipelines, title=f"Step {analysis.steps[step]} over time, as traced and as it could be"),
+        "lanes": lanes_drawing(_pipelines(analysis, timelines, step), title=drawn),
         "chart": step_chart(analysis.steps, analysis.step_slowdown, analysis.slowdown),
     }
     return render(
@@ -68,27 +66,54 @@ def straggler_page(
         styles=("pages.css", "charts.css", "stragglers.css"),
         title=title,
         verdict=list(verdict),
-        shape=f"{', '.join(sizes)}: {plural(analysis.dp * analysis.pp, 'worker')}",
+        shape=_shape(analysis),
         tiles=_facts(analysis),
         cause=CAUSES[analysis.cause],
         why=analysis.why,
-        exact=analysis.worker_slowdown_exact,
-        scale=[shade(i / 8) for i in range(9)],
-        top=times(top_of(analysis.worker_slowdown)),
         kinds=KINDS,
-        slow_step=analysis.steps[step],
-        slow_step_seconds=seconds(float(analysis.per_step.seconds[step])),
-        slow_step_slowdown=times(float(analysis.step_slowdown[step])),
-        ideal_seconds=seconds(analysis.ideal_step_seconds),
-        optypes=[(optype, slowdown, 1 - 1 / slowdown) for optype, slowdown in ordered],
-        longest=max([LEAST_LONGEST, *(1 - 1 / slowdown for _, slowdown in ordered)]),
-        steps=plural(len(analysis.steps), "step"),
         workers=workers,
         nodes=nodes or {},
         flags=flags,
         sentences=list(notes),
         data={},
+        **_heat_words(analysis),
+        **_step_words(analysis, step),
+        **_losses(analysis),
     )
+
+
+def _shape(analysis: Analysis) -> str:
+    """Return the degrees of the job and its number of workers in words."""
+    sizes = [f"dp {analysis.dp}", f"pp {analysis.pp}", f"tp {analysis.tp}"]
+    sizes += [f"vpp {analysis.vpp}"] if analysis.vpp > 1 else []
+    return f"{', '.join(sizes)}: {plural(analysis.dp * analysis.pp, 'worker')}"
+
+
+def _heat_words(analysis: Analysis) -> dict[str, Any]:
+    """Return what stands beside the heat map."""
+    return {
+        "exact": analysis.worker_slowdown_exact,
+        "scale": [shade(i / 8) for i in range(9)],
+        "top": times(top_of(analysis.worker_slowdown)),
+    }
+
+
+def _step_words(analysis: Analysis, step: int) -> dict[str, Any]:
+    """Return what the page says of the steps, and of that which it draws."""
+    return {
+        "slow_step": analysis.steps[step],
+        "slow_step_seconds": seconds(float(analysis.per_step.seconds[step])),
+        "slow_step_slowdown": times(float(analysis.step_slowdown[step])),
+        "ideal_seconds": seconds(analysis.ideal_step_seconds),
+        "steps": plural(len(analysis.steps), "step"),
+    }
+
+
+def _losses(analysis: Analysis) -> dict[str, Any]:
+    """Return bars of the kinds of operations, the greatest loss first: as slowdown and as share of the time."""
+    ordered = sorted(analysis.by_optype.items(), key=lambda item: -item[1])
+    bars = [(optype, slowdown, 1 - 1 / slowdown) for optype, slowdown in ordered]
+    return {"optypes": bars, "longest": max([LEAST_LONGEST, *(share for _, _, share in bars)])}
 
 
 def slowest_step(analysis: Analysis) -> int:

@@ -19,7 +19,7 @@ from scheduler.objective import objective_terms
 from scheduler.placement.moves.move_choices import integer_weights
 from scheduler.placement.sharing.cell_choice import MOST_CHOICES, CellChoice
 from scheduler.placement.sharing.node_classes import NodeDemand, TouchedDomains
-from scheduler.placement.sharing.share_part import OptionCosts
+from scheduler.placement.sharing.share_part import OptionCosts, only_if_admitted
 from topology.cluster import Cluster, IntArray
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ class RunningPart:
         self.cp, self.share = cp, share
         self.options = [cp.new_bool_var("") for _ in share.options]
         cp.add_exactly_one(self.options)
+        options = [share.demand.options[i] for i in share.options]
         self.cells = CellChoice(cp, share.demand, sizes, units)
         self.takes = self.cells.takes
         moved: list[cp_model.LinearExprT] = []
@@ -148,7 +149,8 @@ class RunningPart:
         for name, cell, size in zip(names.tolist(), first.tolist(), counts.tolist(), strict=True):
             home, goes = int(share.homes[cell]), self.cells.goes[name]
             for c, here in goes.items():
-                self._only_if_admitted(here, c)
+                admits = [(on, bool(of.admits[c])) for on, of in zip(self.options, options, strict=True)]
+                only_if_admitted(cp, here, 1, admits)
             moved.append(size - size * goes[home] if home in goes else size)
         self._keep_objective()
         self.moved: cp_model.LinearExprT = sum(moved)
@@ -168,13 +170,6 @@ class RunningPart:
                 for term, groups in zip(share.terms, members, strict=True)
             ]
             self.cp.add(sum(spreads) <= share.most)
-
-    def _only_if_admitted(self, here: cp_model.IntVar, c: int) -> None:
-        admitting = [
-            on for on, i in zip(self.options, self.share.options, strict=True) if self.share.demand.options[i].admits[c]
-        ]
-        if len(admitting) < len(self.options):
-            self.cp.add(here <= sum(admitting))
 
     def targets(self, solver: cp_model.CpSolver) -> IntArray:
         """Return the class of each cell in a solution, shape [cells]."""

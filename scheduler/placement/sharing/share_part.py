@@ -49,6 +49,19 @@ def _worthy(costs: Sequence[OptionCosts], most: int | None, pair: Pair) -> bool:
     return most is None or any(one.of(*pair) <= most for one in costs)
 
 
+def only_if_admitted(
+    cp: cp_model.CpModel, takes: cp_model.IntVar, most: int, admits: Sequence[tuple[cp_model.IntVar, bool]]
+) -> None:
+    """Add that nodes of a class are taken only by an option that admits them.
+
+    :param takes: how many are taken, ``most`` at most.
+    :param admits: of each option whether it is chosen, and whether it admits the class.
+    """
+    admitting = [chosen for chosen, does in admits if does]
+    if len(admitting) < len(admits):
+        cp.add(takes <= most * sum(admitting))
+
+
 class SharePart:
     """The variables of one job, on nodes of one size."""
 
@@ -63,10 +76,8 @@ class SharePart:
         self.options = [cp.new_bool_var("") for _ in demand.options]
         cp.add_exactly_one(self.options)
         for c, taken in self.takes.items():
-            admitting = [on for on, option in zip(self.options, demand.options, strict=True) if option.admits[c]]
-            # nodes that the chosen option does not admit are not taken
-            if len(admitting) < len(self.options):
-                cp.add(taken <= int(sizes[c]) * sum(admitting))
+            admits = [(on, bool(of.admits[c])) for on, of in zip(self.options, demand.options, strict=True)]
+            only_if_admitted(cp, taken, int(sizes[c]), admits)
         self.blocks_in = self._whole_blocks(demand.blocks, sizes)
         for blocks in demand.other_levels:
             self._whole_blocks(blocks, sizes)

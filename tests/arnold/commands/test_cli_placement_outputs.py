@@ -144,3 +144,36 @@ def test_without_a_placement_nothing_is_written(
     args = ("place", "--cluster", cluster_file, "--job", job_file, "--algorithm", "sure", "--output", hosts)
     assert arnold(*args).code == 3
     assert hosts.read_text() == "old\n"
+
+
+def test_a_result_never_replaces_an_input(arnold: Arnold, cluster_file: Path, job_file: Path, tmp_path: Path) -> None:
+    """Job, cluster or flags, by whatever path or link: exit 2 with the option that reads it, nothing is computed."""
+    flags, link = tmp_path / "flags.yaml", tmp_path / "link.json"
+    flags.write_text("flags: []\n")
+    link.symlink_to(job_file)
+    inputs = ("--cluster", cluster_file, "--job", job_file, "--flags", flags)
+    before = {one: one.read_bytes() for one in tmp_path.iterdir()}
+    for option, read in (("--job", job_file), ("--cluster", cluster_file), ("--flags", flags), ("--job", link)):
+        for result in ("--output", "--html"):
+            # the algorithm does not exist, which is found out later
+            ran = arnold("place", *inputs, "--algorithm", "none", result, read)
+            assert (ran.code, ran.err.splitlines()) == (
+                2,
+                [f"Error: {read}: is read as {option}", "To fix: give the result another file"],
+            )
+    ran = arnold("place", *inputs, "--output", f"{tmp_path}/./{job_file.name}", "--json")
+    assert (ran.code, ran.json["error"]["message"]) == (2, "is read as --job")
+    assert {one: one.read_bytes() for one in tmp_path.iterdir()} == before
+
+
+def test_results_of_several_jobs_never_replace_an_input(arnold: Arnold, cluster_file: Path, tmp_path: Path) -> None:
+    """The name of a file is known once those of the jobs are."""
+    jobs = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
+    for job in jobs:
+        job.write_text(f"name: {job.stem}\nparallelism: {{tp: 8, dp: 1, pp: 2}}\n")
+    named = [word for job in jobs for word in ("--job", job)]
+    ran = arnold("place", "--cluster", cluster_file, *named, "--output", tmp_path / "{job}.yaml")
+    assert (ran.code, "a.yaml: is read as --job" in ran.err) == (2, True)
+    ran = arnold("place", "--cluster", cluster_file, *named, "--output", f"{tmp_path}/{{job}}.json")
+    assert (ran.code, ran.err) == (0, "")
+    assert jobs[0].read_text().startswith("name: a")

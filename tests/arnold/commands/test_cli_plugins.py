@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-METADATA = "Metadata-Version: 2.1\nName: broken\nVersion: 1\n"
 ENTRY_POINTS = """\
 [arnold.commands]
 broken = broken_commands:COMMANDS
@@ -22,13 +21,18 @@ broken = broken_commands:Algorithm
 """
 
 
+def install(folder: Path, package: str, entry_points: str) -> None:
+    """Leave in a folder what an installed package leaves there."""
+    metadata = folder / f"{package}-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text(entry_points)
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """A folder with what an installed package leaves whose module cannot be imported."""
-    metadata = tmp_path / "broken-1.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(METADATA)
-    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    install(tmp_path, "broken", ENTRY_POINTS)
     (tmp_path / "broken_commands.py").write_text("import absent_library\n")
     return tmp_path
 
@@ -67,11 +71,37 @@ def test_its_own_command_is_not_there(site: Path) -> None:
     assert "there is no command 'broken'" in done.stderr
 
 
-def test_an_algorithm_that_cannot_be_imported_is_not_asked(site: Path) -> None:
-    """For a job with soft terms quick rules are asked: those of the house, and not what is offered besides."""
+def place(site: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """Place a job with soft terms, for which quick rules are asked, on a small cluster."""
     rows = [f"n{i},m{i // 8},r{i // 4}" for i in range(24)]
     (site / "cluster.csv").write_text("\n".join(["node,minipod,rack", *rows, ""]))
     (site / "job.yaml").write_text("parallelism: {tp: 8, dp: 4, pp: 4}\nlevels: {rack: 0.1}\n")
-    done = run_arnold(site, "place", "--cluster", str(site / "cluster.csv"), "--job", str(site / "job.yaml"))
+    return run_arnold(site, "place", "--cluster", str(site / "cluster.csv"), "--job", str(site / "job.yaml"), *more)
+
+
+def test_an_algorithm_that_cannot_be_imported_is_not_asked(site: Path) -> None:
+    """For a job with soft terms quick rules are asked: those of the house, and not what is offered besides."""
+    done = place(site)
     assert done.returncode == 0, done.stderr
     assert "proved optimal" in done.stdout
+
+
+def test_an_algorithm_with_the_name_of_ours_is_left_out(tmp_path: Path) -> None:
+    """Ours is asked, as if the other were not installed; it is said once which package's is left out."""
+    install(tmp_path, "taker", "[arnold.placement]\nexact = absent:Algorithm\nbest-fit = absent:Algorithm\n")
+    done = place(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "proved optimal" in done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.startswith("exact ")]
+    assert lines == ["exact of taker (arnold.placement) is left out: the name is taken by arnold-scheduler"]
+
+
+def test_an_algorithm_that_two_others_offer_is_refused(tmp_path: Path) -> None:
+    """Which is meant is not guessed: both packages are named.  Nothing else of them is in the way."""
+    for package in ("one", "other"):
+        install(tmp_path, package, "[arnold.placement]\nmine = absent:Algorithm\n")
+    done = place(tmp_path, "--algorithm", "mine")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "one and other both offer 'mine' (arnold.placement)" in done.stderr
+    assert "To fix: uninstall all but one of these packages" in done.stderr
+    assert place(tmp_path).returncode == 0

@@ -23,7 +23,10 @@ def quick_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     stand_in = SimpleNamespace(name="exact", load=lambda: lambda: replace(gpu_packing(), name="exact"))
     monkeypatch.setattr(
         "topology.plugins._entry_points",
-        lambda group: [*entry_points(group=group), *([stand_in] if group == "arnold.placement" else ())],
+        lambda group: [
+            stand_in if (group, point.name) == ("arnold.placement", "exact") else point
+            for point in entry_points(group=group)
+        ],
     )
 
 

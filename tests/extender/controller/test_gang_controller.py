@@ -35,7 +35,18 @@ from scheduler.queue.arnold import Arnold
 from scheduler.queue.priority_preemption import PriorityAge
 from scheduler.queue.queue_policy import QueuePolicy
 from tests.extender.fake_cluster import FakeCluster, unreachable
-from tests.extender.things import MINIPOD, RACK, SPACE, Json, member_json, node_json, pod_json, reservation_json, uid
+from tests.extender.things import (
+    LIMITS,
+    MINIPOD,
+    RACK,
+    SPACE,
+    Json,
+    member_json,
+    node_json,
+    pod_json,
+    reservation_json,
+    uid,
+)
 from topology.readers.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL
 
 SIZE = 6
@@ -82,7 +93,7 @@ class Replica:
             events=self.events,
             metrics=Metrics(plans=tuple, leads=bool),
             policy=policy,
-            limits=Limits(seconds=5.0, workers=1),
+            limits=LIMITS,
             terms=Timeouts(),
             leads=lambda: self.leads,
             synced=lambda: all(one.synced for one in self.reflectors),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Iterable
 from datetime import timedelta
 
 import pytest
@@ -209,6 +210,40 @@ def test_a_deleted_plan_is_read_off_the_pods(count: int) -> None:
     assert (plan.nodes, plan.pods_per_node, plan.spec.gpus_per_pod) == (before, 2, 4)
 
 
+def test_pins_are_promises_while_the_plan_is_lost() -> None:
+    """Of two pods to a node one waits for its gate: whole nodes stay promised, until a plan says which the gang has."""
+    world = released(5)
+    before = world.plan("g").node_names
+    world.bind("g-0")
+    world.recreate("g-1")  # its fellow, bound, keeps their node
+    world.recreate("g-4")  # alone on its node: nothing keeps it
+    fleet = world.state.fleet
+    world.state.drop_plan(key("g"))
+    assert [fleet.promised_to(name) for name in before] == [key("g"), key("g"), None]
+    world.change("g-2", lambda pod: pod["metadata"].update(deletionTimestamp="2026-11-21T12:00:00Z"))
+    assert fleet.promised_to(before[1]) == key("g"), "rank 3 is pinned there too"
+    world.delete("g-2", "g-3")
+    assert fleet.promised_to(before[1]) is None
+    assert not fleet.occupancy.promised[fleet.table.index_of[before[1]]]
+    world.write(GangPlan(key("g"), PlanPhase.QUEUED))
+    assert fleet.promised_to(before[0]) is None
+
+
+def test_a_gang_whose_plan_is_lost_keeps_its_nodes_from_a_repair() -> None:
+    """Two gangs have all eight nodes; one loses a node just when the plan of the other is gone: it gets none."""
+    world = World()
+    world.gang("g", 8, gpus=4, owner=OWNER)
+    world.gang("h", 3, gpus=8, owner=OWNER)
+    world.settle()
+    before, lost = world.plan("g"), world.plan("h").nodes[0]
+    world.add(pod_json("stranger", node=next(n for n in NODES if n not in {*before.nodes, *world.plan("h").nodes})))
+    world.state.drop_plan(key("g"))
+    set_node(world, lost, unschedulable=True)
+    world.do(decide(world.state, world.now, TERMS, keys=(key("h"),)))
+    world.settle()
+    assert (world.plan("g").nodes, world.plan("h").nodes[0]) == (before.nodes, lost)
+
+
 def test_a_deleted_plan_of_pods_without_mark_or_pin() -> None:
     """Without the gate only bound pods tell where they are; the fellow of the one joins it, others go where best."""
     world = World()
@@ -330,11 +365,24 @@ def happen(world: World, event: str, about: str) -> None:
         case "mend":
             set_node(world, about)
         case "forget":
-            world.state.drop_plan(key(about))
+            forget(world, about)
         case "later":
             world.now += timedelta(seconds=int(about))
         case "restart":
             restart(world)
+
+
+def forget(world: World, gang: str) -> None:
+    """A plan is deleted, and all other gangs are thought of first: none is given a node of a released pod."""
+    holders = {node: other.key for other in world.state.plans.values() if other.holding for node in other.nodes}
+    world.state.drop_plan(key(gang))
+    released = [name for name in world.pods if name.startswith(f"{gang}-") and not world.gated(name)]
+    # nodes of a plan that expired may be another gang's already, by its plan
+    kept = {node for node in map(world.pin, released) if holders.get(node, key(gang)) == key(gang)}
+    assert {world.state.fleet.promised_to(node) for node in kept} <= {key(gang)}
+    settle(world, [other for other in GANGS if other != gang])
+    taken = {node for other in world.state.plans.values() if other.holding for node in other.nodes}
+    assert not taken & kept
 
 
 def restart(world: World) -> None:
@@ -350,11 +398,11 @@ def restart(world: World) -> None:
         world.state.put_plan(plan)
 
 
-def settle(world: World) -> None:
+def settle(world: World, gangs: Iterable[str] = GANGS) -> None:
     """Decide about one gang after the other, and do it, as the controller does, until there is nothing left to do."""
     for _ in range(20):
         before = (dict(world.state.plans), copy.deepcopy(world.pods))
-        for gang in GANGS:
+        for gang in gangs:
             world.do(decide(world.state, world.now, TERMS, keys=(key(gang),)))
         if before == (dict(world.state.plans), world.pods):
             return
@@ -390,7 +438,8 @@ def check(world: World) -> None:
 @examples(120)
 def test_whatever_happens_plans_and_pods_agree(events: list[tuple[str, str]]) -> None:
     """Three gangs of small and of large pods fill eight nodes but one; pods and nodes come, go and fail, plans are
-    deleted, time passes, the extender is restarted: after each, when it has settled, all is in order.
+    deleted, time passes, the extender is restarted: after each, when it has settled, all is in order.  A gang whose
+    plan was deleted at any moment has lost no node of a released pod to another by the time it is thought of.
     """
     world = World()
     for gang, (size, gpus) in GANGS.items():

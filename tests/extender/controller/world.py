@@ -20,14 +20,12 @@ from extender.planner.question import repair_question
 from extender.planner.solve import solve
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, PlanPhase
-from scheduler.placement.types import Limits
 from tests.extender.fake_cluster import patched
-from tests.extender.things import MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
+from tests.extender.things import LIMITS, MINIPOD, NOW, RACK, Json, key, member_json, minipods, uid
 from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import RELEASED
 
 TERMS = Timeouts(bind=timedelta(seconds=300), lost=timedelta(seconds=30), gather=timedelta(seconds=2))
-LIMITS = Limits(seconds=5.0, workers=1)
 
 
 class World:

@@ -15,9 +15,10 @@ from extender.planner.solve import solve
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid
 from scheduler.objective import evaluate
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.types import Limits
 from tests.case_counts import examples
 from tests.extender.things import (
+    GRID,
+    LIMITS,
     MINIPOD,
     NOW,
     RACK,
@@ -34,9 +35,6 @@ from tests.extender.things import (
     uid,
 )
 from topology.readers.kubernetes_objects import NodeObject
-
-LIMITS = Limits(seconds=5.0, workers=1)
-GRID = {"arnold.dev/parallelism": "tp=8,pp=2,dp=4", "arnold.dev/alpha": "0.7"}
 
 
 def test_a_gang_lands_where_place_puts_it() -> None:

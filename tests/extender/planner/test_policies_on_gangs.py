@@ -15,13 +15,13 @@ from extender.planner.question import repair_question
 from extender.planner.solve import solve
 from extender.plans.gang_history import EndedRun, GangHistory
 from extender.plans.gang_plan import PlanPhase
-from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold, NoJct, NoReserve
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.priority_preemption import PriorityPreempt
 from scheduler.queue.queue_policy import QueuePolicy
 from tests.case_counts import examples
 from tests.extender.things import (
+    LIMITS,
     NOW,
     SPACE,
     Json,
@@ -38,7 +38,6 @@ from tests.extender.things import (
     uid,
 )
 
-LIMITS = Limits(seconds=5.0, workers=1)
 LENGTH, STOP = "arnold.dev/expected-duration", "arnold.dev/preemptible"
 
 

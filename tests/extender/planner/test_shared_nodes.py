@@ -17,10 +17,11 @@ from extender.planner.solve import by_cell, solve
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
 from extender.queueing import FleetState, waiting_gang
 from scheduler.objective import evaluate
-from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
 from tests.case_counts import examples
 from tests.extender.things import (
+    GRID,
+    LIMITS,
     MINIPOD,
     NOW,
     RACK,
@@ -36,9 +37,6 @@ from tests.extender.things import (
     state_of,
 )
 from topology.readers.kubernetes_objects import NodeObject
-
-LIMITS = Limits(seconds=5.0, workers=1)
-GRID = {"arnold.dev/parallelism": "tp=8,pp=2,dp=4", "arnold.dev/alpha": "0.7"}
 
 
 def plan_of(state: ClusterCache, name: str = "g") -> GangPlan:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from extender.cluster_cache import ClusterCache
 from extender.planner.solve import find_zone, zone_question
 from extender.plans.reservation import Reservation, decode_reservation
-from scheduler.placement.types import Limits
 from tests.extender.things import (
+    LIMITS,
     MINIPOD,
     NOW,
     Json,
@@ -20,7 +20,6 @@ from tests.extender.things import (
     state_of,
 )
 
-LIMITS = Limits(seconds=5.0, workers=1)
 GRID: Json = {"parallelism": "tp=8,pp=2,dp=4", "alpha": 0.7}
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from arnold.commands.run import run
+from arnold.commands.traces import TRACE
 from health.whatif import Analysis, analyse, prepare, read_metadata, read_trace
 from health.whatif.analysis_result import TracedWorker
 from topology.files import read_source
@@ -89,6 +90,8 @@ def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.Capture
     assert code == 0
     assert document["source"] == "megatron-timers"
     assert (document["workers"], document["steps"]) == (6, 4)
+    written = {str(one) for one in (tmp_path / "out").iterdir()}
+    assert written == {*TRACE.files(str(tmp_path / "out"))}, "none of these may be read, and the command knows them"
     statement = json.loads((tmp_path / "out" / "conversion.json").read_text())
     assert statement["missing"] == document["missing"]
     assert statement["recovered"] == document["recovered"]

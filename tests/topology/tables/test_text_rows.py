@@ -83,6 +83,8 @@ def test_json_lines_that_were_written_are_read(objects: list[dict[str, object]])
     [
         ("[1]\n", "is not a JSON object"),
         ("5\n", "is not a JSON object"),
+        ('{"a": 1, "c": 2, "a": 3}\n', "has the key 'a' twice"),
+        ('{"a": {"c": 2, "c": 2}}', "has the key 'c' twice"),
         ('{"a": }\n', "is not JSON, or was cut off: Expecting value"),
         ('{"a": 1', "is truncated: the last line ends in the middle"),
         ('{"a": ' + "[" * 100_000 + "\n", "is nested too deep"),

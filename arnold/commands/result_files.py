@@ -1,0 +1,75 @@
+"""Files of a command line: no result takes the place of an input, or of another result.
+
+The type of an option says which it names: :data:`~arnold.commands.field_options.FILE` what is read, :data:`RESULT` what
+is written.  What is both, like a checkpoint, counts as written; a placement may be replaced by its repair.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from topology.errors import InvalidInput
+
+
+class ResultFile(click.Path):
+    """A file that a command writes, or a folder with files of these names that it writes."""
+
+    def __init__(self, *inside: str) -> None:
+        super().__init__()
+        self.inside = inside
+
+    def files(self, named: str) -> Sequence[str]:
+        """Return the files that are written."""
+        return [str(Path(named) / name) for name in self.inside] or [named]
+
+
+class EarlierResult(click.Path):
+    """What an earlier run wrote and this one reads, and may replace by what is true now."""
+
+
+RESULT = ResultFile()
+EARLIER = EarlierResult()
+
+
+def check_results(context: click.Context) -> None:
+    """Check the files that the options of a command name, before anything is computed; raise as refuse_clashes."""
+    named = [(option.type, file) for option, file in _named(context)]
+    refuse_clashes([one for kind, file in named if isinstance(kind, ResultFile) for one in kind.files(file)], context)
+
+
+def refuse_clashes(results: Iterable[str], context: click.Context) -> None:
+    """Make sure that each result has a file of its own, which is none that the options of the command name as read.
+
+    :raises InvalidInput: two results go to one file, or a result to a file that is read.
+    """
+    read = ((one, file) for one, file in _named(context) if not isinstance(one.type, ResultFile | EarlierResult))
+    # no terminal, and no live cluster
+    inputs = {_place(file): one for one, file in read if Path(file).is_file()}
+    written = set[str]()
+    for file in results:
+        path = _place(file)
+        if path in written:
+            raise InvalidInput("two results go to one file", where=file, fix="give each a file of its own")
+        if (reader := inputs.get(path)) is not None:
+            name = reader.opts[0] if isinstance(reader, click.Option) else reader.make_metavar(context)
+            raise InvalidInput(f"is read as {name}", where=file, fix="give the result another file")
+        written.add(path)
+
+
+def _place(file: str) -> str:
+    """Return where a file is, whatever links lead to it; a circle of links is an error of its reader or writer."""
+    return os.path.realpath(file)
+
+
+def _named(context: click.Context) -> Iterator[tuple[click.Parameter, str]]:
+    """Yield the options and arguments that name files, each with a file."""
+    for option in context.command.params:
+        if isinstance(option.type, click.Path):
+            value = context.params.get(option.name or "")
+            for named in value if isinstance(value, tuple) else (value,):
+                if named is not None:
+                    yield option, named

@@ -1,0 +1,75 @@
+"""Files that commands read and write: no command, our own or one to come, replaces an input by a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from arnold.commands.result_files import EARLIER, ResultFile, check_results
+from tests.arnold.commands.test_cli_repeated_options import leaves, root
+from topology.errors import InvalidInput
+
+COMMANDS = {" ".join(words): command for words, command in leaves(root)}
+
+
+def of_kind(command: click.Command, *, results: bool) -> list[click.Parameter]:
+    """The options and arguments that name files, of what is written or of what is read."""
+    files = (one for one in command.params if isinstance(one.type, click.Path) and one.type is not EARLIER)
+    return [one for one in files if isinstance(one.type, ResultFile) is results]
+
+
+PAIRS = [
+    pytest.param(command, result, read, id=f"{name} {result.name} {read.name}")
+    for name, command in COMMANDS.items()
+    for result in of_kind(command, results=True)
+    for read in of_kind(command, results=False)
+]
+
+
+def test_what_is_written_is_known_as_such() -> None:
+    """By the type of its option: whatever is written says so in its help, or by its name.
+
+    A flag store, a database, is read and written by parts, and counts as read; `arnold demo --save` reads nothing.
+    """
+    options = [
+        (words, one)
+        for words, command in COMMANDS.items()
+        for one in command.params
+        if isinstance(one, click.Option) and isinstance(one.type, click.Path)
+    ]
+    known = {words + str(one.name) for words, one in options if isinstance(one.type, ResultFile)}
+    said = {
+        words + str(one.name)
+        for words, one in options
+        if (one.help or "").startswith(("Write", "Save", "Draw")) or str(one.name).endswith(("_out", "output"))
+    }
+    assert said - known == {"demosave"}
+    names = {str(one.name) for _, one in options if isinstance(one.type, ResultFile)}
+    assert names >= {"html", "svg", "chrome_trace", "archive", "checkpoint", "out"}
+    assert not names & {str(one.name) for _, one in options if not isinstance(one.type, ResultFile)}
+
+
+def test_a_repair_may_replace_the_placement_that_it_repairs() -> None:
+    """It is what is true from then on: the only input that a result may replace."""
+    replaced = [(name, one.name) for name, command in COMMANDS.items() for one in command.params if one.type is EARLIER]
+    assert replaced == [("repair", "placement")]
+
+
+@pytest.mark.parametrize(("command", "result", "read"), PAIRS)
+def test_no_result_replaces_an_input(command: Any, result: Any, read: Any, tmp_path: Path) -> None:
+    """Whatever is read from a file, by every command: the error names the file, and the option that reads it."""
+    file = tmp_path / "meta.yaml"
+    file.write_text("dp_size: 1\n")
+    written = str(tmp_path if result.type.inside else file)
+    context = click.Context(command)
+    context.params = {
+        one.name: (value,) if one.multiple or one.nargs == -1 else value
+        for one, value in ((read, str(file)), (result, written))
+    }
+    with pytest.raises(InvalidInput, match="is read as ") as caught:
+        check_results(context)
+    assert caught.value.where == str(file)
+    assert (read.opts[0] if isinstance(read, click.Option) else read.make_metavar(context)) in caught.value.message
