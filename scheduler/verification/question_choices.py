@@ -50,7 +50,7 @@ def node_choices(cluster: Cluster, job: Job) -> tuple[NodeChoice, ...]:
     Where types may be mixed: for each speed all types at least as fast, as the slowest type in use sets the pace.
     """
     names = [name for name in cluster.gpu_types if job.gpu_types is None or name in job.gpu_types]
-    sizes = {name: _sizes(job, name) for name in names}
+    sizes = {name: sizes_on(job, name) for name in names}
     found: dict[tuple[tuple[str, ...], int], None] = {}
     for name in names:
         for size in sizes[name]:
@@ -71,6 +71,6 @@ def job_on(job: Job, gpu_types: tuple[str, ...], gpus_per_node: int) -> Job:
     return job.replace(gpu_types=gpu_types, mix_types=mixed, gpus_per_node=gpus_per_node, node_sizes=())
 
 
-def _sizes(job: Job, gpu_type: str) -> tuple[int, ...]:
+def sizes_on(job: Job, gpu_type: str) -> tuple[int, ...]:
     """Return how many GPUs the job's nodes may have, if they are of a type."""
     return tuple(one.gpus for one in job.node_sizes if one.gpu_type == gpu_type) or (job.gpus_per_node,)

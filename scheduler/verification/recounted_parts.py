@@ -10,7 +10,7 @@ from scheduler.certificate import Certificate, CertifiedPart
 from scheduler.job import Job
 from scheduler.objective import Spread
 from scheduler.verification.counted_grid import CountedGrid, counted_grid
-from scheduler.verification.question_choices import NodeChoice, job_on
+from scheduler.verification.question_choices import NodeChoice, job_on, sizes_on
 from scheduler.verification.refutation_kinds import Recount, recount
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
@@ -56,8 +56,10 @@ def _recounted(part: CertifiedPart, cluster: Cluster, job: Job, solve: SolverChe
         return RecountedPart(part, fault=f"the cluster has no trunk {part.trunk!r}")
     if part.level not in (one.name for one in cluster.levels):
         return RecountedPart(part, fault=f"the cluster has no level {part.level!r} in its tree")
-    if not part.gpu_types or not set(part.gpu_types) <= set(cluster.gpu_types):
+    if not set(part.gpu_types) <= set(cluster.gpu_types) or not part.gpu_types:
         return RecountedPart(part, fault=f"the cluster has not the types of GPU {', '.join(part.gpu_types)}")
+    if any(part.gpus_per_node not in sizes_on(job, name) for name in part.gpu_types):
+        return RecountedPart(part, fault=f"the job does not go on nodes of {part.gpus_per_node} GPUs of its types")
     choice = NodeChoice(
         job_on(job, part.gpu_types, part.gpus_per_node), part.gpu_types, trunks.index(part.trunk) if trunks else None
     )

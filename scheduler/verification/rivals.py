@@ -89,7 +89,9 @@ class Rivals:
         nodes = choice.nodes(cluster, slowest)
         if counted_out(cluster, job, nodes):
             return None
-        parts = [one for one in self.parts if self._is_about(one, choice, slowest)]
+        # what is ruled out on more nodes is ruled out on these
+        widest = float(cluster.slowdown[nodes].max())
+        parts = [one for one in self.parts if one.slowest >= widest and self._is_about(one, choice)]
         levels = {self.certificate.level, *(one.part.level for one in parts)}
         grids = {level: grid for level in levels if (grid := counted_grid(cluster, job, nodes, level)) is not None}
         refuted = {
@@ -125,11 +127,10 @@ class Rivals:
         needed = [(one.dp, one.pp) for one in open_ if any(s <= one.dp and r <= one.pp for s, r in pairs)]
         return RivalsLeft(bound, untold=f"{where} pairs {_listed(needed)} need a solver")
 
-    def _is_about(self, one: RecountedPart, choice: NodeChoice, slowest: float) -> bool:
-        """Return whether what a part rules out is ruled out on some nodes: they are among its own."""
+    def _is_about(self, one: RecountedPart, choice: NodeChoice) -> bool:
+        """Return whether a part is about the nodes of a choice, up to some slowdown."""
         part, size = one.part, choice.job.gpus_per_node
-        same = (part.gpu_types, part.gpus_per_node, part.trunk) == (choice.gpu_types, size, self._trunk(choice))
-        return same and one.slowest >= slowest
+        return (part.gpu_types, part.gpus_per_node, part.trunk) == (choice.gpu_types, size, self._trunk(choice))
 
     def _better(self, costs: Costs, slowest: float) -> npt.NDArray[np.bool_]:
         """Return which costs would be better than the answer, or than its bound."""
@@ -165,7 +166,7 @@ class Rivals:
     def _in_words(self, choice: NodeChoice, slowest: float) -> str:
         types = " and ".join(choice.gpu_types) if self._several_types and any(choice.gpu_types) else ""
         trunk = f"in {self._trunk(choice)}" if choice.trunk is not None else ""
-        slow = "" if self.job.avoid != "price" or slowest == HEALTHY else f"with nodes up to {slowest:g} x slow"
+        slow = "" if self.job.avoid != "price" or slowest in (HEALTHY, inf) else f"with nodes up to {slowest:g} x slow"
         said = " ".join(word for word in (types and f"on {types}", trunk, slow) if word)
         return f"{said}," if said else "on the nodes of the job"
 

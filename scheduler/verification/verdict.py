@@ -15,7 +15,7 @@ from scheduler.certificate import Certificate
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, slowest_in_use
 from scheduler.verification.counted_grid import counted_out
-from scheduler.verification.question_choices import node_choices
+from scheduler.verification.question_choices import node_choices, sizes_on
 from scheduler.verification.recounted_parts import RecountedPart, SolverCheck, nodes_in_words, recounted_parts
 from scheduler.verification.rivals import Rivals
 from scheduler.verification.verification import CheckedPair, Verdict, Verification
@@ -105,13 +105,13 @@ def _weighed(certificate: Certificate, cluster: Cluster, job: Job) -> Evaluation
     names = certificate.nodes
     if not names or len({len(row) for row in names}) > 1:
         raise InvalidPlacement("its rows are not equally long")
-    if strange := next((name for row in names for name in row if name not in cluster.index_of), None):
-        raise InvalidPlacement(f"the cluster has no node {strange!r}")
+    if strangers := [name for row in names for name in row if name not in cluster.index_of]:
+        raise InvalidPlacement(f"the cluster has no node {strangers[0]!r}")
     nodes = np.array([[cluster.index_of[name] for name in row] for row in names], dtype=np.int32)
     if job.node_sizes:
         # the job leaves the size of its nodes to their type
         kind, size = cluster.gpu_types[cluster.gpu_type_of[nodes[0, 0]]], int(cluster.gpus[nodes[0, 0]])
-        if all((one.gpu_type, one.gpus) != (kind, size) for one in job.node_sizes):
+        if size not in sizes_on(job, kind):
             raise InvalidPlacement(f"the job does not go on nodes of {size} GPUs of the type {kind!r}")
         job = job.replace(gpus_per_node=size, node_sizes=())
     return evaluate(cluster, job, nodes)
