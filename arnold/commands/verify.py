@@ -16,10 +16,12 @@ from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_sentences, pr
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from scheduler.verification.refutation_kinds import Told
     from scheduler.verification.verification import Verdict, Verification
 
 EXIT_CODES: dict[Verdict, int] = {"verified": 0, "not verified": 5, "cannot be told": 4}
 STYLES: dict[Verdict, str] = {"verified": GOOD, "not verified": BAD, "cannot be told": SO_SO}
+TOLD: dict[Told, str] = {"holds": "recounted", "fails": "wrong", "not told": "left open"}
 EXAMPLES = """\b
 Examples:
   arnold place  --cluster cluster.csv --job job.yaml --certificate proof.json
@@ -62,9 +64,9 @@ def _print(out: Console, found: Verification) -> None:
         proved = f"nothing costs less than {decimal(found.bound)}"
         out.print(f"{found.job}: objective {decimal(found.objective)} by the evaluator, {proved} by what was recounted")
     told = Counter(one.told for one in found.checked)
-    counts = ", ".join(f"{count} {word}" for word, count in told.items())
-    said = f"{plural(len(found.checked), 'refuted pair')} ({counts})" if found.checked else "no refuted pair"
-    print_sentences(out, f"Recounted in {found.seconds:.2f} s: {said}", [one.line for one in found.checked])
+    counts = ", ".join(f"{count:,} {TOLD[word]}" for word, count in told.items())
+    title = f"{plural(len(found.checked), 'refuted pair')}, {counts}, in {found.seconds:.2f} s"
+    print_sentences(out, title, [one.line for one in found.checked])
     print_sentences(out, "What is wrong", found.faults)
     print_sentences(out, "What it does not show", found.untold)
     out.print()

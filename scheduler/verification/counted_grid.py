@@ -13,6 +13,7 @@ import numpy as np
 
 from scheduler.job import Family, Job
 from scheduler.objective import Spread
+from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray
 
 
@@ -39,9 +40,13 @@ class CountedGrid:
 def usable(cluster: Cluster, job: Job, *, slowest: float, trunk: int | None = None) -> BoolArray:
     """Return shape [nodes]: idle nodes of the job's size and types up to a slowdown, in one trunk if one is given."""
     named = [job.gpu_types is None or name in job.gpu_types for name in cluster.gpu_types]
-    found = cluster.idle & (cluster.gpus == job.gpus_per_node) & np.array(named, dtype=np.bool_)[cluster.gpu_type_of]
+    found: BoolArray = (
+        cluster.idle & (cluster.gpus == job.gpus_per_node) & np.array(named, dtype=np.bool_)[cluster.gpu_type_of]
+    )
     found &= cluster.slowdown <= slowest
-    return found if trunk is None else found & (cluster.levels[0].domain_of == trunk)
+    if trunk is not None:
+        found &= cluster.levels[0].domain_of == trunk
+    return found
 
 
 def counted_grid(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> CountedGrid | None:
@@ -61,13 +66,12 @@ def counted_grid(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> Co
 def room(cluster: Cluster, job: Job, nodes: BoolArray, level: str) -> IntArray:
     """Return shape [domains of the level]: the cells that each takes, where held cells come in whole blocks."""
     closest, depth = len(cluster.levels) - 1, cluster.level_index(level)
-    found = np.bincount(cluster.levels[closest].domain_of[nodes], minlength=len(cluster.levels[closest]))
-    found = _whole(found, job, _held(cluster, job, closest))
+    found = _whole(count_nodes(cluster.levels[closest], nodes), job, _held(cluster, job, closest))
     for closer in range(closest, depth, -1):
         above = np.zeros(len(cluster.levels[closer - 1]), dtype=found.dtype)
         np.add.at(above, cluster.levels[closer].parent_of, found)
         found = _whole(above, job, _held(cluster, job, closer - 1))
-    return found.astype(np.int32)
+    return found
 
 
 def counted_out(cluster: Cluster, job: Job, nodes: BoolArray) -> bool:
@@ -77,8 +81,7 @@ def counted_out(cluster: Cluster, job: Job, nodes: BoolArray) -> bool:
         return True
     for second in cluster.second_levels:
         held = tuple(hold.family for hold in job.holds if hold.level == second.name)
-        inside = np.bincount(second.domain_of[nodes], minlength=len(second))
-        if held and int(_whole(inside, job, held).sum()) < cells:
+        if held and int(_whole(count_nodes(second, nodes), job, held).sum()) < cells:
             return True
     return False
 
@@ -109,19 +112,19 @@ def _blocks(job: Job, held: tuple[Family, ...]) -> _Blocks | None:
     sizes = sizes[sizes > 0]
     if sizes.min() < sizes.max():
         return None
-    rows, row_of = np.unique(block[:, 0], return_inverse=True)
-    columns, column_of = np.unique(block[0, :], return_inverse=True)
-    whole = block[np.ix_(_firsts(row_of), _firsts(column_of))]
+    rows, first_row, row_of = np.unique(block[:, 0], return_index=True, return_inverse=True)
+    columns, first_column, column_of = np.unique(block[0, :], return_index=True, return_inverse=True)
+    whole = block[np.ix_(first_row, first_column)]
     crossed = len(sizes) == whole.size and bool((block == whole[row_of[:, None], column_of[None, :]]).all())
-    places = np.broadcast_to(row_of[:, None], block.shape), np.broadcast_to(column_of[None, :], block.shape)
-    in_grid = crossed and _runs_through(job, "dp", *places) and _runs_through(job, "pp", *places[::-1])
+    row, column = np.meshgrid(row_of.astype(np.int32), column_of.astype(np.int32), indexing="ij")
+    in_grid = crossed and _runs_through(job, "dp", row, column) and _runs_through(job, "pp", column, row)
     return _Blocks(len(rows), len(columns), int(sizes[0]), in_grid)
 
 
 def _together(job: Job, held: tuple[Family, ...]) -> IntArray:
     """Return shape [cells], for each the first cell of its block: those that groups of some families join."""
     first = np.arange(job.grid.cells, dtype=np.int32)
-    before = None
+    before = np.full_like(first, -1)
     while held and not np.array_equal(first, before):
         before = first.copy()
         for groups in map(job.grid.groups.__getitem__, held):
@@ -136,10 +139,6 @@ def _whole(cells: IntArray, job: Job, held: tuple[Family, ...]) -> IntArray:
     """Return how many cells fit in whole blocks; all of them where blocks are not equal, which is no fewer."""
     blocks = _blocks(job, held) if held else None
     return cells if blocks is None else cells // blocks.size * blocks.size
-
-
-def _firsts(number_of: IntArray) -> IntArray:
-    return np.unique(number_of, return_index=True)[1].astype(np.int32)
 
 
 def _runs_through(job: Job, family: Family, along: IntArray, across: IntArray) -> bool:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scheduler.job import Job
 from scheduler.objective import Spread, objective_terms
 from scheduler.verification.counted_grid import CountedGrid
+from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster
 
 Costs = npt.NDArray[np.float64]
@@ -65,6 +66,5 @@ def _rule_out(costs: Costs, pairs: Iterable[Spread]) -> None:
 
 def _fewest(cluster: Cluster, nodes: BoolArray, level: str, cells: int) -> int:
     """Return how many domains of a level have so many of some nodes together, at least 1."""
-    one = cluster.level(level)
-    inside = np.sort(np.bincount(one.domain_of[nodes], minlength=len(one)))[::-1]
+    inside = np.sort(count_nodes(cluster.level(level), nodes))[::-1]
     return int(np.searchsorted(np.cumsum(inside), cells)) + 1

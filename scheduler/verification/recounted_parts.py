@@ -82,13 +82,13 @@ def _recounted(part: CertifiedPart, cluster: Cluster, job: Job, solve: SolverChe
 def _difference(part: CertifiedPart, grid: CountedGrid) -> str:
     """Return where a part differs from what was recounted; empty = nowhere."""
     if (part.rows, part.columns) != (grid.rows, grid.columns):
-        said = f"{part.rows} x {part.columns}"
-        return f"it is about a grid of {said}, and that of the job is {grid.rows} x {grid.columns}"
+        claimed = f"{part.rows} x {part.columns}"
+        return f"it is about a grid of {claimed}, and that of the job is {grid.rows} x {grid.columns}"
     if len(part.capacities) != len(grid.capacities):
         return f"it counts {len(part.capacities)} domains with room, and the cluster has {len(grid.capacities)}"
     differ = [(said, found) for said, found in zip(part.capacities, grid.capacities, strict=True) if said != found]
-    if differ:
-        (said, found), count = differ[0], len(differ)
-        more = f" ({count - 1} more)" if count > 1 else ""
-        return f"it counts room for {said} cells in a domain that has room for {found}{more}"
-    return ""
+    if not differ:
+        return ""
+    said, found = differ[0]
+    more = f" ({len(differ) - 1} more)" if len(differ) > 1 else ""
+    return f"it counts room for {said} cells in a domain that has room for {found}{more}"

@@ -64,10 +64,14 @@ class Rivals:
     def _several_types(self) -> bool:
         return len({(one.gpu_types, one.job.gpus_per_node) for one in self._choices}) > 1
 
-    @cached_property
-    def _by_time(self) -> bool:
-        """Whether step times are compared: slow nodes have a price, and there is no choice of types."""
-        return self.job.avoid == "price" and self.certificate.status == "optimal" and not self._several_types
+    def _by_time(self, choice: NodeChoice) -> bool:
+        """Return whether step times are compared: slow nodes have a price, and the answer has such types of GPU.
+
+        Types are compared with each other by objective and speed alone, whatever the slow nodes among them.
+        """
+        if self.job.avoid != "price" or self.certificate.status != "optimal":
+            return False
+        return choice.speed == self._speed and set(self.worth.gpu_types) <= {*choice.gpu_types}
 
     @cached_property
     def _slowest(self) -> float:
@@ -76,11 +80,10 @@ class Rivals:
 
     def _slowdowns(self, choice: NodeChoice) -> tuple[float, ...]:
         """Return the slowdowns up to which nodes are looked at, one question each."""
-        if self.job.avoid != "price" or self._by_time:
+        if self.job.avoid != "price" or self._by_time(choice):
             return choice.slowdowns(self.cluster)
         if self.certificate.status == "feasible":
             return (inf if self.certificate.slowest is None else self.certificate.slowest,)
-        # types are compared by objective and speed alone, whatever the slow nodes among them
         return (inf,)
 
     def _left(self, choice: NodeChoice, slowest: float) -> RivalsLeft | None:
@@ -103,12 +106,13 @@ class Rivals:
         # what a placement there costs, as if it ran at the speed of the answer
         costs = least_costs(cluster, job, nodes, grids, refuted) / choice.speed * self._speed
         bound = min(float(costs.min()), self.worth.objective)
-        better = self._better(costs, slowest)
+        by_time = self._by_time(choice)
+        better = self._better(costs, slowest if by_time else None)
         if not better.any():
-            return RivalsLeft(bound if not self._by_time or slowest == self._slowest else self.worth.objective)
+            return RivalsLeft(bound if not by_time or slowest == self._slowest else self.worth.objective)
         where = self._in_words(choice, slowest)
         # which slowdown has the shortest step may be left open where the pair of the answer is not
-        other_question = self._by_time and slowest != self._slowest
+        other_question = by_time and slowest != self._slowest
         plain = bool(parts) and len(grids) == 1 and not other_question and not self._more_than_pairs
         if not plain:
             why = "it has no part on them" if not parts else "the rest was not proved by pairs of spreads alone"
@@ -132,17 +136,19 @@ class Rivals:
         part, size = one.part, choice.job.gpus_per_node
         return (part.gpu_types, part.gpus_per_node, part.trunk) == (choice.gpu_types, size, self._trunk(choice))
 
-    def _better(self, costs: Costs, slowest: float) -> npt.NDArray[np.bool_]:
-        """Return which costs would be better than the answer, or than its bound."""
-        finite = np.where(np.isfinite(costs), costs, np.finfo(np.float64).max / 1e9)
-        least = self.certificate.bound if self.certificate.status == "feasible" else None
-        cheaper: npt.NDArray[np.bool_] = finite < (self.worth.objective if least is None else least) - TOLERANCE
-        if not self._by_time:
+    def _better(self, costs: Costs, slowest: float | None) -> npt.NDArray[np.bool_]:
+        """Return which costs would be better than the answer, or than its bound.
+
+        :param slowest: on nodes up to this slowdown, by the time of a step; ``None`` = it is not compared.
+        """
+        claimed = self.certificate.bound if self.certificate.status == "feasible" else None
+        cheaper: npt.NDArray[np.bool_] = costs < (self.worth.objective if claimed is None else claimed) - TOLERANCE
+        if slowest is None or slowest == self._slowest:
             return cheaper
         own = step_time(self.job, objective=self.worth.objective, slowest=self._slowest)
-        pace = step_time(self.job, objective=1.0, slowest=slowest)
-        quicker = (1.0 + self.job.spread_cost * (finite - 1.0)) * pace < own - TOLERANCE
-        return (quicker | (cheaper if slowest == self._slowest else False)) & np.isfinite(costs)
+        quickest = step_time(self.job, objective=float(costs.min()), slowest=slowest)
+        # the more it costs the longer its step, so the cheapest says whether there is any
+        return costs <= (costs.min() if quickest < own - TOLERANCE else -inf)
 
     @cached_property
     def _speed(self) -> float:

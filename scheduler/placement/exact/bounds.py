@@ -148,8 +148,8 @@ class CoverageBound:
                 break
             lambdas, mus = self._around(lambdas, int(i)), self._around(mus, int(j))
             table = self._sum_of_gains(lambdas, mus)
-        charges = (round(float(one) * CELL_PARTS) for one in (lambdas[i], mus[j]))
-        return float(value[i, j]), Multipliers(*charges, CELL_PARTS)
+        row, column = (round(float(one) * CELL_PARTS) for one in (lambdas[i], mus[j]))
+        return float(value[i, j]), Multipliers(row, column, CELL_PARTS)
 
     def refutes(self, dp: int, pp: int) -> bool:
         """Return whether the pair cannot cover all cells."""

@@ -48,15 +48,21 @@ def is_true(certificate: Certificate, cluster: Cluster, job: Job) -> bool:
         return certificate.bound <= (_least_objective(_up_to(cluster, slowest), job) or np.inf) + TOLERANCE
     if job.avoid != "price":
         return worth.objective <= best + TOLERANCE
+    # types are compared by the objective, the slow nodes among those of one type by the time of a step
+    (kind,) = worth.gpu_types
+    others = [_least_objective(cluster, job, one) for one in cluster.gpu_types if one != kind]
+    if any(one is not None and one < worth.objective - TOLERANCE for one in others):
+        return False
     own = step_time(job, objective=worth.objective, slowest=slowest_in_use(cluster, worth))
     slowdowns = np.unique(cluster.slowdown[np.isfinite(cluster.slowdown)]).tolist()
-    others = ((one, _least_objective(_up_to(cluster, one), job)) for one in {1.0, *slowdowns})
-    times = [step_time(job, objective=found, slowest=one) for one, found in others if found is not None]
+    alike = ((one, _least_objective(_up_to(cluster, one), job, kind)) for one in {1.0, *slowdowns})
+    times = [step_time(job, objective=found, slowest=one) for one, found in alike if found is not None]
     return own <= min(times) + TOLERANCE
 
 
-def _least_objective(cluster: Cluster, job: Job) -> float | None:
-    found = [goals[0] for one in cluster.gpu_types if (goals := least(cluster, job, gpu_type=one)) is not None]
+def _least_objective(cluster: Cluster, job: Job, *kinds: str) -> float | None:
+    """The least objective on nodes of one of the types, any if none is named; ``None`` = nothing fits."""
+    found = [goals[0] for one in kinds or cluster.gpu_types if (goals := least(cluster, job, gpu_type=one)) is not None]
     return min(found, default=None)
 
 
