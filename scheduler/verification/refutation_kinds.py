@@ -49,7 +49,7 @@ def recount_edges(grid: CountedGrid, pair: Spread, witness: Witness | None) -> R
             return Recount("holds", f"the domains take {sum(takes)} whole {family} groups, and there are {lines}")
         fewest = next(k for k, taken in enumerate(accumulate(takes), start=1) if taken >= lines)
         if fewest > other:
-            return Recount("holds", f"{lines} whole {family} groups fill {fewest} domains, and {other} are allowed")
+            return Recount("holds", f"{lines} whole {family} groups fill {fewest} domains, and the pair allows {other}")
         found.append(f"{lines} whole {family} groups find room in {fewest} domains")
     return Recount("fails", "; ".join(found) or "neither spread is 1")
 
