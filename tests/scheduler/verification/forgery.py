@@ -62,8 +62,24 @@ def is_true(certificate: Certificate, cluster: Cluster, job: Job) -> bool:
 
 def _least_objective(cluster: Cluster, job: Job, *kinds: str) -> float | None:
     """The least objective on nodes of one of the types, any if none is named; ``None`` = nothing fits."""
-    found = [goals[0] for one in kinds or cluster.gpu_types if (goals := least(cluster, job, gpu_type=one)) is not None]
+    found = [
+        goals[0]
+        for one in kinds or cluster.gpu_types
+        for trunk in _trunks(cluster)
+        if (goals := least(trunk, job, gpu_type=one)) is not None
+    ]
     return min(found, default=None)
+
+
+def _trunks(cluster: Cluster) -> list[Cluster]:
+    """The cluster once for each trunk, with all nodes of the others in use; itself where a job may lie anywhere."""
+    if cluster.trunks is None:
+        return [cluster]
+    trunk_of = cluster.trunks.domain_of
+    return [
+        cluster.replace(free_gpus=np.where(trunk_of == k, cluster.free_gpus, 0).astype(np.int32))
+        for k in range(len(cluster.trunks))
+    ]
 
 
 def _up_to(cluster: Cluster, slowest: float) -> Cluster:

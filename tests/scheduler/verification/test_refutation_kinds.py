@@ -106,7 +106,9 @@ def test_edges_in_words() -> None:
     S = 1 and R = 2 is not; rows of 3 are 3 and 1 of 4, so they do not all fit.
     """
     grid = CountedGrid(4, 3, (9, 5))
-    assert recount(grid, Spread(1, 1), "edges", None).sentence == "3 whole DP groups fill 2 domains, and the pair allows 1"
+    assert (
+        recount(grid, Spread(1, 1), "edges", None).sentence == "3 whole DP groups fill 2 domains, and the pair allows 1"
+    )
     found = recount(grid, Spread(1, 2), "edges", None)
     assert (found.told, found.sentence) == ("fails", "3 whole DP groups find room in 2 domains")
     tight = CountedGrid(4, 3, (8, 4))
