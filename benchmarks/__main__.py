@@ -45,9 +45,10 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--others-seconds", type=float, default=1.0, help="time limit of the others (default 1)")
 
     command = add("every-level", _every_level, "soft terms and closer levels against all quick rules, and their price")
-    command.add_argument("--n", type=int, default=100, help="instances (default 100)")
-    command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--seconds", type=float, default=10.0, help="time limit of one instance (default 10)")
+    _add_instances(command, n=100, seconds=10.0)
+
+    command = add("certificates", _certificates, "share of proofs that are verified without a solver, and how soon")
+    _add_instances(command, n=150, seconds=2.0)
 
     command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
     command.add_argument("--clusters", type=int, default=5, help="seeded clusters, each at three affinities")
@@ -129,10 +130,14 @@ def _add(
     return command
 
 
-def _add_campaign(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--n", type=int, default=1000, help="instances (default 1,000)")
+def _add_instances(command: argparse.ArgumentParser, *, n: int, seconds: float) -> None:
+    command.add_argument("--n", type=int, default=n, help=f"instances (default {n:,})")
     command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--seconds", type=float, default=10.0, help="time limit of one instance (default 10)")
+    command.add_argument("--seconds", type=float, default=seconds, help=f"limit of one instance (default {seconds:g})")
+
+
+def _add_campaign(command: argparse.ArgumentParser) -> None:
+    _add_instances(command, n=1000, seconds=10.0)
     command.add_argument("--jobs", type=int, default=1, help="processes; each solver uses two threads (default 1)")
     command.add_argument("--results", type=Path, default=RESULTS, help="folder of the rows")
     command.add_argument("--fresh", action="store_true", help="forget the rows that stand")
@@ -158,6 +163,13 @@ def _every_level(options: argparse.Namespace) -> str:
     rows = every_level.measure(options.n, seed=options.seed, seconds=options.seconds)
     price = every_level.measure_price(options.n, seed=options.seed, seconds=options.seconds)
     return every_level.report(rows, price)
+
+
+def _certificates(options: argparse.Namespace) -> str:
+    from benchmarks import certificates
+
+    rows = certificates.measure(options.n, seed=options.seed, seconds=options.seconds)
+    return certificates.report(rows, seed=options.seed, seconds=options.seconds)
 
 
 def _speed(options: argparse.Namespace) -> str:
@@ -264,6 +276,7 @@ QUICK = (
     ["proofs", "--n", "20", "--seconds", "5"],
     ["against-exact", "--n", "20", "--seconds", "5", "--others-seconds", "0.5"],
     ["every-level", "--n", "4", "--seconds", "1"],
+    ["certificates", "--n", "10"],
     ["speed", "--clusters", "1", "--mip-seconds", "10"],
     ["large", "--seeds", "1"],
     ["memory", "--nodes", "20000"],

@@ -55,7 +55,8 @@ class SecondConstraints:
             found = self.place(laid_into_tree(cluster, name, nested), job, limits)
             kept = _as_in_the_tree(cluster, job, name, nested)
             bounds = {level: bound for level, bound in found.closer_bounds.items() if level in kept}
-            return replace(found, closer_bounds=bounds)
+            # domains of that tree may be cut: what was counted there cannot be recounted on the cluster
+            return replace(found, closer_bounds=bounds, proofs=())
         return self._unnested(cluster, job, name, limits)
 
     def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
@@ -200,6 +201,7 @@ def _with_claims(answer: WeighedProposal, relaxed: Proposal, notes: tuple[str, .
         lower_bound=relaxed.lower_bound,
         closer_bounds=relaxed.closer_bounds,
         refutations=relaxed.refutations,
+        proofs=relaxed.proofs,
         pareto=tuple(point for point in relaxed.pareto if (point.dp, point.pp) == pair),
         complete=proposal.complete and relaxed.complete,
         notes=(*proposal.notes, *notes),

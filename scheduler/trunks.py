@@ -68,6 +68,8 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
         seconds = max(LEAST_SECONDS, (end - perf_counter()) / (len(fitting) - number))
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
         proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
+        proofs = tuple(replace(proof, trunk=trunks.domains[trunk]) for proof in proposal.proofs)
+        proposal = replace(proposal, proofs=proofs)
         answers.append(weighed(cluster, job, nodes, proposal))
     return _together(answers)
 
@@ -99,6 +101,10 @@ def _together(answers: Sequence[WeighedProposal]) -> Proposal:
         infeasible=infeasible,
         pareto=_front(placed),
         refutations=_refuted_everywhere(best.proposal, placed),
+        proofs=(
+            *best.proposal.proofs,
+            *(one for other in answers if other is not best for one in other.proposal.proofs),
+        ),
         solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
     )
 

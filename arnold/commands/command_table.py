@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "explain": CommandRow(
         "arnold.commands.explain_placement:command", "Say why it cannot be better, or why it does not fit."
     ),
+    "verify": CommandRow("arnold.commands.verify:command", "Check the certificate of a placement, without a search."),
     "compare": CommandRow("arnold.commands.compare:command", "Run every algorithm on one job and one cluster."),
     "repair": CommandRow("arnold.commands.repair:command", "Replace lost nodes of a placement, moving little."),
     "defragment": CommandRow(
@@ -140,7 +141,8 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     table=COMMANDS,
     plugins=ENTRY_POINTS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="Exit codes: 0 ok, 2 usage or bad input, 3 infeasible, 4 out of time with nothing valid. "
+    epilog="Exit codes: 0 ok, 2 usage or bad input, 3 infeasible, 4 out of time with nothing valid, "
+    "5 a certificate that is wrong. "
     "Each command explains itself: arnold place --help.",
 )
 @click.option(

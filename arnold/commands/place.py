@@ -15,6 +15,7 @@ from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import RESULT
 
 if TYPE_CHECKING:
+    from scheduler.outcome import Instance, Outcome
     from scheduler.placement.types import Limits, Status
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
@@ -31,6 +32,7 @@ Examples:
   arnold place --cluster cluster.csv --job job.yaml --flags flags.db
   arnold place --cluster kube: --job job.yaml --level topology.kubernetes.io/zone --alpha 0.7
   arnold place --cluster slurm: --job job.yaml --output job.slurm
+  arnold place --cluster cluster.csv --job job.yaml --certificate proof.json
   arnold place --cluster cluster.csv --job a.yaml --job b.yaml --weight a=2 --output 'placement-{job}.json'
 """
 
@@ -53,8 +55,17 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     help="See `arnold compare --list`.",
 )
 @options_of(PlacementOutputs)
+@click.option("--certificate", type=RESULT, metavar="FILE", help="Save what proves the answer, for `arnold verify`.")
 @click.option("--html", type=RESULT, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
-def command(*, as_json: bool, algorithm: str, html: str | None, inputs: PlacementInputs, **outputs: Any) -> int:
+def command(
+    *,
+    as_json: bool,
+    algorithm: str,
+    certificate: str | None,
+    html: str | None,
+    inputs: PlacementInputs,
+    **outputs: Any,
+) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (--job a --job b) all at once.
 
     Several: the weighted sum of their objectives is least, and --output and --html have {job} in the name. Exits 3 if
@@ -79,6 +90,8 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: Placemen
             would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
         instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
+    if certificate is not None and outcome.status in ("optimal", "feasible", "infeasible"):
+        save_certificate(certificate, instance, outcome)
     if outcome.evaluation is not None:
         pages = {}
         if html is not None:
@@ -88,6 +101,15 @@ def command(*, as_json: bool, algorithm: str, html: str | None, inputs: Placemen
         files.save(document, instance.job, others=pages)
     answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome.status)
+
+
+def save_certificate(file: str, instance: Instance, outcome: Outcome) -> None:
+    """Write what proves an outcome."""
+    from arnold.commands.output import to_json
+    from scheduler.certificate_writer import certificate_of
+    from topology.files import write_file
+
+    write_file(file, to_json(certificate_of(instance, outcome)) + "\n")
 
 
 def of_a_change(limits: Limits) -> Limits:

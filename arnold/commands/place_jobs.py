@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 JOB = "{job}"  # What stands for the name of the job in the name of a file
 
 
-def place_jobs(*, as_json: bool, algorithm: str, html: str | None, inputs: JointInputs, **outputs: Any) -> int:
+def place_jobs(
+    *,
+    as_json: bool,
+    algorithm: str,
+    certificate: str | None,
+    html: str | None,
+    inputs: JointInputs,
+    **outputs: Any,
+) -> int:
     """Place several jobs at once, write their files and print the answer; the options are those of `arnold place`."""
     from arnold.commands.place import exit_code
     from arnold.documents.joint_answer import joint_document
@@ -40,6 +48,9 @@ def place_jobs(*, as_json: bool, algorithm: str, html: str | None, inputs: Joint
     if algorithm != "exact":
         fix = "leave --algorithm out, or place one job at a time"
         raise InvalidInput("several jobs at once are placed by exact alone", where="--algorithm", fix=fix)
+    if certificate is not None:
+        fix = "leave --certificate out, or place one job at a time"
+        raise InvalidInput("a certificate is of one job", where="--certificate", fix=fix)
     instances, weights = inputs.read()
     jobs = [instance.job for instance in instances]
     files_of = {job.name: replace(files, output=tuple(_file(one, job.name) for one in files.output)) for job in jobs}

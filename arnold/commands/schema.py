@@ -13,12 +13,13 @@ from topology.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {
     "error": "arnold.documents.error:ErrorDocument",
+    "certificate": "scheduler.certificate:Certificate",
     "jobs": "arnold.documents.joint_answer:JointDocument",
     "job": "scheduler.jobfile:JobDocument",
     "records": "scheduler.records_file:RecordsDocument",
     "workload": "simulator.traces.workload_file:WorkloadDocument",
 }
-"""Documents beside those of the commands: errors, `place` of several jobs, and the files that users write."""
+"""Documents beside those of the commands: errors, `place` of several jobs, certificates, and what users write."""
 
 ENTRY_POINTS = "arnold.files"
 """Entry points for files that other packages let users write: each names a table like :data:`OTHERS`."""
@@ -31,8 +32,9 @@ ENTRY_POINTS = "arnold.files"
 def command(command: tuple[str, ...]) -> None:
     """Print the JSON Schema of a command's --json output; without a COMMAND, all names that have one.
 
-    COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, or `jobs` for
-    what `place` prints for several jobs, or one of the files that you write: `job`, `records`, `workload`.
+    COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, `jobs` for
+    what `place` prints for several jobs, `certificate` for what it saves for `verify`, or one of the files that you
+    write: `job`, `records`, `workload`.
     """
     from topology.json_record import json_schema
 

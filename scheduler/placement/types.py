@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from annotated_types import Gt, Interval
 
+from scheduler.witnesses import Witness
 from topology.field_types import AtLeastOne, Seed
 from topology.json_record import FloatOrInfinity, JsonRecord
 from topology.plugins import PluginGroup
@@ -60,10 +61,24 @@ class Refutation:
     pair: Pair
     by: str
     sentence: str
+    witness: Witness | None = None  # by which it can be recounted; None = the pair is enough, or only a solver can tell
 
     def covers(self, dp: int, pp: int) -> bool:
         """Return whether the refutation rules out a pair: one that is as small in both."""
         return dp <= self.pair[0] and pp <= self.pair[1]
+
+
+@dataclass(frozen=True, slots=True)
+class GridProof:
+    """What was refuted of the grid that a job is on some of the nodes: those up to a slowdown, in one trunk."""
+
+    level: str
+    slowest: float  # 1.0 = without flagged nodes, infinity = any
+    rows: int  # of the grid, of blocks where cells are held together
+    columns: int
+    capacities: tuple[int, ...]  # cells that each domain takes, in descending order
+    refutations: tuple[Refutation, ...]
+    trunk: str = ""  # where nothing joins the trunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +122,9 @@ class Proposal:
     infeasible: str = ""  # why no valid placement exists, when the algorithm proved that; else empty
     pareto: tuple[ParetoPoint, ...] = ()  # corners of the (S, R) trade known so far
     refutations: tuple[Refutation, ...] = ()
+    proofs: tuple[
+        GridProof, ...
+    ] = ()  # what proves the bound, of each part of the question; the first is of the answer
     prices: tuple[PriceOption, ...] = ()
     solve_seconds: float = 0.0  # wall time of the search itself, without imports and without seating on nodes
     notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each

@@ -5,6 +5,7 @@ Which slow nodes are used is decided in :mod:`scheduler.placement.exact.slow_nod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import ClassVar
@@ -20,7 +21,7 @@ from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.exact.search import fill_front
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
 from scheduler.placement.exact.soft_terms import goals_of, other_seats
-from scheduler.placement.types import Limits, Proposal
+from scheduler.placement.types import GridProof, Limits, Proposal
 from topology.cluster import Cluster
 
 
@@ -61,6 +62,7 @@ class Exact:
             # pairs of the grid inside a job whose stages share nodes are not those of the job
             pareto=claims.lattice.pareto() if job.grid.aligned else (),
             refutations=tuple(claims.lattice.refutations) if job.grid.aligned else (),
+            proofs=_proofs(claims, searched) if job.grid.aligned else (),
             prices=tuple(one.option(chosen=one is chosen) for one in searched) if len(options) > 1 else (),
             solve_seconds=solved - start,
             statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.reduction.domains))},
@@ -91,3 +93,9 @@ class Exact:
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
         goals.search(closer)
         return goals
+
+
+def _proofs(claims: ThresholdSearch, searched: Sequence[ThresholdSearch]) -> tuple[GridProof, ...]:
+    """Return what all thresholds refuted, first that of the one that is claimed of."""
+    others = (one for one in searched if one is not claims)
+    return tuple(proof for one in (claims, *others) for proof in one.proofs)

@@ -16,10 +16,14 @@ import numpy.typing as npt
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
+from scheduler.witnesses import Multipliers
 from topology.cluster import FloatArray, IntArray
 
 _SLACK = 1e-6
 """Cells by which a bound in floating point is loosened: far above its error, far below the one cell that counts."""
+
+CELL_PARTS = 2**40
+"""Parts of a cell in which multipliers are handed on: 5e-13 cells a touch, so that rounding costs no refutation."""
 
 _NEVER = np.int32(-(10**9))  # Less than any number of cells
 
@@ -130,6 +134,10 @@ class CoverageBound:
 
     def coverable(self, dp: int, pp: int) -> float:
         """Return an upper bound on the cells that can be covered with S = dp, R = pp."""
+        return self.least(dp, pp)[0]
+
+    def least(self, dp: int, pp: int) -> tuple[float, Multipliers]:
+        """Return the least bound found on the cells that can be covered with S = dp, R = pp, and its multipliers."""
         problem, zooms = self._problem, self._params.coverage_zooms
         rows, columns = pp * problem.rows, dp * problem.columns
         lambdas, mus, table = self._lambdas, self._mus, self._table
@@ -140,7 +148,8 @@ class CoverageBound:
                 break
             lambdas, mus = self._around(lambdas, int(i)), self._around(mus, int(j))
             table = self._sum_of_gains(lambdas, mus)
-        return float(value[i, j])
+        row, column = (round(float(one) * CELL_PARTS) for one in (lambdas[i], mus[j]))
+        return float(value[i, j]), Multipliers(row, column, CELL_PARTS)
 
     def refutes(self, dp: int, pp: int) -> bool:
         """Return whether the pair cannot cover all cells."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from time import perf_counter
 from typing import TypeVar
 
 from scheduler.objective import TOLERANCE
-from scheduler.placement.exact.bounds import RectangleBound
+from scheduler.placement.exact.bounds import CoverageBound, RectangleBound
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits, Pair, ParetoPoint, Refutation, corners
+from scheduler.witnesses import Witness
 from topology.cluster import IntArray
 
 T = TypeVar("T")
@@ -46,10 +48,10 @@ class Lattice:
         """Return whether a placement as good as the pair is known."""
         return any(pair[0] >= dp and pair[1] >= pp for dp, pp in self.built)
 
-    def refute(self, pair: Pair, by: str, sentence: str) -> None:
-        """Note that no placement is as good as the pair in both."""
+    def refute(self, pair: Pair, by: str, sentence: str, witness: Witness | None = None) -> None:
+        """Note that no placement is as good as the pair in both, and by what others can recount that."""
         if min(pair) >= 1 and not self.is_refuted(pair):
-            self.refutations.append(Refutation(pair, by, sentence))
+            self.refutations.append(Refutation(pair, by, sentence, witness))
 
     def build(self, cells: IntArray, by: str) -> Pair:
         """Take in a placement, which must fit the capacities; its pair is counted here, not believed."""
@@ -130,6 +132,11 @@ class PairSearch:
         self.table: RectangleBound | None = None
         self.stopped = False  # Whether time ran out with methods left to try
         self._end = perf_counter() + limits.seconds
+
+    @cached_property
+    def coverage(self) -> CoverageBound:
+        """The coverage bound, with its table."""
+        return CoverageBound(self.problem, self.params)
 
     @property
     def left(self) -> float:

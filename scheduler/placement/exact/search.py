@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from scheduler.placement.exact import constructions
 from scheduler.placement.exact.bounds import (
-    CoverageBound,
     RectangleBound,
     contiguous,
     fewest_domains,
@@ -75,13 +74,10 @@ def apply_closed_forms(search: PairSearch) -> None:
 
 def apply_coverage(search: PairSearch, pairs: Sequence[Pair]) -> None:
     """Apply the coverage bound to some pairs, dearest first, as a refutation holds for all pairs below."""
-    if not pairs:
-        return
-    coverage = CoverageBound(search.problem, search.params)
     for pair in reversed(pairs):
-        if not search.lattice.is_refuted(pair) and coverage.refutes(*pair):
-            covered = int(coverage.coverable(*pair))
-            search.lattice.refute(pair, "coverage", _too_few_covered(search.problem, pair, covered))
+        if not search.lattice.is_refuted(pair) and search.coverage.refutes(*pair):
+            covered, charges = search.coverage.least(*pair)
+            search.lattice.refute(pair, "coverage", _too_few_covered(search.problem, pair, int(covered)), charges)
 
 
 def count_rectangles_if_quick(search: PairSearch) -> None:
@@ -103,9 +99,9 @@ def count_rectangles(search: PairSearch) -> None:
     search.limits.say("counting rectangles")
     search.table = RectangleBound(search.problem, pairs)
     for pair in reversed(pairs):
-        if search.table.refutes(pair):
-            covered = search.table.most_cells(pair)
-            search.lattice.refute(pair, "rectangles", _too_few_covered(search.problem, pair, covered))
+        if not search.lattice.is_refuted(pair) and search.table.refutes(pair):
+            covered, (_, charges) = search.table.most_cells(pair), search.coverage.least(*pair)
+            search.lattice.refute(pair, "rectangles", _too_few_covered(search.problem, pair, covered), charges)
 
 
 STAGES = (

@@ -12,16 +12,17 @@ from time import perf_counter
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, step_time
+from scheduler.objective import TOLERANCE, objective_terms, step_time
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.goal_search import GoalSearch
 from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.level_bounds import LevelBounds
 from scheduler.placement.exact.pair_seats import search_reduction
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.shared_stages import search_shared_stages
 from scheduler.placement.exact.soft_terms import goals_of, has_more_terms
-from scheduler.placement.types import Limits, PriceOption
+from scheduler.placement.types import GridProof, Limits, PriceOption
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 
@@ -59,6 +60,20 @@ class ThresholdSearch:
     def lattice(self) -> Lattice:
         """Its pairs, built and refuted."""
         return self.search.lattice
+
+    @property
+    def proofs(self) -> tuple[GridProof, ...]:
+        """What was refuted at the job's level, and at others that its objective has terms at."""
+        one = self.reduction
+        known = {one.level.name: self.lattice}
+        if self.goals is not None and isinstance(self.goals.bounds, LevelBounds):
+            counted = {term.level for term in objective_terms(one.cluster, one.job)}
+            known |= {name: lattice for name, lattice in self.goals.bounds.lattices.items() if name in counted}
+        return tuple(
+            GridProof(name, one.slowest, grid.rows, grid.columns, grid.capacities, tuple(lattice.refutations))
+            for name, lattice in known.items()
+            for grid in [lattice.problem]
+        )
 
     def option(self, *, chosen: bool) -> PriceOption:
         """Return the threshold as one way to treat slow nodes, in words; the ideal has no spread and no slow node."""

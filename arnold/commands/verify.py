@@ -1,0 +1,73 @@
+"""``arnold verify``: whether a certificate proves the answer that it is of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import click
+
+from arnold.commands.cluster_options import check_stdin
+from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
+from arnold.commands.job_options import PlacementInputs, placement_inputs
+from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_sentences, progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from scheduler.verification.refutation_kinds import Told
+    from scheduler.verification.verification import Verdict, Verification
+
+EXIT_CODES: dict[Verdict, int] = {"verified": 0, "not verified": 5, "cannot be told": 4}
+STYLES: dict[Verdict, str] = {"verified": GOOD, "not verified": BAD, "cannot be told": SO_SO}
+TOLD: dict[Told, str] = {"holds": "recounted", "fails": "wrong", "not told": "left open"}
+EXAMPLES = """\b
+Examples:
+  arnold place  --cluster cluster.csv --job job.yaml --certificate proof.json
+  arnold verify proof.json --cluster cluster.csv --job job.yaml
+  arnold verify proof.json --cluster cluster.csv --job job.yaml --solver --time-limit 60 --json
+"""
+
+
+@click.command("verify", cls=JsonCommand, document="scheduler.verification.verification:Verification", epilog=EXAMPLES)
+@click.argument("certificate", type=FILE)
+@placement_inputs
+@click.option("--solver", is_flag=True, help="Ask a solver where arithmetic cannot tell, --time-limit for each pair.")
+def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementInputs) -> int:
+    """Check a CERTIFICATE of `arnold place` against the cluster and the job, without a search.
+
+    The placement is evaluated, capacities are counted anew, and every refuted pair is recounted in whole numbers. Give
+    the options that `arnold place` was given. Exits 5 if a claim is wrong or not shown, 4 if it cannot be told.
+    """
+    from scheduler.certificate import Certificate
+    from scheduler.verification.cell_program import solver_check
+    from scheduler.verification.verdict import verify
+    from topology.documents import load_document
+    from topology.files import read_source
+
+    check_stdin({"CERTIFICATE": certificate, "--cluster": inputs.files.cluster, "--job": inputs.job.job})
+    claimed = load_document(read_source(certificate)).parse(Certificate)
+    instance = inputs.read()
+    limits = inputs.limits
+    solve = solver_check(seconds=limits.seconds, seed=limits.seed, workers=limits.workers) if solver else None
+    with progress(f"Verifying {claimed.job}"):
+        found = verify(claimed, instance.cluster, instance.job, solve=solve)
+    answer(found, _print, as_json=as_json)
+    return EXIT_CODES[found.verdict]
+
+
+def _print(out: Console, found: Verification) -> None:
+    from topology.quantities import decimal, plural
+
+    if found.objective is not None and found.bound is not None:
+        proved = f"nothing costs less than {decimal(found.bound)}"
+        out.print(f"{found.job}: objective {decimal(found.objective)} by the evaluator, {proved} by what was recounted")
+    told = Counter(one.told for one in found.checked)
+    counts = ", ".join(f"{count:,} {TOLD[word]}" for word, count in told.items())
+    title = f"{plural(len(found.checked), 'refuted pair')}, {counts}, in {found.seconds:.2f} s"
+    print_sentences(out, title, [one.line for one in found.checked])
+    print_sentences(out, "What is wrong", found.faults)
+    print_sentences(out, "What it does not show", found.untold)
+    out.print()
+    out.print(found.sentence, style=STYLES[found.verdict])

@@ -1,0 +1,89 @@
+"""A certificate: what proves that a placement cannot be better, as a document that others can check.
+
+It says what was asked, what was answered, and for each part of the question which pairs of spreads cannot be had, with
+the witness by which that can be recounted without a search.  ``arnold verify`` checks it
+(:mod:`scheduler.verification`); :mod:`scheduler.certificate_writer` makes it.  Nothing in a certificate is believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from annotated_types import Ge, Interval, Len
+
+from scheduler.objective import Spread
+from scheduler.witnesses import Witness
+from topology.field_types import AtLeastOne
+from topology.json_record import FiniteFloat, JsonRecord
+
+VERSION: Literal[1] = 1  # Of the format; a change that an older verifier would misread gets the next number
+Slowest = Annotated[FiniteFloat, Ge(1)]  # A slowdown up to which nodes are used
+
+
+@dataclass(frozen=True, slots=True)
+class RefutedPair(JsonRecord):
+    """No placement touches no more than so many domains in both families."""
+
+    dp: AtLeastOne
+    """DP spread S."""
+    pp: AtLeastOne
+    """PP spread R."""
+    by: str
+    """The kind of refutation: edges, product, coverage, rectangles, skeleton."""
+    witness: Witness | None
+    """By what it is recounted; null = the pair alone is enough, or only a solver can tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifiedPart(JsonRecord):
+    """One part of the question: nodes of some types of GPU, in one trunk, up to some slowdown."""
+
+    gpu_types: tuple[str, ...]
+    """Types of GPU of its nodes; empty text = nodes of which no type is said."""
+    gpus_per_node: AtLeastOne
+    """GPUs of each node."""
+    trunk: str
+    """The trunk, where nothing joins the trunks of the cluster; else empty."""
+    slowest: Slowest | None
+    """Nodes up to this slowdown, 1 = none that is flagged; null = any."""
+    level: str
+    """Level whose domains are counted."""
+    rows: AtLeastOne
+    """Rows of the grid, of blocks where cells are held together."""
+    columns: AtLeastOne
+    """Columns of the grid."""
+    capacities: tuple[AtLeastOne, ...]
+    """Cells that each domain with room can take, the largest first."""
+    refuted: tuple[RefutedPair, ...]
+    """Pairs that cannot be had; each rules out all that are as small in both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate(JsonRecord):
+    """What proves an answer of `arnold place`, for `arnold verify`."""
+
+    version: Literal[1]
+    """Version of the format."""
+    job: str
+    """Name of the job."""
+    status: Literal["optimal", "feasible", "infeasible"]
+    """What was claimed: that no placement is better, that none is better than the bound, that there is none."""
+    alpha: Annotated[float, Interval(ge=0, le=1)]
+    """DP affinity."""
+    level: str
+    """Level whose domains spread counts."""
+    avoid: Literal["strict", "price", "ignore"]
+    """What is done about slow nodes."""
+    slowest: Slowest | None
+    """The bound holds for nodes up to this slowdown, 1 = none that is flagged; null = any."""
+    spread: Spread | None
+    """Spread of the placement; null = there is none."""
+    objective: FiniteFloat | None
+    """Its objective."""
+    bound: FiniteFloat | None
+    """No placement has a smaller objective."""
+    nodes: tuple[Annotated[tuple[str, ...], Len(1)], ...]
+    """The placement: the name of the node of each cell, row by row of the grid; empty = there is none."""
+    parts: tuple[CertifiedPart, ...]
+    """What proves it, part by part."""

@@ -1,0 +1,107 @@
+"""Making the certificate of an outcome: what was refuted, as few pairs as are needed, with their witnesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+
+from scheduler.certificate import VERSION, Certificate, CertifiedPart, RefutedPair
+from scheduler.job import Job
+from scheduler.outcome import Instance, Outcome
+from scheduler.placement.admission import types_of
+from scheduler.placement.types import GridProof, Refutation
+from topology.cluster import Cluster
+from topology.errors import ArnoldError
+from topology.flags import HEALTHY
+
+QUICK = ("edges", "product", "coverage", "rectangles")  # Kinds that are recounted without a search, the quickest first
+
+
+class NothingToCertify(ArnoldError):
+    """The outcome claims nothing: no placement was found, and none was shown not to exist."""
+
+    exit_code = 4
+
+
+def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
+    """Return the certificate of an outcome.
+
+    :raises NothingToCertify: it has no placement, and no proof that there is none.
+    """
+    status, worth = outcome.status, outcome.evaluation
+    if status not in ("optimal", "feasible", "infeasible"):
+        fix = "give the solver more time: --time-limit"
+        raise NothingToCertify(f"there is nothing to certify: {outcome.verdict}", where="--certificate", fix=fix)
+    cluster, job, proposal = instance.cluster, instance.settled(outcome).job, outcome.proposal
+    # the first proof is that of the answer; a bound without a proof holds for all nodes
+    slowest = proposal.proofs[0].slowest if proposal.proofs else HEALTHY if job.avoid == "strict" else inf
+    return Certificate(
+        version=VERSION,
+        job=job.name,
+        status=status,
+        alpha=job.alpha,
+        level=cluster.level(job.level).name,
+        avoid=job.avoid,
+        slowest=_or_any(slowest),
+        spread=outcome.spread,
+        objective=outcome.objective,
+        bound=outcome.bound,
+        nodes=() if worth is None or proposal.nodes is None else _named(cluster, proposal.nodes.tolist()),
+        parts=_parts(cluster, job, outcome),
+    )
+
+
+def _parts(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[CertifiedPart, ...]:
+    """Return every part of the question; where there is only one, just with what its answer needs."""
+    asked = [(one, proof) for one, found in outcome.by_type or ((job, outcome),) for proof in found.proposal.proofs]
+    needed = outcome.bound if len(asked) == 1 and not job.soft and outcome.bound is not None else inf
+    return tuple(_part(cluster, one, proof, needed) for one, proof in asked)
+
+
+def _part(cluster: Cluster, job: Job, proof: GridProof, needed: float) -> CertifiedPart:
+    refuted = fewest_needed(proof.refutations, job, needed)
+    return CertifiedPart(
+        gpu_types=types_of(cluster, job),
+        gpus_per_node=job.gpus_per_node,
+        trunk=proof.trunk,
+        slowest=_or_any(proof.slowest),
+        level=proof.level,
+        rows=proof.rows,
+        columns=proof.columns,
+        capacities=proof.capacities,
+        refuted=tuple(RefutedPair(*one.pair, one.by, one.witness) for one in refuted),
+    )
+
+
+def fewest_needed(refutations: Sequence[Refutation], job: Job, needed: float) -> list[Refutation]:
+    """Return refutations that rule out together what all of them do, the quickest to recount first.
+
+    :param needed: of the pairs that cost less than this by Eq. 2; the others may be left open.
+    """
+    if not refutations:
+        return []
+    most = np.array([one.pair for one in refutations]).max(axis=0)
+    s, r = np.arange(1, most[0] + 1)[:, None], np.arange(1, most[1] + 1)[None, :]
+    # not yet ruled out, and to be
+    wanted = job.alpha * s + job.beta * r < needed
+    kept = []
+    for one in sorted(refutations, key=lambda one: (_work(one.by), -one.pair[0] * one.pair[1], one.pair)):
+        inside = wanted[: one.pair[0], : one.pair[1]]
+        if inside.any():
+            kept.append(one)
+            inside[:] = False
+    return kept
+
+
+def _work(by: str) -> int:
+    return QUICK.index(by) if by in QUICK else len(QUICK) + (by == "skeleton")
+
+
+def _or_any(slowest: float) -> float | None:
+    return None if slowest == inf else slowest
+
+
+def _named(cluster: Cluster, rows: list[list[int]]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(cluster.names[i] for i in row) for row in rows)

@@ -1,0 +1,139 @@
+"""Each kind of refutation, recounted: what holds is so by trying every assignment; what the search refutes holds."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.objective import Spread
+from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.search import apply_closed_forms, count_edges, count_rectangles
+from scheduler.placement.types import Limits
+from scheduler.verification.cell_program import solver_check
+from scheduler.verification.counted_grid import CountedGrid
+from scheduler.verification.refutation_kinds import KINDS, recount
+from scheduler.witnesses import Multipliers
+from tests.case_counts import cases, every_fourth, examples
+from tests.scheduler.placement.exact.brute_force import feasible, instances
+from tests.scheduler.placement.exact.tiny import problems
+from tests.scheduler.verification.forgery import random_refutation
+
+SOLVER = solver_check(seconds=60.0, seed=0, workers=1)
+
+
+def pairs(grid: CountedGrid) -> list[Spread]:
+    """Every pair of spreads that a placement may have."""
+    most = grid.largest
+    return [Spread(s, r) for s, r in product(range(1, most.dp + 1), range(1, most.pp + 1))]
+
+
+@pytest.mark.many_cases
+def test_what_holds_of_every_tiny_grid_is_so() -> None:
+    """All grids to 3 x 3 on 3 domains of up to 6 cells, all pairs, all kinds, with no charges and with some."""
+    chance = random.Random(1)
+    held = 0
+    for rows, columns, capacities in every_fourth(list(instances(rows=3, columns=3, domains=3, largest=6))):
+        grid = CountedGrid(rows, columns, capacities)
+        for pair, by in product(pairs(grid), KINDS):
+            charges = Multipliers(chance.randint(0, 6), chance.randint(0, 6), chance.randint(1, 4))
+            found = recount(grid, pair, by, charges)
+            assert found.told in ("holds", "fails")
+            if found.told == "holds":
+                assert not feasible(rows, columns, capacities, (pair.dp, pair.pp)), (grid, pair, by)
+                held += 1
+    assert held > 100
+
+
+@given(problems(), st.integers(0, 10**9))
+@examples(400)
+def test_what_holds_of_drawn_grids_is_so(problem: GridProblem, seed: int) -> None:
+    """Refutations by chance of grids up to nine lines long: brute force is the judge."""
+    chance = random.Random(seed)
+    grid = CountedGrid(problem.rows, problem.columns, problem.capacities)
+    for _ in range(20):
+        one = random_refutation(grid.rows, grid.columns, chance)
+        if recount(grid, Spread(one.dp, one.pp), one.by, one.witness).told == "holds":
+            assert not feasible(grid.rows, grid.columns, grid.capacities, (one.dp, one.pp)), one
+
+
+@given(problems())
+@examples(200)
+def test_a_solver_settles_tiny_pairs_as_brute_force_does(problem: GridProblem) -> None:
+    """The program, cell by cell, is feasible exactly for the pairs that some assignment has."""
+    grid = CountedGrid(problem.rows, problem.columns, problem.capacities)
+    for pair in pairs(grid):
+        had = feasible(grid.rows, grid.columns, grid.capacities, (pair.dp, pair.pp))
+        assert SOLVER(grid, pair).told == ("fails" if had else "holds")
+
+
+@pytest.mark.many_cases
+def test_what_counting_refutes_of_grids_to_4_by_5_holds_and_is_so() -> None:
+    """2,000 grids to 4 x 5 on 5 domains, full or nearly so: every refutation is recounted, and the dearest of them
+    settled by the program of the cells, which the test above compares with brute force.
+    """
+    chance = random.Random(2)
+    for _ in range(cases(2000)):
+        rows, columns = chance.randint(2, 4), chance.randint(2, 5)
+        capacities = _nearly_full(rows * columns, chance)
+        problem, grid = GridProblem(rows, columns, capacities), CountedGrid(rows, columns, capacities)
+        search = PairSearch(Lattice(problem, 0.5, 0.5), Limits(seconds=10.0))
+        for stage in (count_edges, apply_closed_forms, count_rectangles):
+            stage(search)
+        known = search.lattice.refutations
+        for one in known:
+            assert recount(grid, Spread(*one.pair), one.by, one.witness).told == "holds", (grid, one)
+        if known:
+            dearest = max(known, key=lambda one: one.pair[0] * one.pair[1])
+            assert SOLVER(grid, Spread(*dearest.pair)).told == "holds", (grid, dearest)
+
+
+def _nearly_full(cells: int, chance: random.Random) -> tuple[int, ...]:
+    """Up to five domains with room for the cells and at most two more."""
+    domains = chance.randint(2, 5)
+    capacities = [1] * domains
+    for _ in range(cells - domains + chance.randint(0, 2)):
+        capacities[chance.randrange(domains)] += 1
+    return tuple(sorted(capacities, reverse=True))
+
+
+def test_edges_in_words() -> None:
+    """Three columns of 4 on domains of 9 and 5: the first takes two whole, the second one, so R = 1 is impossible with
+    S = 1 and R = 2 is not; rows of 3 are 3 and 1 of 4, so they do not all fit.
+    """
+    grid = CountedGrid(4, 3, (9, 5))
+    assert (
+        recount(grid, Spread(1, 1), "edges", None).sentence == "3 whole DP groups fill 2 domains, and the pair allows 1"
+    )
+    found = recount(grid, Spread(1, 2), "edges", None)
+    assert (found.told, found.sentence) == ("fails", "3 whole DP groups find room in 2 domains")
+    tight = CountedGrid(4, 3, (8, 4))
+    assert recount(tight, Spread(2, 1), "edges", None).sentence == (
+        "the domains take 3 whole PP groups, and there are 4"
+    )
+    assert recount(grid, Spread(2, 2), "edges", None).sentence == "neither spread is 1"
+
+
+def test_a_product_that_is_met_exactly_is_not_refuted() -> None:
+    """Four domains of one cell for a grid of 2 x 2: the roots come to 4, and 4 * 4 = 4 S R, so S R = 4 stays open.
+    Each cell in a domain of its own has it: a bound in floating point may fall on either side, whole numbers do not.
+    """
+    grid = CountedGrid(2, 2, (1, 1, 1, 1))
+    assert recount(grid, Spread(2, 2), "product", None).told == "fails"
+    assert recount(grid, Spread(1, 2), "product", None).told == "holds"
+    # the same with roots that are no whole numbers: 3 domains of 3 cells, and S R = 3
+    three = CountedGrid(3, 3, (3, 3, 3))
+    assert recount(three, Spread(1, 3), "product", None).told == "fails"
+    assert recount(three, Spread(1, 2), "product", None).told == "holds"
+
+
+def test_witnesses_are_asked_for() -> None:
+    """Coverage and rectangles without multipliers are refused, as nothing could be recounted."""
+    grid = CountedGrid(2, 2, (1, 1, 1, 1))
+    for by in ("coverage", "rectangles"):
+        assert recount(grid, Spread(1, 1), by, None).sentence == "its multipliers are missing"
+    assert recount(grid, Spread(1, 1), "skeleton", None).told == "not told"
