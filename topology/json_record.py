@@ -7,6 +7,7 @@ the first call: computing with such a dataclass never loads it.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from math import inf, isinf
@@ -86,6 +87,15 @@ class Checked:
 
 FiniteFloat = Annotated[float, Checked("float", allow_inf_nan=False)]  # A number, and neither infinity nor NaN
 AwareTime = Annotated[datetime, Checked("datetime", tz_constraint="aware")]  # A time with a time zone
+
+
+def record_of(kind: type[T], about: object, **given: Any) -> T:
+    """Return a JSON record whose fields, but for those given, are the attributes of the same names of what it is about;
+    arrays become lists.
+    """
+    named = (field.name for field in fields(cast("Any", kind)) if field.name not in given)
+    found = ((name, getattr(about, name)) for name in named)
+    return kind(**given, **{name: value.tolist() if hasattr(value, "tolist") else value for name, value in found})
 
 
 def json_data(kind: Any, value: Any, *, without_defaults: bool = False) -> Any:

@@ -11,7 +11,7 @@ from health.collectives.diagnosis import Certainty, Diagnosis, Status, verdict
 from health.collectives.flagging import withheld
 from health.collectives.flow_progress import Condition
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,11 @@ def collectives_document(
 ) -> CollectivesDocument:
     """Return the document of a diagnosis."""
     labels = [member.label for member in diagnosis.members]
-    return CollectivesDocument(
+    return record_of(
+        CollectivesDocument,
+        diagnosis,
         format=format,
-        status=diagnosis.status,
-        settled=diagnosis.settled,
         verdict=verdict(diagnosis),
-        cause=diagnosis.cause,
         culprits=tuple(
             NamedCulprit(
                 diagnosis.members[one.member].rank,
@@ -139,24 +138,19 @@ def collectives_document(
         seen=_time(diagnosis.alarm),
         localised=_time(diagnosis.localised),
         ranks=len(labels),
-        looks=diagnosis.looks,
         groups=_groups(diagnosis, labels),
         flows=tuple(
-            WaitingFlow(
+            record_of(
+                WaitingFlow,
+                flow,
                 source=labels[flow.source],
                 target=labels[flow.target],
-                channel=flow.channel,
-                total=flow.total,
-                ready=flow.ready,
-                transmitted=flow.transmitted,
-                done=flow.done,
                 condition=condition,
             )
             for flow, condition in diagnosis.flows
         ),
         flags=tuple(flags),
         withheld=withheld(diagnosis, node_of),
-        notes=diagnosis.notes,
     )
 
 

@@ -11,7 +11,7 @@ from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Status
 from topology.field_types import NotNegative
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 from topology.validate import ClusterSummary, summarise_cluster
 
 
@@ -125,19 +125,14 @@ def compare_document(instance: Instance, outcomes: Sequence[Outcome]) -> Compare
 
 def _result(outcome: Outcome, best: float | None) -> ComparedAlgorithm:
     worth, objective = outcome.evaluation, outcome.objective
-    return ComparedAlgorithm(
-        algorithm=outcome.algorithm,
-        status=outcome.status,
-        stopped_at=outcome.stopped_at,
+    return record_of(
+        ComparedAlgorithm,
+        outcome,
         reason=outcome.reason or None,
-        spread=outcome.spread,
         objective=objective,
-        bound=outcome.bound,
-        gap=outcome.gap,
         ratio=None if objective is None or best is None else objective / best,
         domains=len(worth.domains) if worth else None,
         used_flagged=len(worth.flagged) if worth else None,
         gpu_types=next((one.gpu_types for one in outcome.types if one.chosen), ()),
         solve_seconds=outcome.proposal.solve_seconds,
-        notes=outcome.notes,
     )

@@ -13,7 +13,7 @@ from scheduler.outcome import Instance
 from scheduler.several.defragmentation import Defragmentation, MoveBudget
 from topology.cluster import Cluster
 from topology.field_types import Count, NotNegative
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,21 +96,18 @@ def defragment_document(instance: Instance, found: Defragmentation, budget: Move
     by_hours = budget.gpu_hours is not None
     placed = found.outcome.evaluation
     running = _running(instance.cluster, found)
-    return DefragmentDocument(
+    return record_of(
+        DefragmentDocument,
+        found,
         status="gave-up" if found.status == "refused" else found.status,
-        target=found.target,
         reached=placed is not None and found.reached <= found.target + TOLERANCE,
         now=found.now.objective,
         objective=found.outcome.objective,
         measure="gpu-hours" if by_hours else "moves",
-        cost=found.cost,
-        least_cost=found.least_cost,
         allowed=budget.gpu_hours if by_hours else budget.moves,
         moves=tuple(move for _, moved in running for move in moved),
         running=tuple(one for one, _ in running),
         placement=place_document(instance, found.outcome),
-        solve_seconds=found.solve_seconds,
-        notes=found.notes,
     )
 
 

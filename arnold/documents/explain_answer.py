@@ -13,7 +13,7 @@ from scheduler.outcome import Instance, Outcome, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption, Status
 from scheduler.remedies import Misfit
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 from topology.validate import ClusterSummary, summarise_cluster
 
 
@@ -70,20 +70,15 @@ def explain_document(
     instance: Instance, outcome: Outcome, *, options: Sequence[AvoidanceOption], diagnosis: Misfit | None
 ) -> ExplainDocument:
     """Return the document of an explanation."""
-    return ExplainDocument(
-        status=outcome.status,
-        verdict=outcome.verdict,
+    return record_of(
+        ExplainDocument,
+        outcome,
         alpha=instance.job.alpha,
         beta=instance.job.beta,
         level=instance.level.name,
-        spread=outcome.spread,
-        objective=outcome.objective,
-        bound=outcome.bound,
-        gap=outcome.gap,
         cheaper=cheaper_pairs(instance.cluster, instance.job, outcome),
         pareto=outcome.proposal.corners,
         prices=outcome.proposal.prices,
-        types=outcome.types,
         binding=what_binds(instance.cluster, outcome),
         options=tuple(options),
         flags=instance.flags,

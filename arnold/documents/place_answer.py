@@ -17,7 +17,7 @@ from scheduler.repair.repair_problem import Prefer
 from topology.cluster import IntArray
 from topology.field_types import Count, NotNegative, Share
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 from topology.validate import ClusterSummary, summarise_cluster
 
 
@@ -180,16 +180,12 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
     assignment = placed_cells(instance, proposal.nodes)
     used = tuple(cluster.names[i] for i in worth.flagged) if worth else ()
     avoided = {flag.node for flag in instance.flags} - {*used}
-    return PlaceDocument(
-        status=outcome.status,
-        algorithm=outcome.algorithm,
+    return record_of(
+        PlaceDocument,
+        outcome,
         reason=outcome.reason or None,
         would_fit_if_empty=would_fit_if_empty,
-        spread=outcome.spread,
-        objective=outcome.objective,
         closer=closer_spreads(cluster, job, outcome),
-        bound=outcome.bound,
-        gap=outcome.gap,
         alpha=job.alpha,
         beta=job.beta,
         level=instance.level.name,
@@ -201,7 +197,6 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         flags=instance.flags,
         domains=worth.domains if worth else {},
         prices=proposal.prices,
-        types=outcome.types,
         assignment=assignment,
         notes=(*instance.notes, *outcome.notes),
         job=job_document(instance),
@@ -216,8 +211,9 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
     :param lost: names of the lost nodes.
     """
     names, before, after = instance.cluster.names, repair.before, repair.after
-    return RepairDocument(
-        prefer=repair.prefer,
+    return record_of(
+        RepairDocument,
+        repair,
         lost=tuple(lost),
         moves=tuple(
             MovedCell(
@@ -230,18 +226,13 @@ def repair_document(instance: Instance, repair: Repair, *, lost: Sequence[str]) 
             )
             for move in repair.moves
         ),
-        fewest_moves=repair.fewest_moves,
-        moves_proved=repair.moves_proved,
         before=PlacementWorth(before.spread, before.objective),
         spread=after.spread,
         objective=after.objective,
-        objective_bound=repair.objective_bound,
-        objective_proved=repair.objective_proved,
         level=instance.level.name,
         spread_by_level=after.by_level,
         used_flagged=tuple(names[i] for i in after.flagged),
         domains=after.domains,
-        solve_seconds=repair.solve_seconds,
         assignment=placed_cells(instance, repair.nodes),
         notes=(*instance.notes, *repair.notes),
         job=job_document(instance),

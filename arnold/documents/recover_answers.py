@@ -26,7 +26,7 @@ from health.recovery.two_phase_replay import (
 from topology.cluster import Cluster
 from topology.field_types import AtLeastOne, Count, Share
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 from topology.validate import ClusterSummary, summarise_cluster
 
 AtLeastTwo = Annotated[int, Ge(2)]
@@ -248,17 +248,11 @@ def replay_document(
     failed = bool(horizontal or vertical)
     suspects = plan.suspects(horizontal, vertical) if failed else ()
     cut = [tuple(plan.members(phase, group) for group in range(plan.groups)) for phase in PHASES]
-    return ReplayDocument(
+    return record_of(
+        ReplayDocument,
+        plan,
         verdict=replay_sentence(plan, machines, suspects, failed=failed),
         answer=replay_answer(suspects, failed=failed),
-        machines=plan.machines,
-        replica=plan.replica,
-        replicas=plan.replicas,
-        k=plan.k,
-        group_size=plan.group_size,
-        groups=plan.groups,
-        unique=plan.unique,
-        most_suspects=plan.most_suspects,
         horizontal=cut[0],
         vertical=cut[1],
         failed_horizontal=tuple(horizontal),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
 from topology.field_types import Count, NotNegative, Share
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 
 if TYPE_CHECKING:
     from simulator.replay import Replay
@@ -62,12 +62,12 @@ def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: floa
     engine, dropped = replay.engine, dict(replay.trace.dropped)
     if left := summary.jobs - summary.completed:
         dropped["never placed"] = left
-    others: dict[str, Any] = {
-        "policy": replay.settings.policy,
-        "dropped": dropped,
-        "policy_seconds": engine.policy_seconds,
-        "wall_seconds": wall_seconds,
-        "events": engine.events,
-    }
-    known = {one.name: getattr(summary, one.name) for one in fields(SimulateDocument) if one.name not in others}
-    return SimulateDocument(**known, **others)
+    return record_of(
+        SimulateDocument,
+        summary,
+        policy=replay.settings.policy,
+        dropped=dropped,
+        policy_seconds=engine.policy_seconds,
+        wall_seconds=wall_seconds,
+        events=engine.events,
+    )

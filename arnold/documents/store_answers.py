@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from health.flags.flag_history import Spell
 from health.flags.rules import Rules
 from topology.flags import EventName, FlagEvent, NodeFlag
-from topology.json_record import AwareTime, JsonRecord
+from topology.json_record import AwareTime, JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,15 +160,10 @@ class ExportDocument(JsonRecord):
 def written(events: Iterable[FlagEvent]) -> tuple[WrittenEvent, ...]:
     """Return the events that are about nodes, as they are printed."""
     return tuple(
-        WrittenEvent(
-            time=event.time,
-            event=event.event,
-            node=event.node,
-            source=event.source,
+        record_of(
+            WrittenEvent,
+            event,
             flag=next(iter(event.flags), None),
-            finding=event.finding,
-            by=event.by,
-            because=event.because,
         )
         for event in events
         if event.node

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from health.whatif.analysis_result import Analysis, Cause, Share, TracedJob
 from health.whatif.blame import SlowWorker
 from topology.flags import NodeFlag
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,32 +85,15 @@ def stragglers_document(
     notes: Sequence[str],
 ) -> StragglersDocument:
     """Return the document of an analysis, with what was made of it."""
-    return StragglersDocument(
+    return record_of(
+        StragglersDocument,
+        analysis,
         source=source,
         verdict=verdict,
-        slowdown=analysis.slowdown,
-        waste=analysis.waste,
-        step_seconds=analysis.step_seconds,
-        ideal_step_seconds=analysis.ideal_step_seconds,
         by_optype=dict(analysis.by_optype),
-        worker_slowdown=analysis.worker_slowdown.tolist(),
-        m_w=analysis.m_w,
-        m_s=analysis.m_s,
-        cause=analysis.cause,
         flags=tuple(flags),
-        why=analysis.why,
         help=tuple(help),
         slow_workers=tuple(slow_workers),
-        worker_slowdown_exact=analysis.worker_slowdown_exact,
-        worker_slowdown_approximate=analysis.worker_slowdown_approximate.tolist(),
-        dp_slowdown=analysis.dp_slowdown.tolist(),
-        stage_slowdown=analysis.stage_slowdown.tolist(),
-        slowest=analysis.slowest,
-        last_stage=analysis.last_stage,
-        steps=analysis.steps,
-        step_slowdown=analysis.step_slowdown.tolist(),
-        traced_step_seconds=analysis.traced_step_seconds,
-        replay_error=analysis.replay_error,
         job=TracedJob(analysis.dp, analysis.pp, analysis.tp, analysis.vpp, analysis.dp_ranks),
         dropped=dict(dropped),
         notes=tuple(notes),

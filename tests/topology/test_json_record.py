@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf, nan
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from topology.json_record import FloatOrInfinity, JsonRecord, json_data, json_schema, read_json
+from topology.json_record import FloatOrInfinity, JsonRecord, json_data, json_schema, read_json, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,3 +82,32 @@ def test_what_is_no_record_is_refused(data: dict[str, object]) -> None:
 def test_a_number_that_is_none_stays_one() -> None:
     """NaN does not turn into null: the writer of the text refuses it."""
     assert json_data(Reading, Reading(node="n", slowdown=nan))["slowdown"] is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured(JsonRecord):
+    """What is printed of a measurement."""
+
+    name: str
+    """Its name."""
+    values: tuple[float, ...] | list[float]
+    """The numbers."""
+    mean: float
+    """Their mean."""
+
+
+def test_a_record_takes_what_it_shares_with_what_it_is_about() -> None:
+    """Attributes and properties of the same names, arrays as lists; what is given wins, what is nowhere is an error."""
+
+    class Measurement:
+        name = "watts"
+        values = np.array([1.0, 2.0])
+
+        @property
+        def mean(self) -> float:
+            return float(self.values.mean())
+
+    assert record_of(Measured, Measurement()) == Measured(name="watts", values=[1.0, 2.0], mean=1.5)
+    assert record_of(Measured, Measurement(), mean=2.0).mean == 2.0
+    with pytest.raises(AttributeError, match="mean"):
+        record_of(Measured, "a text", name="x", values=())
