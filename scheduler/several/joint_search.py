@@ -100,8 +100,6 @@ class JointSearch:
         if not self.nodes:
             self._pack(everyone, PACK_EFFORT)
         self._more_orders()
-        if not self.proved:
-            self._pack(everyone, SOME_EFFORT)
         while not self.proved and perf_counter() < end:
             rounds = rounds or self._open_rounds()
             # the less the best sum, the sooner nothing is left below it

@@ -69,16 +69,22 @@ def worth(job: Job, kinds: Kinds, cells: Sequence[int]) -> float:
     types = {kinds[kind].type for kind in cells}
     if (len(types) > 1 and not job.mix_types) or (job.gpu_types is not None and not types <= set(job.gpu_types)):
         return inf
-    columns = job.parallelism.pp
+    columns, gpus = job.parallelism.pp, TYPES[next(iter(types))]
+    parts = max(1, job.parallelism.tp // gpus)  # nodes of a TP group
+
+    def group_of(family: str, i: int) -> tuple[int, ...]:
+        row, column = divmod(i, columns)
+        return {"dp": (column, row % parts), "pp": (row,), "tp": (column, row // parts)}[family]
 
     def largest(family: str, level: str) -> int:
-        touched: dict[int, set[object]] = {}
+        touched: dict[tuple[int, ...], set[object]] = {}
         for i, kind in enumerate(cells):
-            touched.setdefault(i % columns if family == "dp" else i // columns, set()).add(
-                domain_of(kinds, kind, level)
-            )
+            touched.setdefault(group_of(family, i), set()).add(domain_of(kinds, kind, level))
         return max(map(len, touched.values()))
 
+    # nothing names the level that holds TP groups of several nodes, so it is the closest
+    if parts > 1 and largest("tp", "rack") > 1:
+        return inf
     if any(largest(hold.family, hold.level) > 1 for hold in job.holds):
         return inf
     level = job.level or "minipod"
@@ -142,8 +148,8 @@ def least_moves(
 ) -> tuple[float, int] | None:
     """Least objective of a new job, not below a target, and then the fewest moves; ``None`` = it does not fit.
 
-    A cell that goes to another node of its kind need not have moved.  Running jobs stay on
-    their type, unless they may mix it with others.
+    A cell that goes to another node of its kind need not have moved.  Running jobs stay on their
+    type, unless they may mix it with others.
 
     :param running: each running job, and the kind of each of its cells.
     """

@@ -53,10 +53,14 @@ def kinds_of_nodes(draw: st.DrawFn, types: str) -> Kinds:
 
 @st.composite
 def job_on_kinds(draw: st.DrawFn, name: str, most: int, *, sizes: bool, fewest: int = 1) -> Job:
-    """A job with constraints at levels and second hierarchies, hard and soft; of up to so many nodes of 8 GPUs."""
+    """A job with constraints at levels and second hierarchies, hard and soft; of up to so many nodes of 8 GPUs.
+
+    On nodes of 4 it has TP groups of two, sometimes.
+    """
     shapes = [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (1, 3), (4, 1), (1, 4)]
     rows, columns = draw(st.sampled_from([one for one in shapes if fewest <= one[0] * one[1] <= max(fewest, most)]))
-    job = Job(name, Parallelism(tp=4, dp=2 * rows, pp=columns), alpha=draw(alphas))
+    tp = draw(st.sampled_from([4, 4, 8]))
+    job = Job(name, Parallelism(tp=tp, dp=8 * rows // tp, pp=columns), alpha=draw(alphas))
     job = job.replace(level=draw(st.sampled_from(["minipod", "rack"])), mix_types=draw(st.booleans()))
     constraint = draw(st.sampled_from(["none", "hard", "soft", "both", "two"]))
     held = [draw(st.builds(Hold, families, levels)) for _ in range({"hard": 1, "both": 1, "two": 2}.get(constraint, 0))]
