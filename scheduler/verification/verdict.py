@@ -21,6 +21,7 @@ from scheduler.verification.rivals import Rivals
 from scheduler.verification.verification import CheckedPair, Verdict, Verification
 from topology.cluster import Cluster
 from topology.errors import InvalidPlacement
+from topology.flags import HEALTHY
 from topology.quantities import decimal
 
 
@@ -161,4 +162,8 @@ def _sentence(certificate: Certificate, verdict: Verdict, reasons: list[str]) ->
         return "verified: there is no placement"
     if certificate.status == "optimal":
         return "verified: no placement is better"
-    return f"verified: no placement has an objective below {decimal(certificate.bound or 0.0)}"
+    where = ""
+    if certificate.avoid == "price" and certificate.slowest is not None:
+        slow = certificate.slowest
+        where = " on healthy nodes" if slow == HEALTHY else f" on nodes up to {slow:g} x slow"
+    return f"verified: no placement{where} has an objective below {decimal(certificate.bound or 0.0)}"

@@ -25,7 +25,7 @@ from topology.json_record import json_data, read_json
 
 
 def tiny_question(chance: random.Random) -> tuple[Cluster, Job]:
-    """A tiny cluster and job, some with slow nodes at a price, with two types of GPU, with trunks that nothing joins."""
+    """A tiny cluster and job, some with slow nodes at a price, two types of GPU, trunks that nothing joins."""
     cluster, job = tiny_instance(chance, types=chance.choice([("",), ("",), ("A", "B")]))
     cluster = cluster.replace(joined=chance.random() < 0.8)
     return cluster, job.replace(avoid="price") if chance.random() < 0.3 else job
@@ -156,7 +156,10 @@ def test_a_bound_is_verified_as_a_bound() -> None:
     best = certified(cluster, job)
     worse = replace(best, status="feasible", nodes=nodes, spread=Spread(2, 2), objective=2.0, bound=1.5)
     found = verify(worse, cluster, job)
-    assert (found.verdict, found.sentence) == ("verified", "verified: no placement has an objective below 1.5")
+    said = "verified: no placement on healthy nodes has an objective below 1.5"
+    assert (found.verdict, found.sentence) == ("verified", said)
+    everywhere = verify(replace(worse, slowest=None), cluster, job)
+    assert everywhere.sentence == "verified: no placement has an objective below 1.5"
     assert found.bound == 1.5
     bold = verify(replace(worse, bound=1.6), cluster, job)
     assert bold.verdict == "not verified"
