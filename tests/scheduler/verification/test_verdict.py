@@ -152,10 +152,7 @@ def test_a_bound_is_verified_as_a_bound() -> None:
     best = certified(cluster, job)
     worse = replace(best, status="feasible", nodes=nodes, spread=Spread(2, 2), objective=2.0, bound=1.5)
     found = verify(worse, cluster, job)
-    said = "verified: no placement on healthy nodes has an objective below 1.5"
-    assert (found.verdict, found.sentence) == ("verified", said)
-    everywhere = verify(replace(worse, slowest=None), cluster, job)
-    assert everywhere.sentence == "verified: no placement has an objective below 1.5"
+    assert (found.verdict, found.sentence) == ("verified", "verified: no placement has an objective below 1.5")
     assert found.bound == 1.5
     bold = verify(replace(worse, bound=1.6), cluster, job)
     assert bold.verdict == "not verified"
