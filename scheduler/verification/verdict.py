@@ -21,6 +21,7 @@ from scheduler.verification.rivals import Rivals
 from scheduler.verification.verification import CheckedPair, Verdict, Verification
 from topology.cluster import Cluster
 from topology.errors import InvalidPlacement
+from topology.flags import HEALTHY
 from topology.quantities import decimal
 
 
@@ -52,7 +53,7 @@ def verify(certificate: Certificate, cluster: Cluster, job: Job, *, solve: Solve
     return Verification(
         job=certificate.job,
         verdict=verdict,
-        sentence=_sentence(certificate, verdict, [*faults, *untold]),
+        sentence=_sentence(certificate, verdict, [*faults, *untold], cluster=cluster),
         status=certificate.status,
         objective=None if worth is None else worth.objective,
         bound=bound,
@@ -152,7 +153,7 @@ def _checked(parts: tuple[RecountedPart, ...]) -> tuple[CheckedPair, ...]:
     )
 
 
-def _sentence(certificate: Certificate, verdict: Verdict, reasons: list[str]) -> str:
+def _sentence(certificate: Certificate, verdict: Verdict, reasons: list[str], *, cluster: Cluster) -> str:
     """Return the verdict in words."""
     if reasons:
         more = f" ({len(reasons) - 1} more)" if len(reasons) > 1 else ""
@@ -161,4 +162,8 @@ def _sentence(certificate: Certificate, verdict: Verdict, reasons: list[str]) ->
         return "verified: there is no placement"
     if certificate.status == "optimal":
         return "verified: no placement is better"
-    return f"verified: no placement has an objective below {decimal(certificate.bound or 0.0)}"
+    where = ""
+    slow = inf if certificate.slowest is None else certificate.slowest
+    if certificate.avoid == "price" and (cluster.slowdown[cluster.idle] > slow).any():
+        where = " on healthy nodes" if slow == HEALTHY else f" on nodes up to {slow:g} x slow"
+    return f"verified: no placement{where} has an objective below {decimal(certificate.bound or 0.0)}"

@@ -85,6 +85,16 @@ def test_a_bound_on_fewer_nodes_than_the_placement_has() -> None:
     assert "its placement uses slower ones" in found.sentence
 
 
+def test_a_bound_on_some_nodes_is_said_of_these() -> None:
+    """Six cells on 4 and 3 healthy nodes, as in the first test, with a gap: the verdict says which nodes it is about."""
+    cluster, asked = minipods(6, 3, slow=2), job()
+    claimed = replace(certified(cluster, asked), status="feasible")
+    found = verify(claimed, cluster, asked)
+    assert found.sentence == "verified: no placement on healthy nodes has an objective below 1.5"
+    # of all nodes it is not so: the six of one minipod are one domain
+    assert verify(replace(claimed, slowest=1.5), cluster, asked).verdict == "not verified"
+
+
 def test_every_type_of_gpu_has_its_part() -> None:
     """Six nodes of one minipod are of type A, others of B are 2.5 times as fast and lie apart; with a part left out the
     rest does not show that its type is no better.

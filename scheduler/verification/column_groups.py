@@ -1,0 +1,152 @@
+"""S = 2, recounted: can the domains fall into groups that have no column in common?
+
+With S = 2 every column lies on one domain or on two, so columns join the domains that share them, and the domains in
+use fall into *groups*: v domains joined by e columns, v <= e + 1, which hold the e D cells of these.  Every row touches
+every group.  So what a placement needs is an exact cover of its domains by groups, with P columns in all and at most
+R D row touches, of which a group needs D or more.  A larger domain can take the place of a smaller one: the domains in
+use are the largest, however many they are; and as groups are R at most, there are P + R at most.
+
+The fewest row touches of a group are bounded from below by shapes: domain k touches r rows and serves q of the e
+columns, so it holds min(c_k, q r) cells or fewer, and all q come to 2 e at most.  Two domains that share a column touch
+D rows together or more.  So of those lower than D / 2 no two share one, and their q come to e at most.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+MOST_DOMAINS = 20  # In use, up to which all sets of them are looked at: a million
+MOST_GROUPS = 4_000  # Groups up to which their row touches are bounded
+MOST_STEPS = 200_000  # Groups that are tried in covers, about a second
+
+Integers = npt.NDArray[np.int64]
+Capacities = tuple[int, ...]
+_NEVER = 1 << 40  # More row touches than any grid has
+
+
+class TooManyGroups(Exception):
+    """There is more to try than is worth it."""
+
+
+class _Effort:
+    """What may still be tried, of all numbers of domains in use together."""
+
+    def __init__(self) -> None:
+        self._groups, self._steps = MOST_GROUPS, MOST_STEPS
+
+    def take(self, *, groups: int = 0, steps: int = 0) -> None:
+        """Use some of it up; raise TooManyGroups where there is not as much left."""
+        self._groups -= groups
+        self._steps -= steps
+        if min(self._groups, self._steps) < 0:
+            raise TooManyGroups
+
+
+def can_be_covered(rows: int, columns: int, capacities: Capacities, most: int) -> bool | None:
+    """Return whether groups cover the domains in use with so much as ``most`` rows touched by each; ``None`` = too
+    large to be tried.
+
+    :param capacities: in descending order.
+    :param most: R, domains that a row touches at most.
+    """
+    effort = _Effort()
+    try:
+        for used in range(1, min(len(capacities), columns + most) + 1):
+            own = capacities[:used]
+            if sum(own) >= rows * columns and _Cover(rows, columns, own, most, effort).exists():
+                return True
+    except TooManyGroups:
+        return None
+    return False
+
+
+class _Cover:
+    """Exact covers of some domains by groups."""
+
+    def __init__(self, rows: int, columns: int, capacities: Capacities, most: int, effort: _Effort) -> None:
+        if len(capacities) > MOST_DOMAINS:
+            raise TooManyGroups
+        self._rows, self._columns, self._capacities = rows, columns, capacities
+        self._budget = most * rows
+        self._spare = sum(capacities) - rows * columns
+        self._effort = effort
+        self._shapes = _GroupShapes(rows, self._spare)
+        # by the largest domain of a group, which has the lowest bit: (domains, columns, row touches)
+        self._groups: list[list[tuple[int, int, int]]] = [[] for _ in capacities]
+        self._list_groups()
+
+    def exists(self) -> bool:
+        """Return whether some cover has few enough row touches."""
+        return self._least((1 << len(self._capacities)) - 1, self._columns, {}) <= self._budget
+
+    def _list_groups(self) -> None:
+        """Find every set of domains that can be a group, with each number of columns that it can have."""
+        room, size = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        for capacity in self._capacities:
+            room, size = np.concatenate([room, room + capacity]), np.concatenate([size, size + 1])
+        for columns in range(1, self._columns + 1):
+            waste = room - columns * self._rows
+            sets = np.flatnonzero((waste >= 0) & (waste <= self._spare) & (size <= columns + 1) & (size > 0))
+            self._effort.take(groups=len(sets))
+            for one in sets.tolist():
+                own = tuple(c for k, c in enumerate(self._capacities) if one >> k & 1)
+                touches = self._shapes.fewest_rows(own, columns)
+                if touches <= self._budget:
+                    self._groups[(one & -one).bit_length() - 1].append((one, columns, touches))
+
+    def _least(self, domains: int, columns: int, known: dict[tuple[int, int], int]) -> int:
+        """Return the fewest row touches of covers of some domains with so many columns in all."""
+        if not domains or not columns:
+            return 0 if not domains and not columns else _NEVER
+        if (domains, columns) not in known:
+            best = _NEVER
+            for one, own, touches in self._groups[(domains & -domains).bit_length() - 1]:
+                self._effort.take(steps=1)
+                if one & domains == one and own <= columns:
+                    best = min(best, touches + self._least(domains ^ one, columns - own, known))
+            known[domains, columns] = best
+        return known[domains, columns]
+
+
+class _GroupShapes:
+    """Least sums of heights of groups; tables are kept from one group to the next."""
+
+    def __init__(self, rows: int, spare: int) -> None:
+        self._rows, self._spare = rows, spare
+        self._table = cache(self._make_table)
+
+    def fewest_rows(self, capacities: Capacities, columns: int) -> int:
+        """Return a lower bound on the row touches of all domains of a group."""
+        waste = sum(capacities) - columns * self._rows
+        table = self._table(capacities, columns)
+        return max(self._rows, int(table[: 2 * columns + 1, : columns + 1, : waste + 1].min()))
+
+    def _make_table(self, capacities: Capacities, columns: int) -> Integers:
+        """Return the least sum of heights by the sum of widths, that of low domains, and cells given up, each at most
+        as many, shape [2 * columns + 1, columns + 1, spare + 1].
+        """
+        shape = 2 * columns + 1, columns + 1, self._spare + 1
+        if not capacities:
+            return np.zeros(shape, dtype=np.int64)
+        before, capacity = self._table(capacities[:-1], columns), capacities[-1]
+        table = np.full(shape, _NEVER, dtype=np.int64)
+        for width in range(1, columns + 1):
+            for height in range(1, min(self._rows, -(-capacity // width)) + 1):
+                given_up = max(0, capacity - width * height)
+                if given_up > self._spare:
+                    continue
+                self._offer(table, before, width, height, given_up)
+            # touched by more rows than its cells need, so that it may share columns with low domains
+            half = -(-self._rows // 2)
+            if -(-capacity // width) < half:
+                self._offer(table, before, width, half, 0)
+        return table
+
+    def _offer(self, table: Integers, before: Integers, width: int, height: int, given_up: int) -> None:
+        low = width if 2 * height < self._rows else 0
+        rest = before[: max(0, len(before) - width), : max(0, before.shape[1] - low), : self._spare + 1 - given_up]
+        part = table[width:, low:, given_up:]
+        np.minimum(part, rest + height, out=part)
