@@ -13,8 +13,9 @@ from scheduler.job import Job
 from scheduler.objective import closer_levels
 from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.pair_seats import seat_cells
+from scheduler.placement.exact.pair_seats import seat_cells, seating_seconds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.plain_gang import place_plainly
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.exact.search import fill_front
@@ -36,6 +37,8 @@ class Exact:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Propose the best placement that the time allows."""
+        if limits.told == "placement" and (proposal := place_plainly(cluster, job, limits, self.params)) is not None:
+            return proposal
         import ortools.sat.python.cp_model  # noqa: F401  (the import is no part of the solve time)
 
         start = perf_counter()
@@ -50,9 +53,14 @@ class Exact:
         solved = perf_counter()
         end = max(start + limits.seconds, solved + self.params.least_seconds)
         begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
-        goals = self._closer(begun.best, claims, limits, end)
-        if job.grid.aligned:
-            fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
+        if limits.told == "everything":
+            goals = self._closer(begun.best, claims, limits, end)
+            if job.grid.aligned:
+                fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
+        else:
+            # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
+            goals = begun
+            goals.offer_all(quick_starts(chosen.reduction, limits, self.params, names=("gpu-packing",)))
         return Proposal(
             goals.best.nodes,
             lower_bound=claims.bound,
@@ -83,7 +91,7 @@ class Exact:
             goals.offer_all(other_seats(reduction, claims.search, limits, self.params))
             if goals.best is not best and not goals.counted(closer):
                 # on the domains of a fill that is better the cells may lie better yet
-                cells, seconds = reduction.level.domain_of[goals.best.nodes], self.params.seating_share * limits.seconds
+                cells, seconds = reduction.level.domain_of[goals.best.nodes], seating_seconds(limits, self.params)
                 goals.offer(seat_cells(reduction, cells, seconds, self.params))
         if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
             goals.offer_all(quick_starts(reduction, limits, self.params))

@@ -163,14 +163,8 @@ class LevelBounds:
 
 def unrefuted(lattice: Lattice) -> list[Pair]:
     """Return the least pairs of a lattice that are not refuted."""
-    dp, pp = lattice.problem.largest_pair
-    most = [0] * (dp + 2)
-    for refutation in lattice.refutations:
-        s = min(refutation.pair[0], dp)
-        most[s] = max(most[s], refutation.pair[1])
-    for s in range(dp - 1, 0, -1):
-        most[s] = max(most[s], most[s + 1])
-    return corners((s, most[s] + 1) for s in range(1, dp + 1) if most[s] < pp)
+    pp = lattice.problem.largest_pair[1]
+    return corners((s, most + 1) for s, most in enumerate(lattice.most_refuted, start=1) if most < pp)
 
 
 def _weights(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:

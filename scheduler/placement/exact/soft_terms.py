@@ -19,7 +19,7 @@ from scheduler.objective import TOLERANCE, objective_terms
 from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
+from scheduler.placement.exact.pair_seats import search_reduction, seat_cells, seating_seconds
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.quick_starts import quick_starts
@@ -49,7 +49,7 @@ def other_seats(
     reduction: GridReduction, search: PairSearch, limits: Limits, params: ExactParams
 ) -> Iterator[IntArray]:
     """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
-    lattice, seconds = search.lattice, params.seating_share * limits.seconds
+    lattice, seconds = search.lattice, seating_seconds(limits, params)
     yield from tight_fills(reduction)
     if not reduction.job.grid.aligned:
         return
@@ -68,7 +68,7 @@ def _starts(
 ) -> Iterator[IntArray]:
     """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it."""
     cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
-    seconds = params.seating_share * limits.seconds
+    seconds = seating_seconds(limits, params)
     if not has_more_terms(cluster, job):
         yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params)
         return

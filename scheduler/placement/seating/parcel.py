@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.job import Family
 from scheduler.rank_groups import CellGroups
@@ -56,25 +57,8 @@ class Parcel:
 
     @cached_property
     def pieces(self) -> tuple[IntArray, IntArray, IntArray]:
-        """The parcel cut into rectangles (row set x column set): rows with the same columns make one, or columns with
-        the same rows where that gives fewer.
-
-        :returns: for each block its piece, and its row and column within the piece, each shape [blocks].
-        """
-        row, column = _number(self.rows), _number(self.columns)
-        mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
-        mask[row, column] = True
-        # a full rectangle is one piece
-        if mask.all():
-            return np.zeros_like(row), row, column
-        row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
-        piece = row_piece[row] if row_piece.max() <= column_piece.max() else column_piece[column]
-        inner_row, inner_column = np.empty_like(row), np.empty_like(column)
-        for p in range(int(piece.max()) + 1):
-            members = piece == p
-            inner_row[members] = _number(row[members])
-            inner_column[members] = _number(column[members])
-        return piece, inner_row, inner_column
+        """Its rectangles; see :func:`pieces_of`."""
+        return pieces_of(self.rows, self.columns)
 
     @cached_property
     def turns(self) -> tuple[IntArray, ...]:
@@ -99,6 +83,29 @@ class Parcel:
             turn[np.lexsort((new_column, new_row, piece))] = places
             turns.append(turn)
         return tuple(turns)
+
+
+def pieces_of(rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """Cut blocks into rectangles (row set x column set): rows with the same columns make one, or columns with the same
+    rows where that gives fewer.
+
+    :param rows: shape [blocks], the row of each block; ``columns``: its column.
+    :returns: for each block its piece, and its row and column within the piece, each shape [blocks].
+    """
+    row, column = _number(rows), _number(columns)
+    mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
+    mask[row, column] = True
+    # a full rectangle is one piece
+    if mask.all():
+        return np.zeros_like(row), row, column
+    row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
+    piece = row_piece[row] if row_piece.max() <= column_piece.max() else column_piece[column]
+    inner_row, inner_column = np.empty_like(row), np.empty_like(column)
+    for p in range(int(piece.max()) + 1):
+        members = piece == p
+        inner_row[members] = _number(row[members])
+        inner_column[members] = _number(column[members])
+    return piece, inner_row, inner_column
 
 
 def _extent(piece: IntArray, position: IntArray) -> IntArray:
@@ -128,14 +135,30 @@ def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
     column-by-column fill; the same with rows and columns exchanged.  Filled to the brim, children straddle shelves and
     columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
     """
-    piece, row, column = parcel.pieces
+    piece = parcel.pieces[0]
+    for bands, band, along, across in _shelves(parcel.pieces):
+        yield _to_the_brim(parcel, _back_and_forth(piece, band, along, across))
+        if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
+            yield whole
+
+
+def shelf_orders(rows: IntArray, columns: IntArray) -> Iterator[npt.NDArray[np.int64]]:
+    """Yield the orders, shape [cells] each, in which shelves of every height are filled, both ways round.
+
+    :param rows: shape [cells], the row of each cell; ``columns``: its column.
+    """
+    pieces = pieces_of(rows, columns)
+    for _, band, along, across in _shelves(pieces):
+        yield _back_and_forth(pieces[0], band, along, across)
+
+
+def _shelves(pieces: tuple[IntArray, IntArray, IntArray]) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:
+    """Yield numbers of shelves, and for each cell its shelf and where it lies along and across shelves."""
+    piece, row, column = pieces
     for across, along in ((row, column), (column, row)):
         depth = _extent(piece, across)
         for bands in _band_counts(int(depth.max())):
-            band = across * np.minimum(bands, depth) // depth
-            yield _to_the_brim(parcel, piece, band, along, across)
-            if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
-                yield whole
+            yield bands, across * np.minimum(bands, depth) // depth, along, across
 
 
 def _band_counts(most: int) -> list[int]:
@@ -146,8 +169,12 @@ def _band_counts(most: int) -> list[int]:
     return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
 
 
-def _to_the_brim(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> IntArray:
-    order = np.lexsort((across, np.where(band % 2, -along, along), band, piece))
+def _back_and_forth(piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> npt.NDArray[np.int64]:
+    """Return the order of shelf after shelf, one forth, the next back."""
+    return np.lexsort((across, np.where(band % 2, -along, along), band, piece))
+
+
+def _to_the_brim(parcel: Parcel, order: npt.NDArray[np.int64]) -> IntArray:
     child = np.empty(len(parcel), dtype=np.int32)
     child[order] = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
     return child
