@@ -88,7 +88,7 @@ class Exact:
             # as good by its objective, it may be better at closer levels; and it has seen the rules
             goals.offer(claims.goals.best.nodes)
         if not goals.counted(closer):
-            goals.offer_all(other_seats(reduction, claims.search, limits, self.params))
+            goals.offer_in_time(other_seats(reduction, claims.search, limits, self.params))
             if goals.best is not best and not goals.counted(closer):
                 # on the domains of a fill that is better the cells may lie better yet
                 cells, seconds = reduction.level.domain_of[goals.best.nodes], seating_seconds(limits, self.params)

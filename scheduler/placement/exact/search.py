@@ -30,7 +30,7 @@ def search_pairs(search: PairSearch) -> None:
         raise ValueError("the grid does not fit; the caller counts capacities first")
     for stage in STAGES:
         stage(search)
-        if not search.lattice.open():
+        if not search.lattice.open() or search.left < -search.params.least_seconds:
             break
     if not search.lattice.proved:
         enumerate_profiles(search)
@@ -79,6 +79,9 @@ def apply_coverage(search: PairSearch, pairs: Sequence[Pair]) -> None:
         return
     coverage = CoverageBound(search.problem, search.params)
     for pair in reversed(pairs):
+        # a pair takes milliseconds on a hundred domains, and there may be thousands of them
+        if search.left < -search.params.least_seconds:
+            return
         if not search.lattice.is_refuted(pair) and coverage.refutes(*pair):
             covered = int(coverage.coverable(*pair))
             search.lattice.refute(pair, "coverage", _too_few_covered(search.problem, pair, covered))
