@@ -43,10 +43,11 @@ class Exact:
 
         start = perf_counter()
         options = thresholds(cluster, job)
-        refusal = GridReduction(cluster, counted_where_held(cluster, job), options[-1]).refusal
+        every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
+        refusal = (every if held is job else GridReduction(cluster, held, options[-1])).refusal
         if refusal:
             return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - start)
-        searched = search_thresholds(cluster, job, options, limits, self.params)
+        searched = search_thresholds(every, options, limits, self.params)
         chosen = min(searched, key=lambda one: (round(one.time, 9), one.reduction.slowest))
         # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
         claims = searched[-1] if job.avoid == "ignore" else chosen

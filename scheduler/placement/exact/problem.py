@@ -94,6 +94,8 @@ class GridReduction:
     @cached_property
     def room(self) -> IntArray:
         """Shape [domains]: blocks that each domain can take."""
+        if not self.job.holds_groups:
+            return count_nodes(self.level, self.admitted)
         depth = self.cluster.level_index(self.level.name)
         return capacity_by_level(self.cluster, self.job, self.admitted)[depth] // self.blocks.size
 
@@ -212,10 +214,13 @@ def best_fit(sizes: IntArray, room: IntArray) -> IntArray:
 
 
 def counted_where_held(cluster: Cluster, job: Job) -> Job:
-    """Return the job with its spread counted at the broadest level of all that it counts or holds at.
+    """Return the job with its spread counted at the broadest level of all that it counts or holds at; without holds
+    the job itself.
 
     Only there can it be counted out whether all holds can be kept: blocks lie in one domain at their level and broader
     ones.  At a closer level of its own the search sees no such hold.
     """
-    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in job.holds_on(cluster))]
+    if not (holds := job.holds_on(cluster)):
+        return job
+    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in holds)]
     return job.replace(level=min(levels, key=lambda level: cluster.level_index(level.name)).name)

@@ -30,7 +30,12 @@ from topology.cluster import Cluster, IntArray
 
 def has_more_terms(cluster: Cluster, job: Job) -> bool:
     """Return whether the pair does not decide: soft terms count, or a hold broader than the job's level."""
-    return bool(job.soft) or counted_where_held(cluster, job).level != cluster.level(job.level).name
+    return bool(job.soft) or _held_broader(cluster, job)
+
+
+def _held_broader(cluster: Cluster, job: Job) -> bool:
+    """Return whether a hold is broader than the level at which spread counts."""
+    return cluster.level(counted_where_held(cluster, job).level) is not cluster.level(job.level)
 
 
 def goals_of(
@@ -96,9 +101,8 @@ def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
     """Yield jobs whose best pair may serve the terms better: some terms held, or the spread counted elsewhere."""
     counted = (one for one in job.soft if one.weight > 0.0 and job.grid.groups[one.family].largest > 1)
     terms = sorted({(one.family, one.level) for one in counted})
-    first = counted_where_held(cluster, job)
-    if first.level != cluster.level(job.level).name:
-        yield first
+    if _held_broader(cluster, job):
+        yield counted_where_held(cluster, job)
     for count in range(1, min(len(terms), params.held_terms) + 1):
         for chosen in combinations(terms, count):
             held = job.replace(holds=(*job.holds, *(Hold(family, level) for family, level in chosen)))
