@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import against_exact, every_level, flags, memory, proofs, scale, speed, startup, table1, whatif
+from benchmarks import against_exact, every_level, flags, gangs, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
 from scheduler.placement.types import ALGORITHMS
@@ -48,6 +48,13 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--n", type=int, default=100, help="instances (default 100)")
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--seconds", type=float, default=10.0, help="time limit of one instance (default 10)")
+
+    command = add(
+        "gangs", _gangs, "gangs of 1 to 128 nodes on 2,000 and 25,000 nodes: milliseconds, and the same pairs"
+    )
+    command.add_argument("--n", type=int, default=5_000, help="gangs on each cluster (default 5,000)")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--whole", type=int, default=200, help="of these also placed with all to tell (default 200)")
 
     command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
     command.add_argument("--clusters", type=int, default=5, help="seeded clusters, each at three affinities")
@@ -160,6 +167,10 @@ def _every_level(options: argparse.Namespace) -> str:
     return every_level.report(rows, price)
 
 
+def _gangs(options: argparse.Namespace) -> str:
+    return gangs.report(gangs.measure(options.n, seed=options.seed, whole=options.whole))
+
+
 def _speed(options: argparse.Namespace) -> str:
     races = speed.measure(options.clusters, seconds=options.seconds, mip_seconds=options.mip_seconds)
     return speed.report(races, mip_seconds=options.mip_seconds)
@@ -264,6 +275,7 @@ QUICK = (
     ["proofs", "--n", "20", "--seconds", "5"],
     ["against-exact", "--n", "20", "--seconds", "5", "--others-seconds", "0.5"],
     ["every-level", "--n", "4", "--seconds", "1"],
+    ["gangs", "--n", "40", "--whole", "4"],
     ["speed", "--clusters", "1", "--mip-seconds", "10"],
     ["large", "--seeds", "1"],
     ["memory", "--nodes", "20000"],

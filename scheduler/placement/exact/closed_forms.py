@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -49,26 +50,39 @@ def closed_form(problem: GridProblem, alpha: float) -> ClosedForm:
 
     It is the answer of the whole search wherever it is proved.
     """
-    found: list[tuple[Pair, Fill, bool]] = []
-    edges: list[int | None] = []
-    for transposed in (False, True):
-        rows, columns = (problem.columns, problem.rows) if transposed else (problem.rows, problem.columns)
-        fewest = fewest_for_lines(rows, columns, problem.capacities)
-        edges.append(fewest)
-        if fewest is not None:
-            found.append(((fewest, 1) if transposed else (1, fewest), "whole columns", transposed))
+    found: list[tuple[Pair, Fill, bool]] = [(pair, "whole columns", pair[0] > 1) for pair in edge_pairs(problem)]
     # domains filled one by one give S = 1 or R = 1 on no fewer domains, or else no less than (2, 2)
     if not found or min(pair_order(pair, alpha) for pair, *_ in found) > pair_order((2, 2), alpha):
-        for transposed in (False, True):
-            rows, columns = (problem.columns, problem.rows) if transposed else (problem.rows, problem.columns)
-            dp, pp = contiguous_pair(rows, columns, problem.capacities)
-            found.append(((pp, dp) if transposed else (dp, pp), "contiguous", transposed))
+        dp, pp = contiguous_pair(problem.rows, problem.columns, problem.capacities)
+        found.append(((dp, pp), "contiguous", False))
+        pp, dp = contiguous_pair(problem.columns, problem.rows, problem.capacities)
+        found.append(((dp, pp), "contiguous", True))
     pair, fill, transposed = min(found, key=lambda one: pair_order(one[0], alpha))
     cost, worth = alpha * pair[0] + (1.0 - alpha) * pair[1], pair_worth(pair, alpha)
     rival = _cheapest_rival(problem, alpha, worth)
     proved = rival is None or pair_worth(rival, alpha) >= worth - TOLERANCE
     bound = cost if rival is None else min(cost, alpha * rival[0] + (1.0 - alpha) * rival[1])
     return ClosedForm(problem, pair, cost, bound, proved, fill, transposed)
+
+
+def least_cost(problem: GridProblem, alpha: float) -> float:
+    """Return what Eq. 2 is at least, whatever the placement; the grid fits its domains."""
+    pairs = edge_pairs(problem)
+    worth = min((pair_worth(pair, alpha) for pair in pairs), default=inf)
+    if (rival := _cheapest_rival(problem, alpha, worth)) is not None:
+        pairs.append(rival)
+    # where no pair of either kind is known nothing is less than one domain
+    return min((alpha * dp + (1.0 - alpha) * pp for dp, pp in pairs), default=1.0)
+
+
+def edge_pairs(problem: GridProblem) -> list[Pair]:
+    """Return the least pairs with S = 1, and with R = 1, as far as there are any."""
+    pairs = []
+    if (fewest := fewest_for_lines(problem.rows, problem.columns, problem.capacities)) is not None:
+        pairs.append((1, fewest))
+    if (fewest := fewest_for_lines(problem.columns, problem.rows, problem.capacities)) is not None and fewest > 1:
+        pairs.append((fewest, 1))
+    return pairs
 
 
 def fewest_for_lines(rows: int, columns: int, capacities: Sequence[int]) -> int | None:

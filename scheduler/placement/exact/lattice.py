@@ -106,7 +106,7 @@ class Lattice:
     def _undecided(self, limit: float) -> list[Pair]:
         """Return the pairs neither refuted nor built that are worth less than a limit, by cost."""
         end, found = self.problem.largest_pair[1] + 1, []
-        built = {s: r for s, r in sorted(self.built, reverse=True)}
+        built = dict(sorted(self.built, reverse=True))  # of the pairs with one S the least R
         for s, most in enumerate(self.most_refuted, start=1):
             end = min(end, built.get(s, end))
             for r in range(most + 1, end):

@@ -7,6 +7,7 @@ closer levels are met by quick seating: good, and not proved.  Any other gang go
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -15,7 +16,7 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, objective_of
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.closed_forms import ClosedForm, closed_form
+from scheduler.placement.exact.closed_forms import ClosedForm, closed_form, least_cost
 from scheduler.placement.exact.goal_search import weighed
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.params import ExactParams
@@ -31,6 +32,7 @@ from scheduler.placement.seating.quick_seat import (
     pair_of,
     seat_apart,
     seat_together,
+    table_of,
 )
 from scheduler.placement.types import Limits, Pair, Proposal
 from topology.cluster import Cluster, IntArray
@@ -99,7 +101,7 @@ class PlainGang:
     @classmethod
     def of(cls, cluster: Cluster, job: Job, slowest: float | None) -> PlainGang | None:
         """Return it on nodes up to some slowdown, ``None`` = any; ``None`` where these are too few."""
-        nodes, grid = np.flatnonzero(admissible(cluster, job, slowest=slowest)), job.grid
+        nodes, grid = admissible(cluster, job, slowest=slowest).nonzero()[0], job.grid
         if len(nodes) < grid.cells:
             return None
         free = FreeNodes.of(cluster, nodes, cluster.level_index(job.level))
@@ -129,14 +131,24 @@ class PlainGang:
             domain_of_part[used] = best_fit(sizes[used], self.room)
             domains = []
             seated = seat_apart(self.free, self.job, domain_of_part[parts], pair)
-        # nothing is closer than one domain, or the fewest for a line; and a parcel is listed as well where it is seated
-        line = domains and 1 in (self.job.grid.rows, self.job.grid.columns)
-        if not seated.costs or seated.costs[0] <= 1.0 or line or (roomiest := self._roomiest()) == domains:
+        # nothing is closer than one domain
+        if not seated.costs or seated.costs[0] <= 1.0:
             return seated
-        closest = listed(self.free, self.job, roomiest)
-        costs = self._costs(closest)
-        better = costs[0] <= objective_of(self.job, *pair) + TOLERANCE and costs[1:] < seated.costs
-        return SeatedGang(closest, costs[1:]) if better else seated
+        others = self._roomiest()
+        if domains and (others == domains or not self._better_inside(others[0], seated.costs)):
+            return seated
+        closest = listed(self.free, self.job, others)
+        costs = self._costs(closest, (objective_of(self.job, *pair), seated.costs[0]))
+        return SeatedGang(closest, costs) if costs and costs < seated.costs else seated
+
+    def _better_inside(self, domain: int, costs: tuple[float, ...]) -> bool:
+        """Return whether Eq. 2 at the next closer level might be better where all cells lie in some domain."""
+        counts = self.free.counts[1][table_of(self.free.levels[1]).children[domain]]
+        capacities = tuple(np.sort(counts[counts > 0])[::-1].tolist())
+        grid = self.job.grid
+        least = least_cost(GridProblem(grid.rows, grid.columns, capacities), self.job.alpha)
+        # where it may be as good yet closer levels decide
+        return least < costs[0] - TOLERANCE if len(costs) == 1 else least <= costs[0] + TOLERANCE
 
     def _domain_of_all(self) -> int:
         """Return the domain of a gang that fits one: where the cells touch the fewest closer ones, of equals the
@@ -144,14 +156,14 @@ class PlainGang:
         """
         free, cells = self.free, self.job.grid.cells
         if len(free.levels) == 1:
-            fits = np.flatnonzero(self.room >= cells)
+            fits = (self.room >= cells).nonzero()[0]
             return int(fits[self.room[fits].argmin()])
         closer, counts = free.levels[1], free.counts[1]
-        if (whole := np.flatnonzero(counts >= cells)).size:
+        if (whole := (counts >= cells).nonzero()[0]).size:
             # a closer domain that holds them all, in the tightest domain of the level
             above = closer.parent_of[whole]
             return int(above[self.room[above].argmin()])
-        fits = np.flatnonzero(self.room >= cells)
+        fits = (self.room >= cells).nonzero()[0]
         order = free.fewest_children(cells)[fits] * (len(free.nodes) + 1) + self.room[fits]
         return int(fits[order.argmin()])
 
@@ -165,10 +177,16 @@ class PlainGang:
         # of equal ones the last
         return [*domains, next(k for k in reversed(roomiest[len(domains) :]) if room[k] >= left)]
 
-    def _costs(self, closest: IntArray) -> tuple[float, ...]:
-        """Return Eq. 2 at the job's level and each closer one."""
-        domains, costs = closest, [objective_of(self.job, *pair_of(self.job, closest))]
+    def _costs(self, closest: IntArray, most: Sequence[float]) -> tuple[float, ...]:
+        """Return Eq. 2 at each closer level; empty where at the first levels, the job's one first, it is more than
+        ``most``.
+        """
+        by_level = [closest]
         for closer in self.free.levels[:0:-1]:
-            domains = closer.parent_of[domains]
+            by_level.append(closer.parent_of[by_level[-1]])
+        costs: list[float] = []
+        for domains in reversed(by_level):
             costs.append(objective_of(self.job, *pair_of(self.job, domains)))
-        return tuple(costs[::-1])
+            if len(costs) <= len(most) and costs[-1] > most[len(costs) - 1] + TOLERANCE:
+                return ()
+        return tuple(costs[1:])

@@ -70,7 +70,7 @@ class LevelTable:
     """What does not depend on which nodes are free."""
 
     children: tuple[IntArray, ...]  # for each domain of the level above those inside it
-    sizes: tuple[int, ...]  # nodes of each domain
+    sizes: tuple[tuple[int, ...], ...]  # and the nodes of each of these
 
 
 @lru_cache(_LEVELS_KEPT)
@@ -79,7 +79,8 @@ def table_of(level: Level) -> LevelTable:
     order = np.argsort(level.parent_of, kind="stable").astype(np.int32)
     ends = np.cumsum(np.bincount(level.parent_of))
     sizes = np.bincount(level.domain_of, minlength=len(level))
-    return LevelTable(tuple(np.split(order, ends[:-1])), tuple(sizes.tolist()))
+    children = tuple(np.split(order, ends[:-1]))
+    return LevelTable(children, tuple(tuple(sizes[inside].tolist()) for inside in children))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,8 @@ def seat_apart(free: FreeNodes, job: Job, domain_of_cell: IntArray, pair: Pair, 
 
 
 def listed(free: FreeNodes, job: Job, domains: Sequence[int]) -> IntArray:
-    """Return the closest domain of each cell, shape [rows, columns], where the cells, row by row, take the free nodes of
-    some domains of the first level one after another, as they lie in the tree.
+    """Return the closest domain of each cell, shape [rows, columns], where the cells, row by row, take the free nodes
+    of some domains of the first level one after another, as they lie in the tree.
     """
     inside = free.levels[0].domain_of[free.nodes]
     taken = []
@@ -158,16 +159,16 @@ def seat_parcel(
     table, wanted = table_of(free.levels[step]), len(cells)
     children = table.children[domain]
     counts = free.counts[step][children].tolist()
-    used = _tightest(counts, [table.sizes[child] for child in children.tolist()], wanted)
+    used = _tightest(counts, table.sizes[domain], wanted)
     if len(used) == 1:
         return np.full(wanted, children[used[0]], dtype=np.int32), (1, 1)
     row, column = np.divmod(cells.astype(np.int32), np.int32(columns))
     if row[0] == row[-1] or columns == 1:
         # any order is as good: the line touches all of them, what crosses it one
-        tight = np.repeat(children[used], [counts[child] for child in used])[:wanted]
+        tight = children[used].repeat([counts[child] for child in used])[:wanted]
         return tight, (len(used), 1) if columns == 1 else (1, len(used))
-    tight = np.repeat(np.array(used, dtype=np.int32), [counts[child] for child in used])[:wanted]
-    as_they_lie = np.repeat(np.arange(len(counts), dtype=np.int32), counts)[:wanted]
+    tight = np.array(used, dtype=np.int32).repeat([counts[child] for child in used])[:wanted]
+    as_they_lie = np.arange(len(counts), dtype=np.int32).repeat(counts)[:wanted]
     shape = orders_of(row.tobytes(), column.tobytes())
     fill, pair = best_fill(shape, tight, as_they_lie, dp_weight=weights[0], pp_weight=weights[1])
     return children[fill], pair
@@ -194,10 +195,10 @@ def nodes_of(free: FreeNodes, job: Job, closest: IntArray) -> IntArray:
     """
     flat = closest.ravel()
     wanted = np.bincount(flat, minlength=len(free.levels[-1]))
-    among = np.flatnonzero(wanted[free.closest])
+    among = wanted[free.closest].nonzero()[0]
     seats = free.nodes[among]
     seats = seats[np.lexsort((name_ranks(free.cluster)[seats], free.closest[among]))]
-    used = np.flatnonzero(wanted)
+    used = wanted.nonzero()[0]
     offered = free.counts[-1][used]
     if len(seats) > len(flat):
         ends = np.cumsum(offered).tolist()

@@ -102,7 +102,10 @@ def test_up_to_4_x_5_cells_on_five_domains(problem: GridProblem, alpha: float) -
     for pair in product(range(1, dp + 1), range(1, pp + 1)):
         # a pair that is as good as another in both need not be looked at: the larger one is feasible with it
         if pair_worth(pair, alpha) < worth - TOLERANCE and not any(
-            other != pair and other[0] >= pair[0] and other[1] >= pair[1] and pair_worth(other, alpha) < worth - TOLERANCE
+            other != pair
+            and other[0] >= pair[0]
+            and other[1] >= pair[1]
+            and pair_worth(other, alpha) < worth - TOLERANCE
             for other in product(range(1, dp + 1), range(1, pp + 1))
         ):
             assert not feasible(problem, pair)
@@ -149,20 +152,22 @@ def test_pairs_are_counted_without_a_placement(problem: GridProblem) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "capacities", "alpha", "pair", "proved"),
+    ("problem", "alpha", "pair"),
     [
-        (4, 4, (16, 3), 0.5, (1, 1), True),  # one domain holds all
-        (4, 4, (11, 9, 4), 0.3, (2, 1), True),  # 2 + 2 whole rows: 0.3 * 2 + 0.7 * 1, and (1, 2) costs 1.7
-        (4, 4, (9, 9), 0.3, (2, 1), True),  # 2 + 2 whole rows
-        (4, 4, (11, 5), 0.5, (2, 2), True),  # 2 + 1 whole rows are not 4; two domains hold all
-        (4, 4, (6, 6, 6), 0.5, (2, 2), False),  # (2, 2) is not known, (3, 3) and more are
+        (GridProblem(4, 4, (16, 3)), 0.5, (1, 1)),  # one domain holds all
+        (GridProblem(4, 4, (11, 9, 4)), 0.3, (2, 1)),  # 2 + 2 whole rows cost 1.3, and 2 + 2 columns 1.7
+        (GridProblem(4, 4, (9, 9)), 0.7, (1, 2)),  # the other way round
+        (GridProblem(4, 4, (11, 5)), 0.3, (2, 2)),  # 2 + 1 whole rows are not 4; two domains hold all
     ],
 )
-def test_by_hand(
-    rows: int, columns: int, capacities: tuple[int, ...], alpha: float, pair: Pair, proved: bool
-) -> None:
+def test_by_hand(problem: GridProblem, alpha: float, pair: Pair) -> None:
     """Each form once."""
-    form = closed_form(GridProblem(rows, columns, capacities), alpha)
-    assert form.proved == proved
-    if proved:
-        assert form.pair == pair
+    form = closed_form(problem, alpha)
+    assert (form.pair, form.proved) == (pair, True)
+
+
+def test_what_is_left_to_the_search() -> None:
+    """Three domains of 6 for 4 x 4 cells: one whole row or column each, so a pair with S, R >= 2 that is not known."""
+    form = closed_form(GridProblem(4, 4, (6, 6, 6)), 0.5)
+    assert not form.proved
+    assert form.bound == pytest.approx(2.0)

@@ -81,7 +81,7 @@ def test_the_objective_is_that_of_the_search_of_pairs(instance: tuple[Cluster, J
     assert outcome.evaluation.objective == pytest.approx(lattice.cost(lattice.best))
     assert outcome.bound == pytest.approx(lattice.bound())
     pair = outcome.evaluation.dp, outcome.evaluation.pp
-    assert pair == lattice.best or pair in {(s, r) for s in range(9) for r in range(9)} and lattice.is_built(pair)
+    assert pair == lattice.best or lattice.is_built(pair)
 
 
 @given(congested())
@@ -204,7 +204,9 @@ def test_three_levels() -> None:
 
 def test_what_time_cuts_off_is_no_worse_than_a_rule() -> None:
     """A tight grid without time for a proof: gap and status say so, and no quick rule is better."""
-    nodes = [Node(f"n{m}-{i}", (f"m{m}",), 8, 8) for m, size in enumerate((13, 12, 11, 11, 9, 8, 7)) for i in range(size)]
+    nodes = [
+        Node(f"n{m}-{i}", (f"m{m}",), 8, 8) for m, size in enumerate((13, 12, 11, 11, 9, 8, 7)) for i in range(size)
+    ]
     cluster = build_cluster(["minipod"], nodes)
     job = Job("gang", Parallelism(tp=8, dp=14, pp=5), alpha=0.5, level="minipod")
     found = run(Exact(), cluster, job, replace(SHORT, seconds=1e-6))
