@@ -49,13 +49,6 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--seed", type=int, default=1)
     command.add_argument("--seconds", type=float, default=10.0, help="time limit of one instance (default 10)")
 
-    command = add(
-        "gangs", _gangs, "gangs of 1 to 128 nodes on 2,000 and 25,000 nodes: milliseconds, and the same pairs"
-    )
-    command.add_argument("--n", type=int, default=5_000, help="gangs on each cluster (default 5,000)")
-    command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--whole", type=int, default=200, help="of these also placed with all to tell (default 200)")
-
     command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
     command.add_argument("--clusters", type=int, default=5, help="seeded clusters, each at three affinities")
     command.add_argument("--seconds", type=float, default=10.0, help="limit of exact")
@@ -95,10 +88,21 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
+    _add_gangs(add)
     _add_evidence(add)
     add_simulation(add)
     add("quick", _quick, "a short run of most of these, to see that they work")
     return parser
+
+
+def _add_gangs(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Gangs as replays and the extender place them."""
+    command = add(
+        "gangs", _gangs, "gangs of 1 to 128 nodes on 2,000 and 25,000 nodes: milliseconds, and the same pairs"
+    )
+    command.add_argument("--n", type=int, default=5_000, help="gangs on each cluster (default 5,000)")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--whole", type=int, default=200, help="of these also placed with all to tell (default 200)")
 
 
 def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:

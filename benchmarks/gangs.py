@@ -1,7 +1,8 @@
 """Gangs of 1 to 128 nodes on congested clusters: milliseconds of a placement, and whether the whole search agrees.
 
-All times are of the processor, of one thread, from the state of the cluster (a new object, as in a replay) to nodes.  Both ways are measured in one run, in turn: what replays and the extender ask for (the
-placement, with the proof of its objective) and what ``arnold place`` asks for (all there is to tell).
+All times are of the processor, of one thread, from the state of the cluster (a new object, as in a replay) to nodes.
+Both ways are measured in one run: what replays and the extender ask for (the placement, with the proof of its
+objective), one gang after another, and what ``arnold place`` asks for (all there is to tell).
 """
 
 from __future__ import annotations
@@ -188,11 +189,11 @@ def _line(nodes: int, busy: str, rows: Sequence[Placed]) -> list[str]:
         f"{mean:.2f}",
         f"{1e3 * float(np.quantile(seconds, 0.99)):.2f}",
         f"{1e3 * float(np.mean([row.weighed for row in rows])):.2f}",
-        f"{told:.1f}",
-        f"{told / mean:.0f}",
+        f"{told:.1f}" if whole else "-",
+        f"{told / mean:.0f}" if whole else "-",
         f"{same:,}",
         str(sum(row.pair != row.searched and row.same_objective for row in rows)),
         f"{sum(row.proved for row in rows):,}",
-        f"{short:.3f}",
-        f"{full:.3f}",
+        f"{short:.3f}" if closer else "-",
+        f"{full:.3f}" if closer else "-",
     ]
