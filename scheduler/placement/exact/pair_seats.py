@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 
@@ -14,7 +14,7 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.search import search_pairs
 from scheduler.placement.seating import seat
-from scheduler.placement.types import Limits
+from scheduler.placement.types import Limits, Pair
 from topology.cluster import IntArray
 
 
@@ -60,49 +60,71 @@ def solve_grid(
 ) -> IntArray | None:
     """Return the best assignment of a bare grid: by a closed form, or the search alone, as seating asks for it.
 
-    Only what a placement can use of the domains is looked at, so many grids are the same one: the best of those last
-    searched are kept (:data:`GRIDS`).
-
     :param capacities: in descending order, positive, at least ``rows * columns`` together; the answer has indices.
     """
-    cells = rows * columns
-    problem = GridProblem(rows, columns, tuple(min(one, cells) for one in capacities[:cells]))
-    form = closed_form(problem, alpha)
+    form = closed_form(usable_part(rows, columns, capacities), alpha)
     if form.proved:
         return form.cells
-    key = problem, alpha, params
+    return search_grid(form.problem, alpha, Limits(seconds=seconds, workers=1), params).cells
+
+
+def usable_part(rows: int, columns: int, capacities: Sequence[int]) -> GridProblem:
+    """Return a grid on what a placement can use of the domains: as many as there are cells, none beyond all cells."""
+    cells = rows * columns
+    return GridProblem(rows, columns, tuple(min(capacity, cells) for capacity in capacities[:cells]))
+
+
+@dataclass(frozen=True, slots=True)
+class GridAnswer:
+    """What a search of pairs says of a grid."""
+
+    pair: Pair  # (S, R), the best found
+    cells: IntArray  # shape [rows, columns], the domain of each cell; read only
+    bound: float  # no pair has less of Eq. 2
+    proved: bool
+    complete: bool  # whether the search ended by itself
+
+
+def search_grid(problem: GridProblem, alpha: float, limits: Limits, params: ExactParams) -> GridAnswer:
+    """Search the pairs of a grid that no closed form settles; what was proved of those asked for last is kept.
+
+    :param problem: of its domains what is usable alone, so that many grids are the same one.
+    """
+    key = problem, alpha, limits.seed, limits.workers, params
     if (known := GRIDS.get(key)) is not None:
         return known
     lattice = Lattice(problem, alpha, 1.0 - alpha)
-    search_pairs(PairSearch(lattice, Limits(seconds=seconds, workers=1), params))
-    found = lattice.built[lattice.best]
+    search = PairSearch(lattice, limits, params)
+    search_pairs(search)
+    cells = lattice.built[lattice.best]
+    cells.setflags(write=False)
+    answer = GridAnswer(lattice.best, cells, lattice.bound(), lattice.proved, search.complete)
     # what time cut off might be better another time
-    if lattice.proved:
-        GRIDS.keep(key, found)
-    return found
+    if answer.proved and problem.cells <= _KEPT_CELLS:
+        GRIDS.keep(key, answer)
+    return answer
 
 
 class GridCache:
-    """The best assignments of the grids asked for last, for any number of threads."""
+    """What was found of the grids asked for last, for any number of threads."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: OrderedDict[Hashable, IntArray] = OrderedDict()
+        self._known: OrderedDict[Hashable, GridAnswer] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def get(self, key: Hashable) -> IntArray | None:
-        """Return what was found for a grid, read only; ``None`` = it is not kept."""
+    def get(self, key: Hashable) -> GridAnswer | None:
+        """Return what was found of a grid; ``None`` = it is not kept."""
         with self._lock:
             if key in self._known:
                 self._known.move_to_end(key)
             return self._known.get(key)
 
-    def keep(self, key: Hashable, found: IntArray) -> None:
-        """Keep what was found for a grid; what was asked for least lately gives way."""
-        found.setflags(write=False)
+    def keep(self, key: Hashable, found: GridAnswer) -> None:
+        """Keep what was found of a grid; what was asked for least lately gives way."""
         with self._lock:
             self._known[key] = found
             if len(self._known) > self._most:
@@ -114,4 +136,5 @@ class GridCache:
             self._known.clear()
 
 
-GRIDS = GridCache(2048)  # of the domains of one job mostly, some kilobytes each
+GRIDS = GridCache(2048)
+_KEPT_CELLS = 4096  # of the largest grid that is kept, so that all of them are some tens of megabytes at most

@@ -18,11 +18,10 @@ from scheduler.objective import TOLERANCE, objective_of
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.closed_forms import ClosedForm, closed_form, least_cost
 from scheduler.placement.exact.goal_search import weighed
-from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pair_seats import search_grid, usable_part
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction, best_fit
 from scheduler.placement.exact.quick_starts import quick_starts
-from scheduler.placement.exact.search import search_pairs
 from scheduler.placement.seating.quick_seat import (
     FreeNodes,
     Indices,
@@ -50,10 +49,8 @@ def place_plainly(cluster: Cluster, job: Job, limits: Limits, params: ExactParam
     form = gang.form
     pair, bound, complete, part = form.pair, form.bound, True, None
     if not form.proved:
-        search = PairSearch(Lattice(form.problem, job.alpha, job.beta), limits, params)
-        search_pairs(search)
-        pair, bound, complete = search.lattice.best, search.lattice.bound(), search.complete
-        part = search.lattice.built[pair]
+        found = search_grid(form.problem, job.alpha, limits, params)
+        pair, bound, complete, part = found.pair, found.bound, found.complete, found.cells
     solved = perf_counter()
     nodes = nodes_of(gang.free, job, gang.seat(pair, part).closest)
     if bound < job.alpha * pair[0] + job.beta * pair[1] - TOLERANCE:
@@ -105,10 +102,9 @@ class PlainGang:
         if len(nodes) < grid.cells:
             return None
         free = FreeNodes.of(cluster, nodes, cluster.level_index(job.level))
-        # no placement needs more domains than it has cells
-        room = np.sort(free.counts[0])[::-1][: grid.cells]
-        capacities = tuple(room[: int(np.count_nonzero(room))].tolist())
-        return cls(job, free, closed_form(GridProblem(grid.rows, grid.columns, capacities), job.alpha))
+        room = np.sort(free.counts[0])[::-1]
+        capacities = room[: min(grid.cells, int(np.count_nonzero(room)))].tolist()
+        return cls(job, free, closed_form(usable_part(grid.rows, grid.columns, capacities), job.alpha))
 
     @property
     def room(self) -> Indices:
@@ -120,8 +116,8 @@ class PlainGang:
 
         :param part: domains of a placement with the pair, as the problem numbers them; ``None`` = of the closed form.
         """
-        if pair == (1, 1):
-            domains = [self._domain_of_all()]
+        domains = [self._domain_of_all()] if pair == (1, 1) else []
+        if domains:
             seated = seat_together(self.free, self.job, domains[0])
         else:
             parts = self.form.cells if part is None else part
@@ -129,7 +125,6 @@ class PlainGang:
             used = np.flatnonzero(sizes)
             domain_of_part = np.zeros(len(sizes), dtype=np.int32)
             domain_of_part[used] = best_fit(sizes[used], self.room)
-            domains = []
             seated = seat_apart(self.free, self.job, domain_of_part[parts], pair)
         # nothing is closer than one domain
         if not seated.costs or seated.costs[0] <= 1.0:
@@ -169,7 +164,8 @@ class PlainGang:
 
     def _roomiest(self) -> list[int]:
         """Return the roomiest domains that hold all cells, the last of them the tightest that holds the rest."""
-        left, domains, room = self.job.grid.cells, [], self.room.tolist()
+        left, room = self.job.grid.cells, self.room.tolist()
+        domains: list[int] = []
         roomiest = sorted(range(len(room)), key=room.__getitem__, reverse=True)
         while room[roomiest[len(domains)]] < left:
             domains.append(roomiest[len(domains)])

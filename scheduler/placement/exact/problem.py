@@ -193,7 +193,7 @@ class GridReduction:
         return fewest
 
 
-def best_fit(sizes: IntArray, room: IntArray) -> IntArray:
+def best_fit(sizes: npt.NDArray[np.integer[Any]], room: npt.NDArray[np.integer[Any]]) -> IntArray:
     """Return a domain for each part of a placement, all different, with the least room in all; shape [parts].
 
     From the largest part on each takes the domain with the least room of those left that hold it.  What holds a larger

@@ -38,9 +38,9 @@ def orders_of(row: bytes, column: bytes) -> ShapeOrders:
     :param row: shape [cells] of int32, the row of each cell; ``column``: its column; rows and columns without a cell
         count for nothing.
     """
-    rows, of_row = np.unique(np.frombuffer(row, dtype=np.int32), return_inverse=True)
-    columns, of_column = np.unique(np.frombuffer(column, dtype=np.int32), return_inverse=True)
-    of_row, of_column = of_row.astype(np.int32), of_column.astype(np.int32)
+    rows, row_of = np.unique(np.frombuffer(row, dtype=np.int32), return_inverse=True)
+    columns, column_of = np.unique(np.frombuffer(column, dtype=np.int32), return_inverse=True)
+    of_row, of_column = row_of.astype(np.int32), column_of.astype(np.int32)
     orders = [np.lexsort((of_column, of_row)), *shelf_orders(of_row, of_column)]
     places: dict[bytes, IntArray] = {}
     for order in orders:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact import pair_seats
-from scheduler.placement.exact.pair_seats import GRIDS, GridCache, solve_grid
+from scheduler.placement.exact.pair_seats import GRIDS, GridAnswer, GridCache, solve_grid
 from scheduler.placement.exact.problem import GridProblem
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import ALPHAS
@@ -88,7 +88,7 @@ def test_no_more_than_so_many_are_kept() -> None:
     cache = GridCache(2)
     for key in "abacd":
         if cache.get(key) is None:
-            cache.keep(key, np.array([ord(key)], dtype=np.int32))
+            cache.keep(key, GridAnswer((1, 1), np.zeros((1, 1), dtype=np.int32), 1.0, proved=True, complete=True))
     assert len(cache) == 2
     assert [cache.get(key) is None for key in "abcd"] == [True, True, False, False]
 
