@@ -81,7 +81,7 @@ class Exact:
         Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
         """
         reduction, known = claims.reduction, {claims.reduction.level.name: claims.lattice}
-        bounds = claims.goals.bounds if claims.goals else LevelBounds(reduction, limits, self.params, known)
+        bounds = claims.goals.bounds if claims.goals else LevelBounds(reduction, limits, self.params, known, end=end)
         effort = self.params.goal_effort * limits.seconds
         goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
         closer = range(1, len(goals.goals))

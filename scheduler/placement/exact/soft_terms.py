@@ -43,7 +43,7 @@ def goals_of(
 ) -> GoalSearch:
     """Return the goals of a job on nodes up to some slowdown, begun with the best placement that pairs lead to."""
     cluster, job = reduction.cluster, reduction.job
-    bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice})
+    bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice}, end=end)
     found: list[WeighedPlacement] = []
     for nodes in _starts(reduction, search, limits, end, params):
         if one := weighed(cluster, job, nodes):
