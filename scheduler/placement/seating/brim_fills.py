@@ -1,7 +1,7 @@
 """Quick fills of a parcel: the cells in every order that counts, on one sequence of domains, all counted at once.
 
 A domain takes as many cells, one after another in some order, as it has room for: filled *to the brim*.  The orders are
-those of shelves (:mod:`scheduler.placement.seating.parcel`); they depend on the shape of a parcel alone and are kept.
+those of shelves (:mod:`scheduler.placement.seating.shelves`); they depend on the shape of a parcel alone and are kept.
 No search, no solver: what comes of it is good, and nothing is proved.
 """
 
@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduler.placement.seating.parcel import shelf_orders
+from scheduler.placement.seating.shelves import shelf_orders
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 
