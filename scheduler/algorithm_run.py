@@ -46,10 +46,15 @@ def _outcomes(
     for choice in choices:
         proposal = Proposal(None, infeasible=choice.shortage)
         if not choice.shortage:
-            seconds = limits.seconds if len(choices) == 1 else max(LEAST_SECONDS, (end - perf_counter()) / left)
-            proposal = ask(SecondConstraints(algorithm), cluster, choice.job, replace(limits, seconds=seconds))
+            share = limits if len(choices) == 1 else replace(limits, seconds=_share(end, left))
+            proposal = ask(SecondConstraints(algorithm), cluster, choice.job, share)
             left -= 1
         yield judge(algorithm.name, cluster, choice.job, proposal)
+
+
+def _share(end: float, left: int) -> float:
+    """Return the seconds of one of so many questions that are left until an end."""
+    return max(LEAST_SECONDS, (end - perf_counter()) / left)
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
@@ -76,6 +81,7 @@ def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:
     """Return whether a job has any placement; ``None`` = not settled in time."""
     if job.holds_groups:
-        return {"optimal": True, "feasible": True, "infeasible": False}.get(run(solver, cluster, job, limits).status)
+        status = run(solver, cluster, job, replace(limits, told="placement")).status
+        return {"optimal": True, "feasible": True, "infeasible": False}.get(status)
     # without holds any choice of enough free nodes is a placement
     return not shortage(cluster, job)

@@ -191,7 +191,7 @@ class Job:
         factors = {one.gpu_type: one.factor for one in self.speed}
         return min(factors.get(name, 1.0) for name in gpu_types)
 
-    @property
+    @cached_property
     def soft(self) -> tuple[Count, ...]:
         """What its objective has besides Eq. 2 at its level: soft constraints, and Eq. 2 at levels that it weighs."""
         return (*self.counts, *(term for one in self.levels for term in self.eq2_terms(one.level, one.weight)))

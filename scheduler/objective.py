@@ -25,7 +25,7 @@ from topology.flags import HEALTHY
 from topology.json_record import JsonRecord
 
 TOLERANCE = 1e-9  # Two objectives closer than this are the same: they are sums of a few products of small integers
-FEW_CELLS = 64  # up to here a set of pairs is counted faster than an array is sorted: several times at four cells
+FEW_CELLS = 32  # up to here a set of pairs is counted faster than an array is sorted: several times at four cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,11 @@ def spread(groups: IntArray, domains: IntArray) -> int:
         pairs = set(zip(groups.ravel().tolist(), domains.ravel().tolist(), strict=True))
         return max(Counter(group for group, _ in pairs).values())
     width = int(domains.max()) + 1
-    touched = np.unique(groups.ravel().astype(np.int64) * width + domains.ravel())
-    return int(np.bincount(touched // width).max())
+    touched = groups.ravel() * np.int64(width) + domains.ravel()
+    touched.sort()
+    distinct = np.ones(len(touched), dtype=np.bool_)
+    np.not_equal(touched[1:], touched[:-1], out=distinct[1:])
+    return int(np.bincount(touched[distinct] // width).max())
 
 
 def _spread_of(groups: CellGroups, domains: IntArray) -> int:
@@ -137,9 +140,14 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         objective=objective_of(job, dp, pp, soft),
         by_level=by_level,
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
-        flagged=tuple(int(i) for i in np.sort(nodes.ravel()) if cluster.slowdown[i] > 1.0),
+        flagged=tuple(_flagged(cluster, nodes.ravel()).tolist()),
         gpu_types=gpu_types,
     )
+
+
+def _flagged(cluster: Cluster, nodes: IntArray) -> IntArray:
+    """Return those of some nodes that are flagged, ascending."""
+    return np.sort(nodes[cluster.slowdown[nodes] > HEALTHY]) if cluster.flags else nodes[:0]
 
 
 def worth_of(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation | None:
@@ -158,7 +166,10 @@ def spread_by_level(cluster: Cluster, grid: Grid, nodes: IntArray) -> dict[str, 
     by_level: dict[str, Mapping[Family, int]] = {}
     for level in (*cluster.levels, *cluster.second_levels):
         domains = level.domain_of[nodes]
-        by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
+        if np.count_nonzero(domains == domains[0, 0]) == domains.size:
+            by_level[level.name] = dict.fromkeys(FAMILIES, 1)
+        else:
+            by_level[level.name] = {family: _spread_of(grid.groups[family], domains) for family in FAMILIES}
     return by_level
 
 
@@ -166,9 +177,10 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
     if nodes.shape != (grid.rows, grid.columns):
         raise InvalidPlacement(f"the placement has shape {nodes.shape}, the job {(grid.rows, grid.columns)}")
     flat = nodes.ravel()
-    if flat.min() < 0 or flat.max() >= len(cluster):
+    ordered = np.sort(flat)
+    if ordered[0] < 0 or ordered[-1] >= len(cluster):
         raise InvalidPlacement("a cell has no node of this cluster")
-    if len(np.unique(flat)) != len(flat):
+    if np.count_nonzero(ordered[1:] == ordered[:-1]):
         twice = int(flat[np.flatnonzero(np.bincount(flat)[flat] > 1)[0]])
         raise InvalidPlacement(f"node {cluster.names[twice]!r} is used twice")
     if (bad := flat[~cluster.idle[flat]]).size:

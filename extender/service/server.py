@@ -99,7 +99,7 @@ class _Process:
             events=events,
             metrics=metrics,
             policy=self.policy,
-            limits=Limits(seconds=settings.time_limit, workers=settings.workers),
+            limits=Limits(seconds=settings.time_limit, workers=settings.workers, told="placement"),
             terms=Timeouts(bind=timedelta(seconds=settings.bind_timeout), lost=timedelta(seconds=settings.lost_after)),
             leads=election.leads,
             synced=readiness.synced,

@@ -29,7 +29,9 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     :returns: shape [nodes].
     """
     limit = _slowest(job) if slowest is None else slowest
-    admitted: BoolArray = cluster.idle & sized(cluster, job) & (cluster.slowdown <= limit)
+    admitted: BoolArray = cluster.idle & sized(cluster, job)
+    if limit < inf:
+        admitted &= cluster.slowdown <= limit
     return admitted if job.gpu_types is None else admitted & typed(cluster, job.gpu_types)
 
 

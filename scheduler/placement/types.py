@@ -35,9 +35,16 @@ def corners(pairs: Iterable[Pair]) -> list[Pair]:
     return sorted(p for p in known if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in known))
 
 
+Told = Literal["everything", "placement"]
+"""What a caller wants to be told: all that an algorithm can find out; or a placement, with the proof of its objective
+alone: closer levels are good and not proved, and no other corners of the trade are looked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long an algorithm may take, and what makes it repeatable: the options of commands that place."""
+    """How long an algorithm may take, what it is to tell, and what makes it repeatable: the options of commands that
+    place.
+    """
 
     seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
     """Wall time in seconds; then the best placement so far and its bound."""
@@ -47,6 +54,8 @@ class Limits:
     """Threads that a solver may use."""
     progress: Callable[[str], None] | None = field(default=None, metadata={"option": False})
     """Called now and then with a short sentence; ``None`` = progress is not shown."""
+    told: Told = field(default="everything", metadata={"option": False})
+    """What the caller wants to be told; replays and services read the placement alone."""
 
     def say(self, message: str) -> None:
         """Show a short sentence about the progress."""

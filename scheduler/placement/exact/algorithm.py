@@ -14,8 +14,9 @@ from scheduler.job import Job
 from scheduler.objective import closer_levels
 from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.pair_seats import seat_cells
+from scheduler.placement.exact.pair_seats import seat_cells, seating_seconds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.plain_gang import place_plainly
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.exact.search import fill_front
@@ -37,23 +38,31 @@ class Exact:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Propose the best placement that the time allows."""
+        if limits.told == "placement" and (proposal := place_plainly(cluster, job, limits, self.params)) is not None:
+            return proposal
         import ortools.sat.python.cp_model  # noqa: F401  (the import is no part of the solve time)
 
         start = perf_counter()
         options = thresholds(cluster, job)
-        refusal = GridReduction(cluster, counted_where_held(cluster, job), options[-1]).refusal
+        every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
+        refusal = (every if held is job else GridReduction(cluster, held, options[-1])).refusal
         if refusal:
             return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - start)
-        searched = search_thresholds(cluster, job, options, limits, self.params)
+        searched = search_thresholds(every, options, limits, self.params)
         chosen = min(searched, key=lambda one: (round(one.time, 9), one.reduction.slowest))
         # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
         claims = searched[-1] if job.avoid == "ignore" else chosen
         solved = perf_counter()
         end = max(start + limits.seconds, solved + self.params.least_seconds)
         begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
-        goals = self._closer(begun.best, claims, limits, end)
-        if job.grid.aligned:
-            fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
+        if limits.told == "everything":
+            goals = self._closer(begun.best, claims, limits, end)
+            if job.grid.aligned:
+                fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
+        else:
+            # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
+            goals = begun
+            goals.offer_all(quick_starts(chosen.reduction, limits, self.params, names=("gpu-packing",)))
         return Proposal(
             goals.best.nodes,
             lower_bound=claims.bound,
@@ -74,7 +83,7 @@ class Exact:
         Of all that is seen the best, goal by goal, is kept; and the quick rules are seen wherever a goal is left open.
         """
         reduction, known = claims.reduction, {claims.reduction.level.name: claims.lattice}
-        bounds = claims.goals.bounds if claims.goals else LevelBounds(reduction, limits, self.params, known)
+        bounds = claims.goals.bounds if claims.goals else LevelBounds(reduction, limits, self.params, known, end=end)
         effort = self.params.goal_effort * limits.seconds
         goals = GoalSearch(reduction, bounds, best, [claims.bound], limits, self.params, effort, end)
         closer = range(1, len(goals.goals))
@@ -82,10 +91,10 @@ class Exact:
             # as good by its objective, it may be better at closer levels; and it has seen the rules
             goals.offer(claims.goals.best.nodes)
         if not goals.counted(closer):
-            goals.offer_all(other_seats(reduction, claims.search, limits, self.params))
+            goals.offer_in_time(other_seats(reduction, claims.search, limits, self.params))
             if goals.best is not best and not goals.counted(closer):
                 # on the domains of a fill that is better the cells may lie better yet
-                cells, seconds = reduction.level.domain_of[goals.best.nodes], self.params.seating_share * limits.seconds
+                cells, seconds = reduction.level.domain_of[goals.best.nodes], seating_seconds(limits, self.params)
                 goals.offer(seat_cells(reduction, cells, seconds, self.params))
         if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
             goals.offer_all(quick_starts(reduction, limits, self.params))

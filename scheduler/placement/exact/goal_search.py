@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from math import ceil
 from time import perf_counter
 from typing import Protocol
@@ -105,6 +106,10 @@ class GoalSearch:
         """Take the best of some placements, in turn, where it is better than the best."""
         for nodes in placements:
             self.offer(nodes)
+
+    def offer_in_time(self, placements: Iterable[IntArray]) -> None:
+        """Take the best of as many placements, in turn, as time allows."""
+        self.offer_all(takewhile(lambda _: perf_counter() < self.end, placements))
 
     def count(self, goal: int) -> None:
         """Raise the bound of a goal to what counting says."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from time import perf_counter
 from typing import TypeVar
 
@@ -23,6 +24,17 @@ from topology.cluster import IntArray
 T = TypeVar("T")
 
 _DRIFT = 1e-6  # Weight of a spread without affinity: too small to be worth a unit of the other, enough to break ties
+
+
+def pair_worth(pair: Pair, alpha: float) -> float:
+    """Return Eq. 2 of a pair; where one affinity is zero its spread would be free to drift, so it weighs a little."""
+    drift = _DRIFT * (pair[0] + pair[1]) if alpha in (0.0, 1.0) else 0.0
+    return alpha * pair[0] + (1.0 - alpha) * pair[1] + drift
+
+
+def pair_order(pair: Pair, alpha: float) -> tuple[float, int, Pair]:
+    """Return by what pairs are compared, the least the best: worth, then the smaller maximum, then the smaller S."""
+    return round(pair_worth(pair, alpha), 9), max(pair), pair
 
 
 @dataclass
@@ -73,16 +85,37 @@ class Lattice:
         """Whether nothing cheaper than the best pair built exists."""
         return self.bound() >= self.cost(self.best) - TOLERANCE
 
+    @property
+    def most_refuted(self) -> list[int]:
+        """For each S from 1 to the largest, the most R with which it is refuted; 0 = with none."""
+        dp = self.problem.largest_pair[0]
+        most = [0] * (dp + 1)
+        for refutation in self.refutations:
+            s = min(refutation.pair[0], dp)
+            most[s] = max(most[s], refutation.pair[1])
+        for s in range(dp - 1, 0, -1):
+            most[s] = max(most[s], most[s + 1])
+        return most[1:]
+
     def undecided(self) -> list[Pair]:
         """Return all pairs neither refuted nor built, by cost."""
-        dp, pp = self.problem.largest_pair
-        pairs = ((s, r) for s in range(1, dp + 1) for r in range(1, pp + 1))
-        return sorted((p for p in pairs if not self.is_refuted(p) and not self.is_built(p)), key=self._order)
+        return self._undecided(inf)
 
     def open(self) -> list[Pair]:
         """Return the undecided pairs that would be better than the best one built, by cost."""
-        limit = self._worth(self.best) - TOLERANCE
-        return [pair for pair in self.undecided() if self._worth(pair) < limit]
+        return self._undecided(self._worth(self.best) - TOLERANCE)
+
+    def _undecided(self, limit: float) -> list[Pair]:
+        """Return the pairs neither refuted nor built that are worth less than a limit, by cost."""
+        end, found = self.problem.largest_pair[1] + 1, []
+        built = dict(sorted(self.built, reverse=True))  # of the pairs with one S the least R
+        for s, most in enumerate(self.most_refuted, start=1):
+            end = min(end, built.get(s, end))
+            for r in range(most + 1, end):
+                if self._worth((s, r)) >= limit:
+                    break
+                found.append((s, r))
+        return sorted(found, key=self._order)
 
     def bound(self) -> float:
         """Return the certified bound: no placement costs less."""
@@ -96,12 +129,10 @@ class Lattice:
         )
 
     def _worth(self, pair: Pair) -> float:
-        """Return the cost; where one affinity is zero its spread would be free to drift, so it weighs a little."""
-        drift = _DRIFT if self.alpha in (0.0, 1.0) else 0.0
-        return self.cost(pair) + drift * sum(pair)
+        return pair_worth(pair, self.alpha)
 
     def _order(self, pair: Pair) -> tuple[float, int, Pair]:
-        return round(self._worth(pair), 9), max(pair), pair
+        return pair_order(pair, self.alpha)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from time import perf_counter
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class LevelBounds:
     params: ExactParams
     lattices: dict[str, Lattice] = field(default_factory=dict)  # by level, those that are known already
     floors: Mapping[str, Pair] = field(default_factory=dict)  # by level, what S and R are at least, each by itself
+    end: float = inf  # of the time for knapsacks over broader domains, which take tenths of a second in all
     _lines: dict[tuple[str, str], tuple[LineTouches, ...]] = field(default_factory=dict)  # columns and rows, by levels
 
     def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
@@ -106,7 +108,9 @@ class LevelBounds:
         return [p for p in pairs if not any(q != p and q[0] >= p[0] and q[1] >= p[1] for q in pairs)]
 
     def _touched(self, broader: str, name: str, pair: Pair) -> Pair:
-        """Return what S and R are at a level at least, where a broader level has a pair."""
+        """Return what S and R are at a level at least, where a broader level has a pair; 1 where time is up."""
+        if perf_counter() > self.end:
+            return 1, 1
         if (broader, name) not in self._lines:
             one = self.reduction
             nodes = np.flatnonzero(one.admitted)
@@ -163,14 +167,8 @@ class LevelBounds:
 
 def unrefuted(lattice: Lattice) -> list[Pair]:
     """Return the least pairs of a lattice that are not refuted."""
-    dp, pp = lattice.problem.largest_pair
-    most = [0] * (dp + 2)
-    for refutation in lattice.refutations:
-        s = min(refutation.pair[0], dp)
-        most[s] = max(most[s], refutation.pair[1])
-    for s in range(dp - 1, 0, -1):
-        most[s] = max(most[s], most[s + 1])
-    return corners((s, most[s] + 1) for s in range(1, dp + 1) if most[s] < pp)
+    pp = lattice.problem.largest_pair[1]
+    return corners((s, most + 1) for s, most in enumerate(lattice.most_refuted, start=1) if most < pp)
 
 
 def _weights(terms: Iterable[Count]) -> dict[str, tuple[float, float]]:

@@ -35,6 +35,9 @@ class SkeletonAttempt:
 class ExactParams:
     """All tuning numbers of the algorithm ``exact``, in the order in which the search comes to them."""
 
+    # Cells up to which a gang goes the short way, where a caller reads the placement alone: above that the tables of
+    # quick seating (fills x lines x domains) take longer than the rest
+    plain_cells: int = 1024
     # Multipliers on each axis of the coverage bound's table besides zero, spaced geometrically
     coverage_points: int = 24
     # Least multiplier but zero, in cells for one row touched: below it a touch is as good as free

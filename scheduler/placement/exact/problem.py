@@ -94,6 +94,8 @@ class GridReduction:
     @cached_property
     def room(self) -> IntArray:
         """Shape [domains]: blocks that each domain can take."""
+        if not self.job.holds_groups:
+            return count_nodes(self.level, self.admitted)
         depth = self.cluster.level_index(self.level.name)
         return capacity_by_level(self.cluster, self.job, self.admitted)[depth] // self.blocks.size
 
@@ -191,11 +193,34 @@ class GridReduction:
         return fewest
 
 
+def best_fit(sizes: npt.NDArray[np.integer[Any]], room: npt.NDArray[np.integer[Any]]) -> IntArray:
+    """Return a domain for each part of a placement, all different, with the least room in all; shape [parts].
+
+    From the largest part on each takes the domain with the least room of those left that hold it.  What holds a larger
+    part holds a smaller one, so exchanging domains between two parts shows that no other choice has less.
+
+    :param sizes: shape [parts], of parts that fit; ``room``: shape [domains].
+    """
+    tightest = np.argsort(room, kind="stable")
+    sorted_room = room[tightest]
+    left = np.ones(len(room), dtype=np.bool_)
+    chosen = np.empty(len(sizes), dtype=np.int32)
+    for part in np.argsort(-sizes, kind="stable").tolist():
+        place = int(np.searchsorted(sorted_room, sizes[part]))
+        place += int(left[place:].argmax())
+        left[place] = False
+        chosen[part] = tightest[place]
+    return chosen
+
+
 def counted_where_held(cluster: Cluster, job: Job) -> Job:
-    """Return the job with its spread counted at the broadest level of all that it counts or holds at.
+    """Return the job with its spread counted at the broadest level of all that it counts or holds at; without holds
+    the job itself.
 
     Only there can it be counted out whether all holds can be kept: blocks lie in one domain at their level and broader
     ones.  At a closer level of its own the search sees no such hold.
     """
-    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in job.holds_on(cluster))]
+    if not (holds := job.holds_on(cluster)):
+        return job
+    levels = [cluster.level(job.level), *(cluster.level(hold.level) for hold in holds)]
     return job.replace(level=min(levels, key=lambda level: cluster.level_index(level.name)).name)

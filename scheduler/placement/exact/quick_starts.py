@@ -7,7 +7,7 @@ know nothing of holds; the evaluator puts aside what breaks one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from time import perf_counter
 
 import numpy as np
@@ -20,17 +20,21 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from topology.cluster import IntArray
 
 
-def quick_starts(reduction: GridReduction, limits: Limits, params: ExactParams) -> Iterator[IntArray]:
+def quick_starts(
+    reduction: GridReduction, limits: Limits, params: ExactParams, *, names: Collection[str] = ()
+) -> Iterator[IntArray]:
     """Yield nodes, shape [rows, columns] each, from one rule after another until their share of the time is used up.
 
     Those that go pod by pod come last, and have a smaller share: on hundreds of cells each takes as long as all others.
+
+    :param names: of the rules that are asked; empty = all.
     """
     cluster, job = reduction.cluster, reduction.job
     # a rule takes any node that the job admits, so those slower than the threshold are hidden from it
     hidden = np.flatnonzero(admissible(cluster, job) & ~reduction.admitted)
     offered = cluster.with_busy(hidden) if len(hidden) else cluster
     start = perf_counter()
-    own = [ALGORITHMS.load(name) for name in ALGORITHMS.names(inside="scheduler")]
+    own = [ALGORITHMS.load(name) for name in names or ALGORITHMS.names(inside="scheduler")]
     rules = [rule for rule in own if isinstance(rule, Heuristic)]
     for rule in sorted(rules, key=lambda rule: rule.pod_by_pod):
         share = params.pod_rules_share if rule.pod_by_pod else params.rules_share

@@ -29,7 +29,7 @@ def search_pairs(search: PairSearch) -> None:
         raise ValueError("the grid does not fit; the caller counts capacities first")
     for stage in STAGES:
         stage(search)
-        if not search.lattice.open():
+        if not search.lattice.open() or search.left < -search.params.least_seconds:
             break
     if not search.lattice.proved:
         enumerate_profiles(search)
@@ -75,6 +75,9 @@ def apply_closed_forms(search: PairSearch) -> None:
 def apply_coverage(search: PairSearch, pairs: Sequence[Pair]) -> None:
     """Apply the coverage bound to some pairs, dearest first, as a refutation holds for all pairs below."""
     for pair in reversed(pairs):
+        # a pair takes milliseconds on a hundred domains, and there may be thousands of them
+        if search.left < -search.params.least_seconds:
+            return
         if not search.lattice.is_refuted(pair) and search.coverage.refutes(*pair):
             covered, charges = search.coverage.least(*pair)
             search.lattice.refute(pair, "coverage", _too_few_covered(search.problem, pair, int(covered)), charges)

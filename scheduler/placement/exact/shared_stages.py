@@ -100,7 +100,7 @@ def search_shared_stages(
     # no corner need be the best one with the nodes that are not in the grid
     fill_front(search, seconds=params.front_share * seconds)
     lattices = {inside.level.name: search.lattice}
-    bounds = SharedStageBounds(reduction, LevelBounds(inside, limits, params, lattices, _floors(reduction)))
+    bounds = SharedStageBounds(reduction, LevelBounds(inside, limits, params, lattices, _floors(reduction), end=until))
     starts = chain(
         _from_grid(reduction, search, inside, cells),
         quick_starts(reduction, limits, params),

@@ -96,15 +96,16 @@ def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
 
 
 def search_thresholds(
-    cluster: Cluster, job: Job, options: tuple[float, ...], limits: Limits, params: ExactParams
+    every: GridReduction, options: tuple[float, ...], limits: Limits, params: ExactParams
 ) -> list[ThresholdSearch]:
-    """Search the thresholds that can win, ascending; the widest first of all, for its bound serves the others."""
-    end = perf_counter() + limits.seconds
+    """Search the thresholds that can win, ascending; the widest first of all, for its bound serves the others.
+
+    :param every: the job on all nodes that it may use, which are those of the last option.
+    """
+    cluster, job, end = every.cluster, every.job, perf_counter() + limits.seconds
     searched: list[ThresholdSearch] = []
     # half the time for the widest, the rest shared out among the others as they come
-    widest = search_threshold(
-        GridReduction(cluster, job, options[-1]), limits, end, shares=min(2, len(options)), params=params
-    )
+    widest = search_threshold(every, limits, end, shares=min(2, len(options)), params=params)
     least = widest.bound
     for i, slowest in enumerate(options[:-1]):
         # fewer nodes have no better objective, so no step time of this threshold is below this one

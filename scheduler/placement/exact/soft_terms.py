@@ -19,7 +19,7 @@ from scheduler.objective import TOLERANCE, objective_terms
 from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement, weighed
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
+from scheduler.placement.exact.pair_seats import search_reduction, seat_cells, seating_seconds
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.quick_starts import quick_starts
@@ -30,7 +30,12 @@ from topology.cluster import Cluster, IntArray
 
 def has_more_terms(cluster: Cluster, job: Job) -> bool:
     """Return whether the pair does not decide: soft terms count, or a hold broader than the job's level."""
-    return bool(job.soft) or counted_where_held(cluster, job).level != cluster.level(job.level).name
+    return bool(job.soft) or _held_broader(cluster, job)
+
+
+def _held_broader(cluster: Cluster, job: Job) -> bool:
+    """Return whether a hold is broader than the level at which spread counts."""
+    return cluster.level(counted_where_held(cluster, job).level) is not cluster.level(job.level)
 
 
 def goals_of(
@@ -38,9 +43,15 @@ def goals_of(
 ) -> GoalSearch:
     """Return the goals of a job on nodes up to some slowdown, begun with the best placement that pairs lead to."""
     cluster, job = reduction.cluster, reduction.job
-    bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice})
-    found = [one for nodes in _starts(reduction, search, limits, end, params) if (one := weighed(cluster, job, nodes))]
-    best: WeighedPlacement = min(found, key=lambda one: one.order)
+    bounds = LevelBounds(reduction, limits, params, {reduction.level.name: search.lattice}, end=end)
+    found: list[WeighedPlacement] = []
+    for nodes in _starts(reduction, search, limits, end, params):
+        if one := weighed(cluster, job, nodes):
+            found.append(one)
+        # each may take tenths of a second: once there is one, the others wait for time
+        if found and perf_counter() > end:
+            break
+    best = min(found, key=lambda one: one.order)
     effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
     return GoalSearch(reduction, bounds, best, [], limits, params, effort, end)
 
@@ -49,7 +60,7 @@ def other_seats(
     reduction: GridReduction, search: PairSearch, limits: Limits, params: ExactParams
 ) -> Iterator[IntArray]:
     """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
-    lattice, seconds = search.lattice, params.seating_share * limits.seconds
+    lattice, seconds = search.lattice, seating_seconds(limits, params)
     yield from tight_fills(reduction)
     if not reduction.job.grid.aligned:
         return
@@ -68,7 +79,7 @@ def _starts(
 ) -> Iterator[IntArray]:
     """Yield nodes for the cheapest pair; with more terms for every corner of the front, and for other jobs like it."""
     cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
-    seconds = params.seating_share * limits.seconds
+    seconds = seating_seconds(limits, params)
     if not has_more_terms(cluster, job):
         yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params)
         return
@@ -90,9 +101,8 @@ def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:
     """Yield jobs whose best pair may serve the terms better: some terms held, or the spread counted elsewhere."""
     counted = (one for one in job.soft if one.weight > 0.0 and job.grid.groups[one.family].largest > 1)
     terms = sorted({(one.family, one.level) for one in counted})
-    first = counted_where_held(cluster, job)
-    if first.level != cluster.level(job.level).name:
-        yield first
+    if _held_broader(cluster, job):
+        yield counted_where_held(cluster, job)
     for count in range(1, min(len(terms), params.held_terms) + 1):
         for chosen in combinations(terms, count):
             held = job.replace(holds=(*job.holds, *(Hold(family, level) for family, level in chosen)))

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from scheduler.job import Family
+from scheduler.placement.seating.shelves import back_and_forth, extent, pieces_of, shelves
 from scheduler.rank_groups import CellGroups
-from topology.cluster import BoolArray, IntArray
+from topology.cluster import IntArray
 
-_MOST_BANDS = 24  # Numbers of shelves tried in either direction: all small ones, then ever fewer
 _MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
 
 
@@ -56,25 +57,8 @@ class Parcel:
 
     @cached_property
     def pieces(self) -> tuple[IntArray, IntArray, IntArray]:
-        """The parcel cut into rectangles (row set x column set): rows with the same columns make one, or columns with
-        the same rows where that gives fewer.
-
-        :returns: for each block its piece, and its row and column within the piece, each shape [blocks].
-        """
-        row, column = _number(self.rows), _number(self.columns)
-        mask = np.zeros((int(row.max()) + 1, int(column.max()) + 1), dtype=np.bool_)
-        mask[row, column] = True
-        # a full rectangle is one piece
-        if mask.all():
-            return np.zeros_like(row), row, column
-        row_piece, column_piece = _number_rows(mask), _number_rows(mask.T)
-        piece = row_piece[row] if row_piece.max() <= column_piece.max() else column_piece[column]
-        inner_row, inner_column = np.empty_like(row), np.empty_like(column)
-        for p in range(int(piece.max()) + 1):
-            members = piece == p
-            inner_row[members] = _number(row[members])
-            inner_column[members] = _number(column[members])
-        return piece, inner_row, inner_column
+        """Its rectangles; see :func:`pieces_of`."""
+        return pieces_of(self.rows, self.columns)
 
     @cached_property
     def turns(self) -> tuple[IntArray, ...]:
@@ -84,7 +68,7 @@ class Parcel:
         :returns: shape [blocks] each: each block takes the place of the block named; the first changes nothing.
         """
         piece, row, column = self.pieces
-        height, width = _extent(piece, row), _extent(piece, column)
+        height, width = extent(piece, row), extent(piece, column)
         positions = (
             (row, column),
             (height - 1 - row, column),
@@ -101,25 +85,6 @@ class Parcel:
         return tuple(turns)
 
 
-def _extent(piece: IntArray, position: IntArray) -> IntArray:
-    """Return the rows (or columns) of the piece of each block, given its row (or column) within it; shapes [blocks]."""
-    most = np.zeros(int(piece.max()) + 1, dtype=np.int32)
-    np.maximum.at(most, piece, position + 1)
-    return most[piece]
-
-
-def _number(values: IntArray) -> IntArray:
-    """Replace the values by their rank among the distinct ones."""
-    return np.unique(values, return_inverse=True)[1].astype(np.int32)
-
-
-def _number_rows(mask: BoolArray) -> IntArray:
-    """Return the kind of each row of a table, equal rows alike; kinds numbered by first appearance."""
-    packed = np.packbits(mask, axis=1)
-    _, first, kind = np.unique(packed, axis=0, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
-
-
 def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
     """Yield fillings that need no search, shape [blocks] each: the child of each block.
 
@@ -128,26 +93,14 @@ def shelf_fillings(parcel: Parcel) -> Iterator[IntArray]:
     column-by-column fill; the same with rows and columns exchanged.  Filled to the brim, children straddle shelves and
     columns; filled in whole segments (a column within a shelf), they waste a little room and no spread.
     """
-    piece, row, column = parcel.pieces
-    for across, along in ((row, column), (column, row)):
-        depth = _extent(piece, across)
-        for bands in _band_counts(int(depth.max())):
-            band = across * np.minimum(bands, depth) // depth
-            yield _to_the_brim(parcel, piece, band, along, across)
-            if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
-                yield whole
+    piece = parcel.pieces[0]
+    for bands, band, along, across in shelves(parcel.pieces):
+        yield _to_the_brim(parcel, back_and_forth(piece, band, along, across))
+        if bands <= _MOST_WHOLE and (whole := _in_segments(parcel, piece, band, along)) is not None:
+            yield whole
 
 
-def _band_counts(most: int) -> list[int]:
-    """Return the numbers of bands that cut ``most`` lines in really different ways: one for each height of a band."""
-    counts = sorted({-(-most // -(-most // bands)) for bands in range(1, most + 1)})
-    if len(counts) <= _MOST_BANDS:
-        return counts
-    return sorted({counts[i] for i in np.geomspace(1, len(counts), _MOST_BANDS).astype(int) - 1})
-
-
-def _to_the_brim(parcel: Parcel, piece: IntArray, band: IntArray, along: IntArray, across: IntArray) -> IntArray:
-    order = np.lexsort((across, np.where(band % 2, -along, along), band, piece))
+def _to_the_brim(parcel: Parcel, order: npt.NDArray[np.int64]) -> IntArray:
     child = np.empty(len(parcel), dtype=np.int32)
     child[order] = np.searchsorted(np.cumsum(parcel.capacities), np.arange(len(parcel)), side="right")
     return child

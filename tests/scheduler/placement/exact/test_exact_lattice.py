@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.lattice import Lattice
+from scheduler.placement.exact.lattice import Lattice, pair_order, pair_worth
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
@@ -122,3 +122,21 @@ def test_a_spread_without_weight_does_not_drift() -> None:
     known.build(placement((3, 1)), "test")
     assert known.open() == [(1, 1), (2, 1)]
     assert known.proved
+
+
+@given(st.sampled_from([0.0, 0.3, 1.0]), st.lists(st.tuples(st.sampled_from(PAIRS), st.booleans()), max_size=8))
+@examples(300)
+def test_what_is_open_is_neither_refuted_nor_built(alpha: float, learnt: list[tuple[Pair, bool]]) -> None:
+    """Pair by pair, as the words say; and those that would be better than the best one, by their worth."""
+    known = lattice(alpha)
+    for pair, refuted in learnt:
+        if refuted:
+            known.refute(pair, "test", "why")
+        else:
+            known.build(placement(pair), "test")
+    left = [pair for pair in PAIRS if not known.is_refuted(pair) and not known.is_built(pair)]
+    assert sorted(known.undecided()) == left
+    worth = pair_worth(known.best, alpha) - 1e-9
+    assert sorted(known.open()) == [pair for pair in left if pair_worth(pair, alpha) < worth]
+    assert known.open() == sorted(known.open(), key=lambda pair: pair_order(pair, alpha))
+    assert known.most_refuted == [max(r * known.is_refuted((s, r)) for r in range(1, 5)) for s in range(1, 5)]

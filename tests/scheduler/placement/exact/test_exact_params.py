@@ -30,6 +30,7 @@ from topology.generate import paper_cluster
 def test_the_defaults() -> None:
     """Every number, so that none changes unnoticed: published results were made with these."""
     assert asdict(ExactParams()) == {
+        "plain_cells": 1024,
         "coverage_points": 24,
         "coverage_least": 0.02,
         "coverage_zooms": 2,

@@ -1,0 +1,188 @@
+"""The short way of a plain gang, for callers that read the placement alone: from the cluster to nodes without a solver.
+
+A gang is plain where the pair (S, R) is its whole objective and nothing is held together, on nodes that are all as
+fast.  Its pair comes from a closed form, which proves it, or from the search of pairs; its domains by best fit; and the
+closer levels are met by quick seating: good, and not proved.  Any other gang goes the long way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from scheduler.job import Job
+from scheduler.objective import TOLERANCE, objective_of
+from scheduler.placement.admission import admissible
+from scheduler.placement.exact.closed_forms import ClosedForm, closed_form, least_cost
+from scheduler.placement.exact.goal_search import weighed
+from scheduler.placement.exact.pair_seats import search_grid, usable_part
+from scheduler.placement.exact.params import ExactParams
+from scheduler.placement.exact.problem import GridProblem, GridReduction, best_fit
+from scheduler.placement.exact.quick_starts import quick_starts
+from scheduler.placement.seating.quick_seat import (
+    FreeNodes,
+    Indices,
+    SeatedGang,
+    listed,
+    nodes_of,
+    pair_of,
+    seat_apart,
+    seat_together,
+    table_of,
+)
+from scheduler.placement.types import Limits, Pair, Proposal
+from topology.cluster import Cluster, IntArray
+from topology.flags import HEALTHY
+
+
+def place_plainly(cluster: Cluster, job: Job, limits: Limits, params: ExactParams) -> Proposal | None:
+    """Propose a placement whose objective is proved as far as time allows; ``None`` = the gang is not plain."""
+    if not is_plain(job) or job.grid.cells > params.plain_cells:
+        return None
+    start = perf_counter()
+    gang = PlainGang.of(cluster, job, HEALTHY if cluster.flags else None)
+    if gang is None or (cluster.flags and not _needs_no_slow_node(gang)):
+        return None
+    form = gang.form
+    pair, bound, complete, part = form.pair, form.bound, True, None
+    if not form.proved:
+        found = search_grid(form.problem, job.alpha, limits, params)
+        pair, bound, complete, part = found.pair, found.bound, found.complete, found.cells
+    solved = perf_counter()
+    nodes = nodes_of(gang.free, job, gang.seat(pair, part).closest)
+    if bound < job.alpha * pair[0] + job.beta * pair[1] - TOLERANCE:
+        nodes = _no_worse_than_rules(GridReduction(cluster, job, HEALTHY), nodes, limits, params)
+    return Proposal(
+        nodes,
+        lower_bound=bound,
+        complete=complete,
+        solve_seconds=solved - start,
+        statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(np.count_nonzero(gang.room))},
+    )
+
+
+def is_plain(job: Job) -> bool:
+    """Return whether the pair is all of a job's objective, and nothing of it is held together."""
+    return job.grid.aligned and not job.soft and not job.holds_groups
+
+
+def _needs_no_slow_node(gang: PlainGang) -> bool:
+    """Return whether no placement with slow nodes is better: their least objective is not below that without them."""
+    cluster, job = gang.free.cluster, gang.job
+    if job.avoid == "strict":
+        return True
+    every = PlainGang.of(cluster, job, None)
+    if every is None or len(every.free.nodes) == len(gang.free.nodes):
+        return True
+    return job.avoid == "price" and gang.form.proved and every.form.bound >= gang.form.cost - TOLERANCE
+
+
+def _no_worse_than_rules(reduction: GridReduction, nodes: IntArray, limits: Limits, params: ExactParams) -> IntArray:
+    """Return the best of a placement that is not proved and what the quick rules say, goal by goal."""
+    placements = [nodes, *quick_starts(reduction, limits, params)]
+    worths = [one for each in placements if (one := weighed(reduction.cluster, reduction.job, each)) is not None]
+    return min(worths, key=lambda one: one.order).nodes
+
+
+@dataclass(frozen=True, slots=True)
+class PlainGang:
+    """A plain gang on the nodes that it may use, and its closed form."""
+
+    job: Job
+    free: FreeNodes
+    form: ClosedForm
+
+    @classmethod
+    def of(cls, cluster: Cluster, job: Job, slowest: float | None) -> PlainGang | None:
+        """Return it on nodes up to some slowdown, ``None`` = any; ``None`` where these are too few."""
+        nodes, grid = admissible(cluster, job, slowest=slowest).nonzero()[0], job.grid
+        if len(nodes) < grid.cells:
+            return None
+        free = FreeNodes.of(cluster, nodes, cluster.level_index(job.level))
+        room = np.sort(free.counts[0])[::-1]
+        capacities = room[: min(grid.cells, int(np.count_nonzero(room)))].tolist()
+        return cls(job, free, closed_form(usable_part(grid.rows, grid.columns, capacities), job.alpha))
+
+    @property
+    def room(self) -> Indices:
+        """Shape [domains], free nodes of each."""
+        return self.free.counts[0]
+
+    def seat(self, pair: Pair, part: IntArray | None) -> SeatedGang:
+        """Return where the cells of the best pair go: at closer levels no worse than the roomiest domains listed.
+
+        :param part: domains of a placement with the pair, as the problem numbers them; ``None`` = of the closed form.
+        """
+        domains = [self._domain_of_all()] if pair == (1, 1) else []
+        if domains:
+            seated = seat_together(self.free, self.job, domains[0])
+        else:
+            parts = self.form.cells if part is None else part
+            sizes = np.bincount(parts.ravel())
+            used = np.flatnonzero(sizes)
+            domain_of_part = np.zeros(len(sizes), dtype=np.int32)
+            domain_of_part[used] = best_fit(sizes[used], self.room)
+            seated = seat_apart(self.free, self.job, domain_of_part[parts], pair)
+        # nothing is closer than one domain
+        if not seated.costs or seated.costs[0] <= 1.0:
+            return seated
+        others = self._roomiest()
+        if domains and (others == domains or not self._better_inside(others[0], seated.costs)):
+            return seated
+        closest = listed(self.free, self.job, others)
+        costs = self._costs(closest, (objective_of(self.job, *pair), seated.costs[0]))
+        return SeatedGang(closest, costs) if costs and costs < seated.costs else seated
+
+    def _better_inside(self, domain: int, costs: tuple[float, ...]) -> bool:
+        """Return whether Eq. 2 at the next closer level might be better where all cells lie in some domain."""
+        counts = self.free.counts[1][table_of(self.free.levels[1]).children[domain]]
+        capacities = tuple(np.sort(counts[counts > 0])[::-1].tolist())
+        grid = self.job.grid
+        least = least_cost(GridProblem(grid.rows, grid.columns, capacities), self.job.alpha)
+        # where it may be as good yet closer levels decide
+        return least < costs[0] - TOLERANCE if len(costs) == 1 else least <= costs[0] + TOLERANCE
+
+    def _domain_of_all(self) -> int:
+        """Return the domain of a gang that fits one: where the cells touch the fewest closer ones, of equals the
+        tightest.
+        """
+        free, cells = self.free, self.job.grid.cells
+        if len(free.levels) == 1:
+            fits = (self.room >= cells).nonzero()[0]
+            return int(fits[self.room[fits].argmin()])
+        closer, counts = free.levels[1], free.counts[1]
+        if (whole := (counts >= cells).nonzero()[0]).size:
+            # a closer domain that holds them all, in the tightest domain of the level
+            above = closer.parent_of[whole]
+            return int(above[self.room[above].argmin()])
+        fits = (self.room >= cells).nonzero()[0]
+        order = free.fewest_children(cells)[fits] * (len(free.nodes) + 1) + self.room[fits]
+        return int(fits[order.argmin()])
+
+    def _roomiest(self) -> list[int]:
+        """Return the roomiest domains that hold all cells, the last of them the tightest that holds the rest."""
+        left, room = self.job.grid.cells, self.room.tolist()
+        domains: list[int] = []
+        roomiest = sorted(range(len(room)), key=room.__getitem__, reverse=True)
+        while room[roomiest[len(domains)]] < left:
+            domains.append(roomiest[len(domains)])
+            left -= room[domains[-1]]
+        # of equal ones the last
+        return [*domains, next(k for k in reversed(roomiest[len(domains) :]) if room[k] >= left)]
+
+    def _costs(self, closest: IntArray, most: Sequence[float]) -> tuple[float, ...]:
+        """Return Eq. 2 at each closer level; empty where at the first levels, the job's one first, it is more than
+        ``most``.
+        """
+        by_level = [closest]
+        for closer in self.free.levels[:0:-1]:
+            by_level.append(closer.parent_of[by_level[-1]])
+        costs: list[float] = []
+        for domains in reversed(by_level):
+            costs.append(objective_of(self.job, *pair_of(self.job, domains)))
+            if len(costs) <= len(most) and costs[-1] > most[len(costs) - 1] + TOLERANCE:
+                return ()
+        return tuple(costs[1:])

@@ -1,0 +1,226 @@
+"""Quick seating: the nodes of a gang, given the domain of each cell, by closed forms and fills to the brim alone.
+
+For gangs that are held together by nothing, on nodes that are all alike: then of a domain only its number of free nodes
+counts.  A parcel that fits one closer domain goes to the tightest of these; any other to the fewest, filled to the brim
+(:mod:`scheduler.placement.seating.brim_fills`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduler.job import Job
+from scheduler.objective import objective_of, spread
+from scheduler.placement.node_order import name_ranks
+from scheduler.placement.seating.brim_fills import best_fill, orders_of
+from scheduler.placement.types import Pair
+from topology.cluster import BoolArray, Cluster, IntArray, Level
+
+Indices = npt.NDArray[np.integer[Any]]
+
+_LEVELS_KEPT = 32  # levels of which it is kept what does not depend on which nodes are free
+
+
+@dataclass(frozen=True, slots=True)
+class FreeNodes:
+    """The nodes that a gang may use, and how many of them each domain has, from one level of the tree down."""
+
+    cluster: Cluster
+    nodes: Indices  # ascending
+    levels: tuple[Level, ...]  # from that level to the closest
+    closest: IntArray  # shape [free nodes], the closest domain of each
+    counts: tuple[Indices, ...]  # for each of the levels shape [domains]
+
+    @classmethod
+    def of(cls, cluster: Cluster, nodes: Indices, depth: int) -> FreeNodes:
+        """Count nodes of a cluster, ascending, from the level of that depth down."""
+        levels = cluster.levels[depth:]
+        closest = levels[-1].domain_of[nodes]
+        counts: list[Indices] = [np.bincount(closest, minlength=len(levels[-1]))]
+        for level, closer in zip(levels[-2::-1], levels[:0:-1], strict=True):
+            counts.append(np.bincount(closer.parent_of, counts[-1], len(level)).astype(np.int64))
+        return cls(cluster, nodes, levels, closest, tuple(counts[::-1]))
+
+    def fewest_children(self, cells: int) -> Indices:
+        """Return for each domain of the first level the fewest of its children that have so many free nodes; any number
+        where it has not as many; shape [domains].
+        """
+        parent_of, counts = self.levels[1].parent_of, self.counts[1]
+        largest, domains = int(counts.max()), len(self.levels[0])
+        # how many children have how many free nodes: a table, as racks are small; the roomiest first
+        kinds = np.bincount(parent_of * np.int64(largest + 1) + (largest - counts), minlength=domains * (largest + 1))
+        kinds = kinds.reshape(domains, largest + 1)[:, :largest]
+        free = np.arange(largest, 0, -1)
+        room = (kinds * free).cumsum(axis=1)
+        kind = np.minimum((room < cells).sum(axis=1), largest - 1)
+        every = np.arange(domains)
+        over = np.maximum(room[every, kind] - cells, 0) // free[kind]
+        fewest: Indices = kinds.cumsum(axis=1)[every, kind] - over
+        return fewest
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LevelTable:
+    """What does not depend on which nodes are free."""
+
+    children: tuple[IntArray, ...]  # for each domain of the level above those inside it
+    sizes: tuple[tuple[int, ...], ...]  # and the nodes of each of these
+
+
+@lru_cache(_LEVELS_KEPT)
+def table_of(level: Level) -> LevelTable:
+    """Return what is kept of a level."""
+    order = np.argsort(level.parent_of, kind="stable").astype(np.int32)
+    ends = np.cumsum(np.bincount(level.parent_of))
+    sizes = np.bincount(level.domain_of, minlength=len(level))
+    children = tuple(np.split(order, ends[:-1]))
+    return LevelTable(children, tuple(tuple(sizes[inside].tolist()) for inside in children))
+
+
+@dataclass(frozen=True, slots=True)
+class SeatedGang:
+    """Where the cells are, and what that is worth."""
+
+    closest: IntArray  # shape [rows, columns], the closest domain of each
+    costs: tuple[float, ...]  # Eq. 2 at each closer level
+
+
+def seat_together(free: FreeNodes, job: Job, domain: int) -> SeatedGang:
+    """Seat all cells in one domain of the first level."""
+    grid = job.grid
+    if len(free.levels) == 1:
+        return SeatedGang(np.full((grid.rows, grid.columns), domain, dtype=np.int32), ())
+    every = np.arange(grid.cells, dtype=np.int32)
+    child, pair = seat_parcel(free, 1, domain, every, columns=grid.columns, weights=(job.alpha, job.beta))
+    found = seat_apart(free, job, child.reshape(grid.rows, grid.columns), pair, step=1)
+    return SeatedGang(found.closest, (objective_of(job, *pair), *found.costs))
+
+
+def seat_apart(free: FreeNodes, job: Job, domain_of_cell: IntArray, pair: Pair, *, step: int = 0) -> SeatedGang:
+    """Seat cells whose domains at a level are chosen, level by level.
+
+    :param domain_of_cell: shape [rows, columns]; no domain is given more than it has free.
+    :param pair: (S, R) at that level; ``step``: its place among the levels.
+    """
+    costs = []
+    for closer in range(step + 1, len(free.levels)):
+        domain_of_cell = _one_level_down(free, job, domain_of_cell, closer, pair)
+        pair = pair_of(job, domain_of_cell)
+        costs.append(objective_of(job, *pair))
+    return SeatedGang(domain_of_cell, tuple(costs))
+
+
+def listed(free: FreeNodes, job: Job, domains: Sequence[int]) -> IntArray:
+    """Return the closest domain of each cell, shape [rows, columns], where the cells, row by row, take the free nodes
+    of some domains of the first level one after another, as they lie in the tree.
+    """
+    inside = free.levels[0].domain_of[free.nodes]
+    taken = []
+    for domain in domains:
+        closest = free.closest[inside == domain]
+        closest.sort()
+        taken.append(closest)
+    return np.concatenate(taken)[: job.grid.cells].reshape(job.grid.rows, job.grid.columns)
+
+
+def pair_of(job: Job, domain_of_cell: IntArray) -> Pair:
+    """Return (S, R) of cells on domains of a level, shape [rows, columns]."""
+    groups = job.grid.groups
+    return spread(groups["dp"].group, domain_of_cell), spread(groups["pp"].group, domain_of_cell)
+
+
+def _one_level_down(free: FreeNodes, job: Job, domain_of_cell: IntArray, step: int, pair: Pair) -> IntArray:
+    """Return the child of its domain that each cell goes to, shape [rows, columns]; parcel by parcel."""
+    flat = domain_of_cell.ravel()
+    child_of_cell = np.empty(len(flat), dtype=np.int32)
+    # a column touches S domains, so a child more in each of them costs S times
+    weights = job.alpha * pair[0], job.beta * pair[1]
+    order = np.argsort(flat, kind="stable")
+    starts = np.flatnonzero(np.diff(flat[order])) + 1
+    for cells in np.split(order, starts):
+        found, _ = seat_parcel(free, step, int(flat[cells[0]]), cells, columns=job.grid.columns, weights=weights)
+        child_of_cell[cells] = found
+    return child_of_cell.reshape(domain_of_cell.shape)
+
+
+def seat_parcel(
+    free: FreeNodes, step: int, domain: int, cells: Indices, *, columns: int, weights: tuple[float, float]
+) -> tuple[IntArray, Pair]:
+    """Return the child of a domain that each of some cells goes to, and the largest spreads of its columns and rows.
+
+    :param cells: their numbers in the grid, row by row, ascending; ``weights``: of the spread of columns, and of rows.
+    """
+    table, wanted = table_of(free.levels[step]), len(cells)
+    children = table.children[domain]
+    counts = free.counts[step][children].tolist()
+    used = _tightest(counts, table.sizes[domain], wanted)
+    if len(used) == 1:
+        return np.full(wanted, children[used[0]], dtype=np.int32), (1, 1)
+    row, column = np.divmod(cells.astype(np.int32), np.int32(columns))
+    if row[0] == row[-1] or columns == 1:
+        # any order is as good: the line touches all of them, what crosses it one
+        tight = children[used].repeat([counts[child] for child in used])[:wanted]
+        return tight, (len(used), 1) if columns == 1 else (1, len(used))
+    tight = np.array(used, dtype=np.int32).repeat([counts[child] for child in used])[:wanted]
+    as_they_lie = np.arange(len(counts), dtype=np.int32).repeat(counts)[:wanted]
+    shape = orders_of(row.tobytes(), column.tobytes())
+    fill, pair = best_fill(shape, tight, as_they_lie, dp_weight=weights[0], pp_weight=weights[1])
+    return children[fill], pair
+
+
+def _tightest(counts: Sequence[int], sizes: Sequence[int], wanted: int) -> list[int]:
+    """Return the fewest domains with so many free nodes, the roomiest first; the last is the tightest that has room for
+    the rest, of equal ones the first that is not all free.
+    """
+    roomiest = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)
+    used = 0
+    while counts[roomiest[used]] < wanted:
+        wanted -= counts[roomiest[used]]
+        used += 1
+    fits = (k for k in roomiest[used:] if counts[k] >= wanted)
+    last = min(fits, key=lambda k: (counts[k] == sizes[k] and counts[k] > wanted, counts[k]))
+    return [*roomiest[:used], last]
+
+
+def nodes_of(free: FreeNodes, job: Job, closest: IntArray) -> IntArray:
+    """Return the node of each cell, shape [rows, columns]: ranks in order of names, on the closest run of free nodes.
+
+    :param closest: shape [rows, columns], the closest domain of each cell.
+    """
+    flat = closest.ravel()
+    wanted = np.bincount(flat, minlength=len(free.levels[-1]))
+    among = wanted[free.closest].nonzero()[0]
+    seats = free.nodes[among]
+    seats = seats[np.lexsort((name_ranks(free.cluster)[seats], free.closest[among]))]
+    used = wanted.nonzero()[0]
+    offered = free.counts[-1][used]
+    if len(seats) > len(flat):
+        ends = np.cumsum(offered).tolist()
+        kept = np.ones(len(seats), dtype=np.bool_)
+        for i in np.flatnonzero(wanted[used] < offered).tolist():
+            begin = ends[i] - int(offered[i])
+            kept[begin : ends[i]] = _closest_run(free, int(used[i]), seats[begin : ends[i]], int(wanted[used[i]]))
+        seats = seats[kept]
+    nodes = np.empty(len(flat), dtype=np.int32)
+    nodes[np.lexsort((job.grid.node_rank.ravel(), flat))] = seats
+    return nodes.reshape(closest.shape)
+
+
+def _closest_run(free: FreeNodes, domain: int, seats: Indices, wanted: int) -> BoolArray:
+    """Return which seats of a closest domain are taken: so many one after another with the fewest nodes between.
+
+    :param seats: all that are free in it, by name.
+    """
+    ranks = name_ranks(free.cluster)
+    inside = np.sort(ranks[free.levels[-1].domain_of == domain])
+    places = np.searchsorted(inside, ranks[seats])
+    start = int((places[wanted - 1 :] - places[: len(places) - wanted + 1]).argmin())
+    taken = np.zeros(len(seats), dtype=np.bool_)
+    taken[start : start + wanted] = True
+    return taken
