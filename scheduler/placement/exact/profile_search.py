@@ -150,7 +150,8 @@ class PairProfiles:
         for _ in range(self._params.skeletons_per_profile):
             answer, skeleton = self._skeleton(widths, effort, end, seed)
             if answer == "no":
-                self._exclude(widths, effort, end, seed)
+                self._profiles.exclude(widths)
+                self._excluded.append(widths)
                 return None
             if skeleton is None:
                 break
@@ -176,14 +177,6 @@ class PairProfiles:
             if answer != "unknown":
                 break
         return answer, skeleton
-
-    def _exclude(self, widths: IntArray, effort: float, end: float, seed: int) -> None:
-        """Exclude a profile; where possible the one with the same widths on the largest domains, which says more."""
-        largest = self._profiles.on_largest(widths)
-        if not np.array_equal(largest, widths) and self._skeleton(largest, effort, end, seed)[0] == "no":
-            widths = largest
-        self._profiles.exclude(widths)
-        self._excluded.append(widths)
 
     def _confirmed(self, effort: float, end: float, seed: int) -> bool:
         """Return whether a second search says "no" to every profile, and to there being another.
