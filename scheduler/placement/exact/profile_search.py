@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from time import perf_counter
 
-import numpy as np
-
 from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
