@@ -33,7 +33,7 @@ Packed = tuple[Key, ...]
 
 def pack_components(search: PairSearch) -> None:
     """Decide open pairs with S = 2 (R = 2 on the transpose), the largest R first: a "no" there refutes all below."""
-    end = perf_counter() + search.left - (1.0 - search.params.component_share) * search.limits.seconds
+    end = perf_counter() + min(search.left, search.params.component_share * search.limits.seconds)
     for view in search.views:
         if view.problem.columns > search.params.component_columns:
             continue

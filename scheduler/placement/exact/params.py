@@ -84,7 +84,7 @@ class ExactParams:
     # Columns of a view up to which components with S = 2 are listed: with more they have columns in parallel, and too
     # many sets of domains have little waste
     component_columns: int = 20
-    component_share: float = 0.4  # Part of the time limit after which no more components are packed
+    component_share: float = 0.4  # Part of the time limit that packing components may take
     component_sets: int = 100_000  # Sets of domains that may be listed, as numpy does in tenths of a second
     component_nodes: int = 5000  # Nodes of the search for packings, each about a tenth of a millisecond
     component_packings: int = 500  # Packings looked at in one turn: fewer say which components are still of use
