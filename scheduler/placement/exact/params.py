@@ -84,6 +84,20 @@ class ExactParams:
     # Limit of a search for cut rows in nodes of SCIP's tree, so that it is the same on every machine
     cut_nodes: int = 4000
     cut_share: float = 0.5  # Part of the time limit after which no more rows are cut
+    # Columns of a view up to which components with S = 2 are listed: with more they have columns in parallel, and too
+    # many sets of domains have little waste
+    component_columns: int = 20
+    component_share: float = 0.4  # Part of the time limit that packing components may take
+    component_sets: int = 100_000  # Sets of domains that may be listed, as numpy does in tenths of a second
+    component_nodes: int = 5000  # Nodes of the search for packings, each about a tenth of a millisecond
+    component_packings: int = 500  # Packings looked at in one turn: fewer say which components are still of use
+    component_builds: int = 24  # Packings that are tried to be realised in one turn, some hundredths of a second each
+    component_rounding: float = 0.1  # Effort of whole rows for one: where it takes longer another packing may do
+    component_trees: int = 8  # Domains of a tree up to which its least row touches take milliseconds
+    # Widths and heights of a component's domains that are compared at a time, turn by turn: milliseconds, then a second
+    component_states: tuple[int, ...] = (20_000, 200_000, 1_000_000)
+    # Graphs that are looked for with given widths and heights, for each thousand of those: tenths of a millisecond
+    component_graphs: int = 5
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
     # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it

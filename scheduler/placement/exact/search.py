@@ -17,6 +17,7 @@ from scheduler.placement.exact.bounds import (
     product_bound,
     whole_columns,
 )
+from scheduler.placement.exact.component_search import pack_components
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profile_search import enumerate_profiles
@@ -114,6 +115,7 @@ STAGES = (
     count_rectangles_if_quick,
     constructions.build_few_bands,
     count_rectangles,
+    pack_components,
     constructions.build_cut_rows,
     constructions.build_more_bands,
 )

@@ -1,0 +1,162 @@
+"""S = 2: putting components together, each domain in one, until they have all columns and few enough row touches.
+
+The columns of a placement fall into components, all of whose row touches together are R D at most.  A linear program
+over the candidates says what a domain and a column are worth in row touches: its prices refute at once where even the
+cheapest fractions cost too much, and rule out candidates that no packing within the budget has.  What is left is
+searched depth first, domain by domain.
+
+Prices are rounded to integers and then hold whatever they are: in a packing the row touches are the prices of all
+domains and columns and, for each component, its *regret*, rows minus the prices of what it takes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler.placement.exact.column_components import Components, Integers
+from scheduler.placement.exact.problem import GridProblem
+
+_UNIT = 1000  # Price of a row touch: prices are integers, and a thousandth of a row is as fine as rounding needs
+_FIRST = 2000  # Candidates in the linear program to begin with, the cheapest for their columns
+_MORE = 500  # Candidates that join it in each round, those of least regret
+_ROUNDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What components pay for what they take, in thousandths of a row touch."""
+
+    of_class: Integers  # shape [classes], of a domain
+    of_column: int
+
+    def regrets(self, components: Components) -> Integers:
+        """Return what each component costs beyond the prices of what it takes."""
+        paid = components.members @ self.of_class + components.columns * self.of_column
+        return _UNIT * components.rows - paid
+
+
+def master_prices(problem: GridProblem, components: Components) -> Prices:
+    """Return prices from the linear program over the components, by column generation.
+
+    minimise sum rows x, each domain in one component, sum of columns = P; domains and columns that no component takes
+    cost as much as all rows together, so that there always is a solution.
+    """
+    from ortools.linear_solver import pywraplp
+
+    solver = pywraplp.Solver.CreateSolver("GLOP")
+    many = list(Counter(problem.capacities).values())
+    domains = [solver.Constraint(float(n), float(n)) for n in many]
+    columns = solver.Constraint(float(problem.columns), float(problem.columns))
+    objective = solver.Objective()
+    objective.SetMinimization()
+    penalty = float(problem.rows * len(problem.capacities))
+    for constraint in (*domains, columns):
+        without = solver.NumVar(0.0, solver.infinity(), "")
+        objective.SetCoefficient(without, penalty)
+        constraint.SetCoefficient(without, 1.0)
+    prices = Prices(np.zeros(len(many), dtype=np.int64), 0)
+    joined = np.zeros(len(components), dtype=np.bool_)
+    newest = np.argsort(components.rows / components.columns, kind="stable")[:_FIRST]
+    for _ in range(_ROUNDS):
+        for i in newest:
+            joined[i] = True
+            variable = solver.NumVar(0.0, solver.infinity(), "")
+            objective.SetCoefficient(variable, float(components.rows[i]))
+            columns.SetCoefficient(variable, float(components.columns[i]))
+            for k in np.flatnonzero(components.members[i]):
+                domains[k].SetCoefficient(variable, float(components.members[i, k]))
+        if solver.Solve() != pywraplp.Solver.OPTIMAL:
+            break
+        prices = Prices(
+            np.array([round(_UNIT * one.dual_value()) for one in domains], dtype=np.int64),
+            round(_UNIT * columns.dual_value()),
+        )
+        regrets = prices.regrets(components)
+        # rounding alone makes regrets of a few units
+        cheap = np.flatnonzero((regrets < -len(problem.capacities)) & ~joined)
+        if not len(cheap):
+            break
+        newest = cheap[np.argsort(regrets[cheap], kind="stable")[:_MORE]]
+    return prices
+
+
+class Packings:
+    """All packings of components within R D row touches, one after another, those of little regret first."""
+
+    def __init__(self, problem: GridProblem, pp: int, components: Components, prices: Prices, *, most: int) -> None:
+        self.nodes = 0  # of the search tree
+        self._problem, self._pp, self._prices, self._most = problem, pp, prices, most
+        self._many = np.array(list(Counter(problem.capacities).values()), dtype=np.int64)
+        self.components = components
+        self._regrets = prices.regrets(components)
+        self._least = min(0, int(self._regrets.min(initial=0)))
+        within = self._regrets - self._least <= self._slack(self._many, problem.columns, pp * problem.rows)
+        self.components = components.where(within)
+        self._regrets = self._regrets[within]
+        self._failed: dict[tuple[bytes, int], int] = {}
+        self._seen: set[tuple[int, ...]] = set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the limit of nodes was reached, so that no packing found means nothing."""
+        return self.nodes >= self._most
+
+    def most_rows(self) -> Integers:
+        """Return the most rows with which each component could still be in a packing, shape [components]."""
+        slack = self._slack(self._many, self._problem.columns, self._pp * self._problem.rows)
+        most: Integers = self.components.rows + (slack + self._least - self._regrets) // _UNIT
+        return most
+
+    def _slack(self, left: Integers, columns: int, rows: int) -> int:
+        """Return the most regret, beyond the least, that so many row touches leave one component."""
+        budget = _UNIT * rows - int(left @ self._prices.of_class) - columns * self._prices.of_column
+        # each component touches D rows or more, so there are at most rows // D of them
+        return budget - rows // self._problem.rows * self._least
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        """Yield packings, each as the places of its components."""
+        every = np.arange(len(self.components), dtype=np.int64)
+        yield from self._extend((), self._many, self._problem.columns, self._pp * self._problem.rows, every)
+
+    def _extend(
+        self, chosen: tuple[int, ...], left: Integers, columns: int, rows: int, candidates: Integers
+    ) -> Generator[tuple[int, ...], None, bool]:
+        """Yield the packings that begin with those chosen, for the domains, columns and row touches that are left.
+
+        :returns: whether there may be any, here or where the same were chosen in another order.
+        """
+        if not left.any():
+            if not columns:
+                yield chosen
+            return not columns
+        key = left.tobytes(), columns
+        if self._failed.get(key, -1) >= rows:
+            return False
+        if self.stopped or chosen in self._seen:
+            return True
+        self._seen.add(chosen)
+        self.nodes += 1
+        every = self.components
+        candidates = self._fitting(left, columns, rows, candidates)
+        # each class of which domains are left needs a component: the one with the fewest to choose from
+        takes = every.members[candidates] > 0
+        options = np.where(left > 0, takes.sum(axis=0), len(candidates) + 1)
+        some = candidates[takes[:, int(options.argmin())]]
+        found = False
+        for i in some[np.argsort(self._regrets[some], kind="stable")]:
+            rest = left - every.members[i], columns - int(every.columns[i]), rows - int(every.rows[i])
+            found |= yield from self._extend(tuple(sorted((*chosen, int(i)))), *rest, candidates)
+        if not found:
+            self._failed[key] = rows
+        return found
+
+    def _fitting(self, left: Integers, columns: int, rows: int, candidates: Integers) -> Integers:
+        """Return the candidates for which there is room, and whose regret is not more than what is left allows."""
+        every, slack = self.components, self._slack(left, columns, rows)
+        fits = (self._regrets[candidates] - self._least <= slack) & (every.columns[candidates] <= columns)
+        fits &= (every.rows[candidates] <= rows) & (every.members[candidates] <= left).all(axis=1)
+        return candidates[fits]
