@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import against_exact, every_level, flags, gangs, memory, proofs, scale, speed, startup, table1, whatif
+from benchmarks import against_exact, every_level, flags, memory, proofs, scale, speed, startup, table1, whatif
+from benchmarks.gangs import add_gangs
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
 from scheduler.placement.types import ALGORITHMS
@@ -89,21 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
     command.add_argument("--kills", type=int, default=3, help="of the leader")
 
-    _add_gangs(add)
+    add_gangs(add)
     _add_evidence(add)
     add_simulation(add)
     add("quick", _quick, "a short run of most of these, to see that they work")
     return parser
-
-
-def _add_gangs(add: Callable[..., argparse.ArgumentParser]) -> None:
-    """Gangs as replays and the extender place them."""
-    command = add(
-        "gangs", _gangs, "gangs of 1 to 128 nodes on 2,000 and 25,000 nodes: milliseconds, and the same pairs"
-    )
-    command.add_argument("--n", type=int, default=5_000, help="gangs on each cluster (default 5,000)")
-    command.add_argument("--seed", type=int, default=1)
-    command.add_argument("--whole", type=int, default=200, help="of these also placed with all to tell (default 200)")
 
 
 def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:
@@ -181,10 +172,6 @@ def _certificates(options: argparse.Namespace) -> str:
 
     rows = certificates.measure(options.n, seed=options.seed, seconds=options.seconds)
     return certificates.report(rows, seed=options.seed, seconds=options.seconds)
-
-
-def _gangs(options: argparse.Namespace) -> str:
-    return gangs.report(gangs.measure(options.n, seed=options.seed, whole=options.whole))
 
 
 def _speed(options: argparse.Namespace) -> str:

@@ -7,8 +7,9 @@ objective), one gang after another, and what ``arnold place`` asks for (all ther
 
 from __future__ import annotations
 
+import argparse
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
 from time import process_time
@@ -59,6 +60,15 @@ class Placed:
     whole_seconds: float | None  # of `exact` when it tells everything; `None` = not asked
     closer: float  # Eq. 2 at racks; `whole_closer`: when it tells everything
     whole_closer: float
+
+
+def add_gangs(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command of this benchmark."""
+    summary = "gangs of 1 to 128 nodes on 2,000 and 25,000 nodes: milliseconds, and the same pairs"
+    command = add("gangs", lambda options: report(measure(options.n, seed=options.seed, whole=options.whole)), summary)
+    command.add_argument("--n", type=int, default=5_000, help="gangs on each cluster (default 5,000)")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--whole", type=int, default=200, help="of these also placed with all to tell (default 200)")
 
 
 def states(nodes: int) -> dict[tuple[float, int], Cluster]:

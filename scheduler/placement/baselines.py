@@ -126,8 +126,9 @@ def _cut_of_prefixes(request: Request, swept: IntArray) -> FloatArray:
     change = np.zeros(len(swept) + 1)
     for one, other, weight in edges:
         both = (one >= 0) & (other >= 0)
-        np.add.at(change, np.minimum(one[both], other[both]) + 1, weight)
-        np.add.at(change, np.maximum(one[both], other[both]) + 1, -weight)
+        begun = np.bincount(np.minimum(one[both], other[both]) + 1, minlength=len(change))
+        ended = np.bincount(np.maximum(one[both], other[both]) + 1, minlength=len(change))
+        change += weight * (begun - ended)
     return np.asarray(np.round(np.cumsum(change), 9))
 
 

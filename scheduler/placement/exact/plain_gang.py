@@ -20,7 +20,7 @@ from scheduler.placement.exact.closed_forms import ClosedForm, closed_form, leas
 from scheduler.placement.exact.goal_search import weighed
 from scheduler.placement.exact.pair_seats import search_grid, usable_part
 from scheduler.placement.exact.params import ExactParams
-from scheduler.placement.exact.problem import GridProblem, GridReduction, best_fit
+from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.seating.quick_seat import (
     FreeNodes,
@@ -116,25 +116,32 @@ class PlainGang:
 
         :param part: domains of a placement with the pair, as the problem numbers them; ``None`` = of the closed form.
         """
-        domains = [self._domain_of_all()] if pair == (1, 1) else []
-        if domains:
-            seated = seat_together(self.free, self.job, domains[0])
+        together, domain = pair == (1, 1), -1
+        if together:
+            domain = self._domain_for(self.job.grid.cells, self.room)
+            seated = seat_together(self.free, self.job, domain)
         else:
-            parts = self.form.cells if part is None else part
-            sizes = np.bincount(parts.ravel())
-            used = np.flatnonzero(sizes)
-            domain_of_part = np.zeros(len(sizes), dtype=np.int32)
-            domain_of_part[used] = best_fit(sizes[used], self.room)
-            seated = seat_apart(self.free, self.job, domain_of_part[parts], pair)
+            seated = self._seat_apart(self.form.cells if part is None else part, pair)
         # nothing is closer than one domain
         if not seated.costs or seated.costs[0] <= 1.0:
             return seated
         others = self._roomiest()
-        if domains and (others == domains or not self._better_inside(others[0], seated.costs)):
+        if together and (others == [domain] or not self._better_inside(others[0], seated.costs)):
             return seated
         closest = listed(self.free, self.job, others)
         costs = self._costs(closest, (objective_of(self.job, *pair), seated.costs[0]))
         return SeatedGang(closest, costs) if costs and costs < seated.costs else seated
+
+    def _seat_apart(self, part: IntArray, pair: Pair) -> SeatedGang:
+        """Seat the parts of a placement, the largest first: what holds a larger part holds a smaller one, so there is
+        always room for the others.
+        """
+        sizes, left = np.bincount(part.ravel()), self.room.copy()
+        domain_of_part = np.zeros(len(sizes), dtype=np.int32)
+        for number in np.argsort(-sizes, kind="stable")[: int(np.count_nonzero(sizes))].tolist():
+            domain_of_part[number] = domain = self._domain_for(int(sizes[number]), left)
+            left[domain] = 0
+        return seat_apart(self.free, self.job, domain_of_part[part], pair)
 
     def _better_inside(self, domain: int, costs: tuple[float, ...]) -> bool:
         """Return whether Eq. 2 at the next closer level might be better where all cells lie in some domain."""
@@ -145,21 +152,22 @@ class PlainGang:
         # where it may be as good yet closer levels decide
         return least < costs[0] - TOLERANCE if len(costs) == 1 else least <= costs[0] + TOLERANCE
 
-    def _domain_of_all(self) -> int:
-        """Return the domain of a gang that fits one: where the cells touch the fewest closer ones, of equals the
-        tightest.
+    def _domain_for(self, cells: int, room: Indices) -> int:
+        """Return the domain where so many cells touch the fewest closer ones, of equals the tightest.
+
+        :param room: shape [domains], free nodes of those that are not taken.
         """
-        free, cells = self.free, self.job.grid.cells
-        if len(free.levels) == 1:
-            fits = (self.room >= cells).nonzero()[0]
-            return int(fits[self.room[fits].argmin()])
+        free = self.free
+        fits = (room >= cells).nonzero()[0]
+        if len(fits) == 1 or len(free.levels) == 1:
+            return int(fits[room[fits].argmin()])
         closer, counts = free.levels[1], free.counts[1]
         if (whole := (counts >= cells).nonzero()[0]).size:
-            # a closer domain that holds them all, in the tightest domain of the level
+            # a closer domain that holds them all
             above = closer.parent_of[whole]
-            return int(above[self.room[above].argmin()])
-        fits = (self.room >= cells).nonzero()[0]
-        order = free.fewest_children(cells)[fits] * (len(free.nodes) + 1) + self.room[fits]
+            if (above := above[room[above] >= cells]).size:
+                return int(above[room[above].argmin()])
+        order = free.fewest_children(cells)[fits] * (len(free.nodes) + 1) + room[fits]
         return int(fits[order.argmin()])
 
     def _roomiest(self) -> list[int]:

@@ -193,26 +193,6 @@ class GridReduction:
         return fewest
 
 
-def best_fit(sizes: npt.NDArray[np.integer[Any]], room: npt.NDArray[np.integer[Any]]) -> IntArray:
-    """Return a domain for each part of a placement, all different, with the least room in all; shape [parts].
-
-    From the largest part on each takes the domain with the least room of those left that hold it.  What holds a larger
-    part holds a smaller one, so exchanging domains between two parts shows that no other choice has less.
-
-    :param sizes: shape [parts], of parts that fit; ``room``: shape [domains].
-    """
-    tightest = np.argsort(room, kind="stable")
-    sorted_room = room[tightest]
-    left = np.ones(len(room), dtype=np.bool_)
-    chosen = np.empty(len(sizes), dtype=np.int32)
-    for part in np.argsort(-sizes, kind="stable").tolist():
-        place = int(np.searchsorted(sorted_room, sizes[part]))
-        place += int(left[place:].argmax())
-        left[place] = False
-        chosen[part] = tightest[place]
-    return chosen
-
-
 def counted_where_held(cluster: Cluster, job: Job) -> Job:
     """Return the job with its spread counted at the broadest level of all that it counts or holds at; without holds
     the job itself.

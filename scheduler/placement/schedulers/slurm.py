@@ -112,20 +112,21 @@ def _fill(free: IntArray, blocks: range, need: int, *, inner: int, budget: int) 
     ``inner`` blocks, and ``budget`` of them may be touched.
     """
     around = dict.fromkeys({block // inner for block in blocks}, 0)
+    rooms: list[int] = free.tolist()
     for block in blocks:
-        around[block // inner] += int(free[block])
+        around[block // inner] += rooms[block]
     amounts: dict[int, int] = {}
     used: set[int] = set()
     while need > 0:
         open_blocks = [
-            (block // inner in used, _fit(around[block // inner], need), _fit(int(free[block]), need), block)
+            (block // inner in used, _fit(around[block // inner], need), _fit(rooms[block], need), block)
             for block in blocks
-            if block not in amounts and free[block] > 0 and (block // inner in used or len(used) < budget)
+            if block not in amounts and rooms[block] > 0 and (block // inner in used or len(used) < budget)
         ]
         if not open_blocks:
             return {}
         block = max(open_blocks)[-1]
-        amounts[block] = min(need, int(free[block]))
+        amounts[block] = min(need, rooms[block])
         need -= amounts[block]
         used.add(block // inner)
     return amounts

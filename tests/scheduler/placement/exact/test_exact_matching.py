@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Hold, Job, Parallelism
-from scheduler.placement.exact.problem import GridReduction, best_fit
+from scheduler.placement.exact.problem import GridReduction
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node
@@ -86,20 +86,3 @@ def test_blocks_are_counted_in_nodes() -> None:
     reduction = GridReduction(minipods((4, 4), (3, 1)), job, 1.5)
     assert reduction.room.tolist() == [2, 1]
     assert reduction.domain_of_cell(np.zeros((1, 1), dtype=np.int32)).tolist() == [[0]] * 4
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=6), st.lists(st.integers(1, 9), min_size=1, max_size=4))
-@examples(300)
-def test_best_fit_breaks_into_least_room(room: list[int], sizes: list[int]) -> None:
-    """Against all ways to give the parts to different domains with room, where no node is flagged."""
-    ways = [
-        sum(room[k] for k in domains)
-        for domains in permutations(range(len(room)), len(sizes))
-        if all(size <= room[k] for size, k in zip(sizes, domains, strict=True))
-    ]
-    if not ways:
-        return
-    taken = best_fit(np.array(sizes), np.array(room)).tolist()
-    assert len(set(taken)) == len(sizes)
-    assert all(size <= room[k] for size, k in zip(sizes, taken, strict=True))
-    assert sum(room[k] for k in taken) == min(ways)
