@@ -168,22 +168,27 @@ class WidthProfiles(WidthModel):
         super().__init__(problem, pair, spare_rows, params)
         self._more: dict[tuple[int, int, int], cp_model.IntVar] = {}
         cells = []
-        full: cp_model.IntVar | None = None
+        larger: cp_model.LinearExprT = 1
         for capacity, domains in Counter(self.capacities).items():
             widths = range(1, min(problem.columns, capacity) + 1)
             cells += [self._cells_at((capacity, q), domains) for q in widths]
             used = sum(self.count[capacity, q] for q in widths)
-            self.cp.add(used <= domains)  # the others are not used
-            if full is not None:
-                # the largest domains serve as well as any: a smaller one only where all larger ones are in use
-                self.cp.add(used <= domains * full)
-            full = self.cp.new_bool_var("")
-            self.cp.add(used >= domains * full)
+            # the largest domains serve as well as any: a smaller one only where all larger ones are in use
+            self.cp.add(used <= domains * larger)
+            larger = self._all_used(used, domains)
         self.cp.add(sum(cells) == problem.cells)
         self._bound_touches()
         self._connect_columns()
         self._cover_columns()
         self._cover_rows()
+
+    def _all_used(self, used: cp_model.LinearExprT, domains: int) -> cp_model.LinearExprT:
+        """Return whether all domains of a capacity are in use."""
+        if domains == 1:
+            return used
+        every = self.cp.new_bool_var("")
+        self.cp.add(used >= domains * every)
+        return every
 
     def _cells_at(self, key: tuple[int, int], domains: int) -> cp_model.IntVar:
         """Add the domains of a capacity that serve q columns, and return the cells that they hold together."""
