@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 
 from scheduler.placement.exact.column_components import Integers
 from scheduler.placement.exact.component_columns import Columns, share_columns
-from topology.cluster import BoolArray
+from topology.cluster import BoolArray, IntArray
 
 _NEVER = 1 << 20  # More row touches than any placement has
+_TABLES = 256  # Tables kept at a time: a loose cluster has large ones, some hundred kilobytes each
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class ComponentHeights:
 
     def __init__(self, height: int, waste: int) -> None:
         self._height, self._waste = height, waste
-        self._table: Callable[[tuple[int, ...], int], Integers] = cache(self._make_table)
+        self._table: Callable[[tuple[int, ...], int], IntArray] = lru_cache(_TABLES)(self._make_table)
 
     def rectangles(self, capacities: tuple[int, ...], columns: int) -> int:
         """Return the least sum of rows with which rectangles cover the component, with two domains for each column."""
@@ -69,13 +70,13 @@ class ComponentHeights:
                 return Touches(rows)
         return Touches(max(at_least, at_most + 1))
 
-    def _make_table(self, capacities: tuple[int, ...], columns: int) -> Integers:
+    def _make_table(self, capacities: tuple[int, ...], columns: int) -> IntArray:
         """Return the least sum of rows within each sum of widths, of widths of domains lower than D / 2, and of waste.
 
         :returns: shape [2 * columns + 1, columns + 1, waste + 1].
         """
         if not capacities:
-            return np.zeros((2 * columns + 1, columns + 1, self._waste + 1), dtype=np.int64)
+            return np.zeros((2 * columns + 1, columns + 1, self._waste + 1), dtype=np.int32)
         before = self._table(capacities[:-1], columns)
         table = np.full_like(before, _NEVER)
         capacity, half = capacities[-1], (self._height + 1) // 2

@@ -95,7 +95,7 @@ def _no_packing(view: GridView, pp: int) -> str:
     family, other = ("PP", "DP") if view.transposed else ("DP", "PP")
     return (
         f"if no {family} group touches more than 2 domains, the domains fall into sets that have no {family} group in "
-        f"common, and every {other} group touches each set; no such sets leave every {other} group on {pp} domains"
+        f"common, and every {other} group touches each set; no sets leave every {other} group on at most {pp} domains"
     )
 
 

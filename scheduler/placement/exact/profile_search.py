@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache, partial
 from time import perf_counter
 
+import numpy as np
+
 from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
@@ -148,8 +150,7 @@ class PairProfiles:
         for _ in range(self._params.skeletons_per_profile):
             answer, skeleton = self._skeleton(widths, effort, end, seed)
             if answer == "no":
-                self._profiles.exclude(widths)
-                self._excluded.append(widths)
+                self._exclude(widths, effort, end, seed)
                 return None
             if skeleton is None:
                 break
@@ -175,6 +176,14 @@ class PairProfiles:
             if answer != "unknown":
                 break
         return answer, skeleton
+
+    def _exclude(self, widths: IntArray, effort: float, end: float, seed: int) -> None:
+        """Exclude a profile; where possible the one with the same widths on the largest domains, which says more."""
+        largest = self._profiles.on_largest(widths)
+        if not np.array_equal(largest, widths) and self._skeleton(largest, effort, end, seed)[0] == "no":
+            widths = largest
+        self._profiles.exclude(widths)
+        self._excluded.append(widths)
 
     def _confirmed(self, effort: float, end: float, seed: int) -> bool:
         """Return whether a second search says "no" to every profile, and to there being another.

@@ -168,17 +168,10 @@ class WidthProfiles(WidthModel):
         super().__init__(problem, pair, spare_rows, params)
         self._more: dict[tuple[int, int, int], cp_model.IntVar] = {}
         cells = []
-        full: cp_model.IntVar | None = None
         for capacity, domains in Counter(self.capacities).items():
             widths = range(1, min(problem.columns, capacity) + 1)
             cells += [self._cells_at((capacity, q), domains) for q in widths]
-            used = sum(self.count[capacity, q] for q in widths)
-            self.cp.add(used <= domains)  # the others are not used
-            if full is not None:
-                # the largest domains serve as well as any: a smaller one only where all larger ones are in use
-                self.cp.add(used <= domains * full)
-            full = self.cp.new_bool_var("")
-            self.cp.add(used >= domains * full)
+            self.cp.add(sum(self.count[capacity, q] for q in widths) <= domains)  # the others are not used
         self.cp.add(sum(cells) == problem.cells)
         self._bound_touches()
         self._connect_columns()
@@ -219,6 +212,12 @@ class WidthProfiles(WidthModel):
             own = [q for q in range(self.problem.columns, 0, -1) for _ in range(chosen.get((capacity, q), 0))]
             widths += own + [0] * (domains - len(own))
         return "yes", np.array(widths, dtype=np.int32)
+
+    def on_largest(self, widths: IntArray) -> IntArray:
+        """Return the same widths in the same order on the largest domains, a profile that dominates this one."""
+        moved = widths[np.argsort(widths == 0, kind="stable")]
+        order = np.lexsort((-moved, -np.asarray(self.capacities)))
+        return moved[order]
 
     def exclude(self, widths: IntArray) -> None:
         """Never give a profile that these widths dominate: they have no placement, so it has none.

@@ -103,17 +103,23 @@ def test_a_profile_left_in_the_first_slice_is_built_in_the_next(monkeypatch: pyt
     assert profiles.search(effort=2.0, wall=60.0, seed=1)[0] == "yes"
 
 
-@pytest.mark.parametrize(("capacities", "widths"), [((2, 2), (1, 1)), ((3, 2), (1, 1))])
+@pytest.mark.parametrize(
+    ("capacities", "widths", "excluded"),
+    [
+        ((4, 2, 1), (0, 1, 1), (0, 1, 1)),  # a column on each of the first two would do, so it says no more than this
+        ((1, 1, 1, 1), (0, 0, 1, 1), (1, 1, 0, 0)),  # the first two hold no more than the last two
+    ],
+)
 def test_what_is_excluded_has_no_skeleton(
-    capacities: tuple[int, ...], widths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    capacities: tuple[int, ...], widths: tuple[int, ...], excluded: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2 x 2 cells on two domains that serve a column each: with R = 1 a row lies on one domain, which serves both."""
+    """2 x 2 cells on domains too small for them: the widths on the largest domains are excluded if they are too."""
     told: list[tuple[int, ...]] = []
     stream = iter([("yes", np.array(widths, dtype=np.int32)), ("no", None), ("no", None)])
     monkeypatch.setattr(WidthProfiles, "next", lambda *_: next(stream))
     monkeypatch.setattr(WidthProfiles, "exclude", lambda _, these: told.append(tuple(these.tolist())))
-    PairProfiles(GridProblem(2, 2, capacities), (2, 1), spare_rows=2).search(effort=1.0, wall=60.0, seed=0)
-    assert told == [widths]
+    PairProfiles(GridProblem(2, 2, capacities), (2, 2), spare_rows=2).search(effort=1.0, wall=60.0, seed=0)
+    assert told == [excluded]
 
 
 COLUMNS = GridProblem(3, 3, (3, 3, 3)), (1, 3)

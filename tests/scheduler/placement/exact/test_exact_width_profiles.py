@@ -38,27 +38,16 @@ def stream(problem: GridProblem, pair: Pair, without: tuple[int, ...] | None = N
         yield tuple(int(q) for q in widths)
 
 
-def uses_the_largest(profile: tuple[tuple[int, int], ...]) -> bool:
-    """Whether no domain that is left out is larger than one in use."""
-    smallest = min(capacity for capacity, width in profile if width)
-    return all(width or capacity <= smallest for capacity, width in profile)
-
-
 @given(st.sampled_from(TINY), st.data())
 @examples(250)
 def test_every_placement_has_its_profile_in_the_stream(problem: GridProblem, data: st.DataObject) -> None:
-    """Of all placements with S and R that use the largest domains, by brute force; one that does not is as good on
-    these, so there are some where there is any.
-    """
+    """Of all placements with S and R on the domains that the pair can use, by brute force."""
     pair = data.draw(st.sampled_from(pairs(problem)))
     capacities = problem.capacities[: usable_domains(problem, pair)]
     found = list(stream(problem, pair))
     assert len(found) == len(set(found))
     named = {tuple(sorted(zip(capacities, widths, strict=True))) for widths in found}
-    real = width_profiles(problem.rows, problem.columns, capacities, pair)
-    on_largest = {profile for profile in real if uses_the_largest(profile)}
-    assert on_largest <= named
-    assert bool(on_largest) == bool(real)
+    assert width_profiles(problem.rows, problem.columns, capacities, pair) <= named
 
 
 @given(st.sampled_from(TINY), st.data())
@@ -135,21 +124,37 @@ def test_what_is_dominated_is_excluded_and_nothing_else(problem: GridProblem, da
 
 @given(st.one_of(st.sampled_from(TINY), alike()), st.data())
 @examples(200)
-def test_profiles_use_the_largest_domains(problem: GridProblem, data: st.DataObject) -> None:
-    """Those that are left out come last; among equal domains widths descend, as the skeleton model wants them: it finds
-    those of a placement, so that its "no" tells of the profile and not of the order.
+def test_the_same_widths_on_the_largest_domains(problem: GridProblem, data: st.DataObject) -> None:
+    """They dominate; among equal domains they descend, as the skeleton model wants them: it finds those of a placement,
+    so that its "no" tells of the profile and not of the order.
     """
     pair = data.draw(st.sampled_from(pairs(problem)))
     capacities = problem.capacities[: usable_domains(problem, pair)]
-    found = list(stream(problem, pair))
-    assume(found)
-    widths = np.array(data.draw(st.sampled_from(found)), dtype=np.int32)
-    assert uses_the_largest(named(capacities, widths))
-    for k in range(1, len(widths)):
-        assert capacities[k - 1] > capacities[k] or widths[k - 1] >= widths[k]
-    if named(capacities, widths) in width_profiles(problem.rows, problem.columns, capacities, pair):
+    drawn = data.draw(st.lists(st.integers(0, problem.columns), min_size=len(capacities), max_size=len(capacities)))
+    widths = np.minimum(drawn, capacities).astype(np.int32)
+    assume(widths.any())
+    moved = WidthProfiles(problem, pair, spare_rows=problem.rows).on_largest(widths)
+    assert dominates(named(capacities, moved), named(capacities, widths))
+    assert (np.diff((moved > 0).astype(int)) <= 0).all()
+    for k in range(1, len(moved)):
+        assert capacities[k - 1] > capacities[k] or moved[k - 1] >= moved[k]
+    if named(capacities, moved) in width_profiles(problem.rows, problem.columns, capacities, pair):
         model = SkeletonModel(problem, pair, spare_rows=spare_rows(problem, pair))
-        assert model.find(LIMIT, widths)[0] == "yes"
+        assert model.find(LIMIT, moved)[0] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("widths", "moved"),
+    [
+        ((0, 2, 1, 0, 3), (2, 3, 1, 0, 0)),  # on the first domain, and the two of 4 in descending order
+        ((3, 1, 2, 0, 0), (3, 2, 1, 0, 0)),  # nothing to move but equal ones
+        ((0, 0, 0, 1, 2), (1, 2, 0, 0, 0)),  # in the order they had, whatever the width
+    ],
+)
+def test_on_the_largest_in_numbers(widths: tuple[int, ...], moved: tuple[int, ...]) -> None:
+    """Five domains, the second and third and the last two equal."""
+    profiles = WidthProfiles(GridProblem(4, 4, (5, 4, 4, 3, 3)), (3, 3), spare_rows=4)
+    assert tuple(profiles.on_largest(np.array(widths, dtype=np.int32))) == moved
 
 
 def test_fewer_domains_may_do_where_more_do_not() -> None:
