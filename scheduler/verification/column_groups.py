@@ -8,7 +8,8 @@ use are the largest, however many they are; and as groups are R at most, there a
 
 The fewest row touches of a group are bounded from below by shapes: domain k touches r rows and serves q of the e
 columns, so it holds min(c_k, q r) cells or fewer, and all q come to 2 e at most.  Two domains that share a column touch
-D rows together or more.  So of those lower than D / 2 no two share one, and their q come to e at most.
+D rows together or more.  So of those lower than D / 2 no two share one, and their q come to e at most.  Groups that
+are trees have a bound of their own (:mod:`scheduler.verification.column_trees`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from scheduler.verification.column_trees import fewest_tree_rows
+
 MOST_DOMAINS = 20  # In use, up to which all sets of them are looked at: a million
 MOST_GROUPS = 4_000  # Groups up to which their row touches are bounded
+MOST_TREES, LARGEST_TREE = 200, 7  # Trees whose row touches are counted domain by domain, and their domains
 MOST_STEPS = 200_000  # Groups that are tried in covers, about a second
 
 Integers = npt.NDArray[np.int64]
@@ -80,7 +84,26 @@ class _Cover:
 
     def exists(self) -> bool:
         """Return whether some cover has few enough row touches."""
-        return self._least((1 << len(self._capacities)) - 1, self._columns, {}) <= self._budget
+        every = (1 << len(self._capacities)) - 1
+        if self._least(every, self._columns, {}) > self._budget:
+            return False
+        return not self._raise_trees() or self._least(every, self._columns, {}) <= self._budget
+
+    def _raise_trees(self) -> bool:
+        """Raise the row touches of groups that are trees, as far as there are not too many; return whether any rose."""
+        known: dict[Capacities, int] = {}
+        rose = False
+        for groups in self._groups:
+            for i, (one, columns, touches) in enumerate(groups):
+                own = tuple(c for k, c in enumerate(self._capacities) if one >> k & 1)
+                if len(own) != columns + 1 or len(own) > LARGEST_TREE:
+                    continue
+                if own not in known and len(known) < MOST_TREES:
+                    known[own] = fewest_tree_rows(own, self._rows)
+                if known.get(own, 0) > touches:
+                    groups[i] = one, columns, known[own]
+                    rose = True
+        return rose
 
     def _list_groups(self) -> None:
         """Find every set of domains that can be a group, with each number of columns that it can have."""

@@ -17,6 +17,7 @@ from scheduler.placement.types import Limits
 from scheduler.verification import column_groups
 from scheduler.verification.cell_program import solver_check
 from scheduler.verification.column_groups import can_be_covered
+from scheduler.verification.column_trees import fewest_tree_rows
 from scheduler.verification.counted_grid import CountedGrid
 from scheduler.verification.refutation_kinds import KINDS, recount
 from scheduler.witnesses import Multipliers
@@ -186,3 +187,22 @@ def test_a_search_is_recounted_where_a_spread_is_two() -> None:
     # what groups do not show is left open, whether it can be had or not
     assert recount(CountedGrid(4, 2, (4, 2, 2)), Spread(2, 2), "skeleton", None).told == "not told"
     assert recount(CountedGrid(4, 2, (4, 2, 1, 1)), Spread(3, 2), "components", None).told == "not told"
+
+
+def test_trees_by_hand() -> None:
+    """Two columns of 4 on 4, 3 and 1 cells: with 4 in the middle the ends hold 3 and 1 of a column each, the middle 1
+    and 3, so 3 + 1 + 3 rows; with 3 or 1 in the middle 8.  Two domains and a column: all their cells.
+    """
+    assert fewest_tree_rows((4, 3, 1), 4) == 7
+    assert fewest_tree_rows((3, 1), 4) == 4
+    # a cell of waste may be missing on either side
+    assert fewest_tree_rows((4, 1), 4) <= 4
+
+
+def test_trees_refute_where_shapes_do_not() -> None:
+    """Full domains for 85 x 8 cells but for 17 that stay free, S = 2, R = 7: groups by their shapes would do, and trees
+    among them touch more rows than that.
+    """
+    capacities = (77, 71, 71, 68, 67, 56, 52, 50, 47, 39, 38, 30, 20, 11)
+    assert can_be_covered(85, 8, capacities, 7) is False
+    assert can_be_covered(85, 8, capacities, 8) is True

@@ -86,7 +86,7 @@ def test_a_bound_on_fewer_nodes_than_the_placement_has() -> None:
 
 
 def test_a_bound_on_some_nodes_is_said_of_these() -> None:
-    """Six cells on 4 and 3 healthy nodes, as in the first test, with a gap: the verdict says which nodes it is about."""
+    """Six cells on 4 and 3 healthy nodes, as in the first test, with a gap: the verdict says what it is about."""
     cluster, asked = minipods(6, 3, slow=2), job()
     claimed = replace(certified(cluster, asked), status="feasible")
     found = verify(claimed, cluster, asked)
