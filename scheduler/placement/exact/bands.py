@@ -65,11 +65,19 @@ def column_bands(
     rows_in = _one_band_each(problem, dp, widths, limit) if whole else _shared(problem, dp, widths, limit)
     if rows_in is None:
         return None
+    return lay_bands(problem, widths, rows_in)
+
+
+def lay_bands(problem: GridProblem, widths: Sequence[int], rows_in: IntArray) -> IntArray:
+    """Return the domain of each cell, shape [rows, columns], from the rows of each domain in each band.
+
+    :param rows_in: shape [domains, bands]; rows of a band beyond D are left out.
+    """
     cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
     left = 0
     for band, width in enumerate(widths):
         domains = np.repeat(np.arange(rows_in.shape[0], dtype=np.int32), rows_in[:, band])
-        cells[:, left : left + width] = domains[:, None]
+        cells[:, left : left + width] = domains[: problem.rows, None]
         left += width
     return cells
 

@@ -10,20 +10,20 @@ from typing import Literal
 from scheduler.placement.exact.bands import column_bands, cut_rows, partitions, ragged_bands
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.lattice import GridView, PairSearch
-from scheduler.placement.exact.params import BandSweep
+from scheduler.placement.exact.params import BandSweep, TabuEffort
+from scheduler.placement.exact.tabu_bands import tabu_bands
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 
 
-def build_cheapest(search: PairSearch) -> None:
-    """Try one quick band search for each of the cheapest open pairs, until one is built."""
-    view, params = _narrowest(search), search.params
-    quick = BandSweep(share=1.0, effort=params.quick_effort)
-    for pair in search.lattice.open()[: params.quick_pairs]:
-        cells = _column(search, view, view.turn(pair), sweep=quick, whole=_many_nodes(search), light=True)
-        if cells is not None:
-            search.build(view, cells, "column bands")
-            return
+def build_quick_tabu(search: PairSearch) -> None:
+    """Try a short tabu search for open pairs: what counting leaves open can often be had at once."""
+    _tabu(search, search.params.quick_tabu)
+
+
+def build_long_tabu(search: PairSearch) -> None:
+    """Try longer tabu searches over more partitions."""
+    _tabu(search, search.params.long_tabu)
 
 
 def build_few_bands(search: PairSearch) -> None:
@@ -91,6 +91,29 @@ def build_cut_rows(search: PairSearch) -> None:
 def build_front(search: PairSearch) -> None:
     """Build pairs that the best one did not need, for the Pareto front."""
     _sweep(search, "column", search.params.front_bands, pairs=search.lattice.undecided)
+
+
+def _tabu(search: PairSearch, effort: TabuEffort) -> None:
+    """Try tabu bands for open pairs, the roomiest in the cheaper half of them first.
+
+    One that is built closes all dearer ones.  Where one fails, pairs with no more of either spread are not tried.
+    """
+    failed: list[Pair] = []
+    while search.left > 0:
+        waiting = [p for p in search.lattice.open() if not any(p[0] <= dp and p[1] <= pp for dp, pp in failed)]
+        if not waiting:
+            return
+        pair = max(waiting[: (len(waiting) + 1) // 2], key=lambda p: p[0] * p[1])
+        search.limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
+        for view in sorted(search.views, key=lambda view: view.problem.columns):
+            cells = tabu_bands(
+                view.problem, view.turn(pair), effort=effort, seed=search.limits.seed, params=search.params
+            )
+            if cells is not None:
+                search.build(view, cells, "column bands")
+                break
+        else:
+            failed.append(pair)
 
 
 def _sweep(

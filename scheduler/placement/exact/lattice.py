@@ -73,14 +73,30 @@ class Lattice:
 
     def undecided(self) -> list[Pair]:
         """Return all pairs neither refuted nor built, by cost."""
-        dp, pp = self.problem.largest_pair
-        pairs = ((s, r) for s in range(1, dp + 1) for r in range(1, pp + 1))
-        return sorted((p for p in pairs if not self.is_refuted(p) and not self.is_built(p)), key=self._order)
+        pairs = ((s, r) for s, (least, most) in enumerate(self._between(), start=1) for r in range(least, most + 1))
+        return sorted(pairs, key=self._order)
 
     def open(self) -> list[Pair]:
         """Return the undecided pairs that would be better than the best one built, by cost."""
         limit = self._worth(self.best) - TOLERANCE
-        return [pair for pair in self.undecided() if self._worth(pair) < limit]
+        pairs = ((s, r) for s, (least, most) in enumerate(self._between(), start=1) for r in range(least, most + 1))
+        return sorted((pair for pair in pairs if self._worth(pair) < limit), key=self._order)
+
+    def _between(self) -> list[Pair]:
+        """Return for each S from 1 on the least and the largest R that is neither refuted nor built."""
+        dp, pp = self.problem.largest_pair
+        refuted, built = [0] * (dp + 2), [pp + 1] * (dp + 2)
+        for refutation in self.refutations:
+            s = min(refutation.pair[0], dp)
+            refuted[s] = max(refuted[s], refutation.pair[1])
+        for s, r in self.built:
+            built[min(s, dp + 1)] = min(built[min(s, dp + 1)], r)
+        # what is refuted is so for all smaller S, what is built for all larger ones
+        for s in range(dp - 1, 0, -1):
+            refuted[s] = max(refuted[s], refuted[s + 1])
+        for s in range(2, dp + 1):
+            built[s] = min(built[s], built[s - 1])
+        return [(refuted[s] + 1, built[s] - 1) for s in range(1, dp + 1)]
 
     def bound(self) -> float:
         """Return the certified bound: no placement costs less."""

@@ -23,6 +23,14 @@ class BandSweep:
 
 
 @dataclass(frozen=True, slots=True)
+class TabuEffort:
+    """How long a tabu search for bands goes on."""
+
+    partitions: int  # partitions of the columns that are searched, those with the fewest cells without room first
+    steps: int  # swaps in each of them
+
+
+@dataclass(frozen=True, slots=True)
 class SkeletonAttempt:
     """One way to look for a skeleton."""
 
@@ -43,6 +51,14 @@ class ExactParams:
     coverage_zooms: int = 2
     # Multipliers on each axis of a zoom, so that each is about four times as fine as the one before
     coverage_zoom_points: int = 9
+    # Partitions of the columns that a tabu search looks at, the most even first: all of them up to P = 16
+    tabu_listed: int = 240
+    # Swaps that a tabu search compares at once, in all its partitions: arrays that stay in a processor's cache
+    tabu_elements: int = 60_000
+    # First try of a pair: bands that can be had at all mostly take a handful of swaps, and this takes 1-2 ms
+    quick_tabu: TabuEffort = TabuEffort(partitions=8, steps=8)
+    # Second try: tenths of a second
+    long_tabu: TabuEffort = TabuEffort(partitions=40, steps=300)
     quick_pairs: int = 3  # Cheapest open pairs tried first of all: what counting leaves open can often be had at once
     # Effort of each of those, on the most even partition alone: hundredths of a second, as the bounds before it
     quick_effort: float = 0.02

@@ -58,8 +58,8 @@ def count_edges(search: PairSearch) -> None:
         search.build(view, contiguous(problem), "contiguous fill")
 
 
-def apply_closed_forms(search: PairSearch) -> None:
-    """Apply the product bound to every S, then the coverage bound to what it leaves open."""
+def apply_product(search: PairSearch) -> None:
+    """Apply the product bound to every S."""
     least = product_bound(search.problem)
     most_dp, most_pp = search.problem.largest_pair
     for dp in range(1, most_dp + 1):
@@ -70,6 +70,10 @@ def apply_closed_forms(search: PairSearch) -> None:
             f"{dp} x {pp} = {dp * pp}"
         )
         search.lattice.refute((dp, pp), "product", sentence)
+
+
+def count_coverage(search: PairSearch) -> None:
+    """Apply the coverage bound to the open pairs."""
     apply_coverage(search, search.lattice.open())
 
 
@@ -110,9 +114,11 @@ def count_rectangles(search: PairSearch) -> None:
 
 STAGES = (
     count_edges,
-    apply_closed_forms,
-    constructions.build_cheapest,
+    apply_product,
+    constructions.build_quick_tabu,
+    count_coverage,
     count_rectangles_if_quick,
+    constructions.build_long_tabu,
     constructions.build_few_bands,
     count_rectangles,
     constructions.build_cut_rows,
