@@ -9,6 +9,7 @@ from typing import Literal
 
 from scheduler.placement.exact.bands import column_bands, cut_rows, partitions, ragged_bands
 from scheduler.placement.exact.cpsat import Slice
+from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import BandSweep, TabuEffort
 from scheduler.placement.exact.tabu_bands import tabu_bands
@@ -18,12 +19,17 @@ from topology.cluster import IntArray
 
 def build_quick_tabu(search: PairSearch) -> None:
     """Try a short tabu search for open pairs: what counting leaves open can often be had at once."""
-    _tabu(search, search.params.quick_tabu)
+    _from_the_roomiest(search, partial(_tabu, search, search.params.quick_tabu), "column bands")
 
 
 def build_long_tabu(search: PairSearch) -> None:
     """Try longer tabu searches over more partitions."""
-    _tabu(search, search.params.long_tabu)
+    _from_the_roomiest(search, partial(_tabu, search, search.params.long_tabu), "column bands")
+
+
+def build_credits(search: PairSearch) -> None:
+    """Try bands with credits, which waste fewer nodes."""
+    _from_the_roomiest(search, partial(_credits, search), "credit bands")
 
 
 def build_few_bands(search: PairSearch) -> None:
@@ -93,8 +99,8 @@ def build_front(search: PairSearch) -> None:
     _sweep(search, "column", search.params.front_bands, pairs=search.lattice.undecided)
 
 
-def _tabu(search: PairSearch, effort: TabuEffort) -> None:
-    """Try tabu bands for open pairs, the roomiest in the cheaper half of them first.
+def _from_the_roomiest(search: PairSearch, attempt: Callable[[GridView, Pair], IntArray | None], name: str) -> None:
+    """Try open pairs, the roomiest in the cheaper half of them first, on the view with fewer columns first.
 
     One that is built closes all dearer ones.  Where one fails, pairs with no more of either spread are not tried.
     """
@@ -104,16 +110,25 @@ def _tabu(search: PairSearch, effort: TabuEffort) -> None:
         if not waiting:
             return
         pair = max(waiting[: (len(waiting) + 1) // 2], key=lambda p: p[0] * p[1])
-        search.limits.say(f"bands for DP spread {pair[0]}, PP spread {pair[1]}")
+        search.limits.say(f"{name} for DP spread {pair[0]}, PP spread {pair[1]}")
         for view in sorted(search.views, key=lambda view: view.problem.columns):
-            cells = tabu_bands(
-                view.problem, view.turn(pair), effort=effort, seed=search.limits.seed, params=search.params
-            )
+            cells = attempt(view, view.turn(pair))
             if cells is not None:
-                search.build(view, cells, "column bands")
-                break
+                search.build(view, cells, name)
+                if search.lattice.is_built(pair):
+                    break
         else:
             failed.append(pair)
+
+
+def _tabu(search: PairSearch, effort: TabuEffort, view: GridView, pair: Pair) -> IntArray | None:
+    """Build a pair of the view by tabu bands."""
+    return tabu_bands(view.problem, pair, effort=effort, seed=search.limits.seed, params=search.params)
+
+
+def _credits(search: PairSearch, view: GridView, pair: Pair) -> IntArray | None:
+    """Build a pair of the view by credit bands."""
+    return credit_bands(view.problem, pair, seed=search.limits.seed, params=search.params)
 
 
 def _sweep(

@@ -59,6 +59,11 @@ class ExactParams:
     quick_tabu: TabuEffort = TabuEffort(partitions=8, steps=8)
     # Second try: tenths of a second
     long_tabu: TabuEffort = TabuEffort(partitions=40, steps=300)
+    # Credit bands: partitions of the columns, the most even first, and domains that waste least as doubles of two bands
+    credit_partitions: int = 12
+    credit_domains: int = 6
+    credit_plans: int = 40  # Choices of partition and doubles that are searched, those that waste least
+    credit_steps: int = 300  # Swaps in each of them
     quick_pairs: int = 3  # Cheapest open pairs tried first of all: what counting leaves open can often be had at once
     # Effort of each of those, on the most even partition alone: hundredths of a second, as the bounds before it
     quick_effort: float = 0.02

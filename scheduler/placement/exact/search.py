@@ -119,6 +119,7 @@ STAGES = (
     count_coverage,
     count_rectangles_if_quick,
     constructions.build_long_tabu,
+    constructions.build_credits,
     constructions.build_few_bands,
     count_rectangles,
     constructions.build_cut_rows,
