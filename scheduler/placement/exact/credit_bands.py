@@ -1,13 +1,15 @@
 """Credit bands: ragged bands whose shared rows are paid for, for clusters so full that whole rows waste too much.
 
 In a ragged band a domain gives any number of cells, laid row after row; where one domain ends and the next begins they
-share a row, which touches one domain more.  Nothing is wasted, and R bands make rows that touch R + 1.  A *double* pays
-for that: a domain that serves two bands in the same whole rows.  These rows touch one domain less, and each has room for
-one row of another band that two domains share.  The rows of a band may be put in any order, so every shared row can be
-laid on a row with a credit.
+share a row, which touches one domain more.  Nothing is wasted, and R bands make rows that touch R + 1.  A *double*
+pays for that: a domain that serves two bands in the same whole rows.  These rows touch one domain less, and each has
+room for one row of another band that two domains share.  The rows of a band may be put in any order, so every shared
+row can be laid on a row with a credit.
 
-With doubles X of bands 1, 2 and Y of bands 3, 4 (or X, Y, Z of each two of three bands) what is left is to share out
-the other domains: each band needs cells, has slots for S domains less those of its doubles, and no floors count.
+Bands that some double does not serve may be ragged.  With two doubles of two bands each these are all of four bands or
+more; with one double, or with three bands, some bands have whole rows, as long as there are not three doubles.  What
+is left is to share out the other domains, by swaps: each band needs cells (or whole rows), and has slots for S domains
+less those of its doubles.
 """
 
 from __future__ import annotations
@@ -68,10 +70,12 @@ def credit_bands(problem: GridProblem, pair: Pair, *, seed: int, params: ExactPa
     :returns: ``None`` when none was found, which proves nothing.
     """
     dp, pp = pair
-    if not 3 <= pp <= problem.columns:
+    # whole rows leave less than a row of its band in each slot: with that to spare nothing has to be paid for
+    spare = sum(problem.capacities[: dp * pp]) - problem.cells
+    if not 3 <= pp <= problem.columns or spare > dp * problem.columns:
         return None
     for doubles in (2, 1, 3) if pp == 3 else (2, 1):
-        plans = _plans(problem, pair, doubles, params)
+        plans = _plans(problem, pair, doubles, params)[: max(1, params.tabu_elements // (dp * dp * pp))]
         if not plans:
             continue
         search = _dealt(problem, dp, plans)

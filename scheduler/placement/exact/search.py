@@ -32,7 +32,7 @@ def search_pairs(search: PairSearch) -> None:
         stage(search)
         if not search.lattice.open():
             break
-    if not search.lattice.proved:
+    if not search.lattice.proved and search.problem.cells <= search.params.many_cells:
         enumerate_profiles(search)
     search.stopped = search.left <= 0
 
@@ -118,12 +118,13 @@ STAGES = (
     constructions.build_quick_tabu,
     count_coverage,
     count_rectangles_if_quick,
+    constructions.build_credits_if_full,
     constructions.build_long_tabu,
     constructions.build_credits,
-    constructions.build_few_bands,
     count_rectangles,
+    constructions.build_shared_bands,
     constructions.build_cut_rows,
-    constructions.build_more_bands,
+    constructions.build_flows,
 )
 """The methods in order, each applied to all open pairs; the width profiles come after them."""
 
