@@ -81,7 +81,11 @@ class SlotSwaps:
             # a swap that leaves fewer cells without room than ever may be made all the same
             after[held & (after >= best[:, None, None, None])] = _NEVER - 1
             after[self.closed[:, None] | self.closed[every, worst][:, :, None, None]] = _NEVER
-            mine, other = np.divmod(after.reshape(len(self), -1).argmin(axis=1), size)
+            after = after.reshape(len(self), -1)
+            pick = after.argmin(axis=1)
+            mine, other = np.divmod(pick, size)
+            # where no swap may be made a domain is swapped with itself
+            other = np.where(after[every, pick] == _NEVER, worst * self.slots.shape[2] + mine, other)
             one, two = (every, worst, mine), (every, *np.divmod(other, self.slots.shape[2]))
             self.slots[one], self.slots[two] = self.slots[two], self.slots[one]
             until[one], until[two] = step + rng.integers(5, 12, (2, len(self)))
