@@ -225,7 +225,7 @@ def _lay_out(
 ) -> IntArray:
     """Lay rows along the flow; segments of equal columns go to their domains in any order."""
     cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
-    domains = defaultdict(list)
+    domains: dict[Segment, list[int]] = defaultdict(list)
     for (k, segment), count in hosted.items():
         domains[segment] += [k] * count
     ends: dict[int, list[int]] = {0: list(range(problem.rows))}

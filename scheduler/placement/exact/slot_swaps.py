@@ -30,7 +30,8 @@ class SlotSwaps:
     @property
     def swaps(self) -> int:
         """Swaps of one band with all others, for one problem."""
-        return self.slots.shape[2] * self.slots.shape[1] * self.slots.shape[2]
+        _, bands, dp = self.slots.shape
+        return int(dp * bands * dp)
 
     def __len__(self) -> int:
         """Return the number of problems."""
