@@ -101,7 +101,8 @@ def _flows(search: PairSearch, effort: FlowEffort, segments: range) -> None:
     coverage: dict[bool, CoverageBound] = {}
 
     def small(view: GridView, pair: Pair) -> bool:
-        return pair[1] in segments and count_intervals(view.problem, pair) <= most
+        narrow = view.problem.columns <= search.params.flow_columns
+        return narrow and pair[1] in segments and count_intervals(view.problem, pair) <= most
 
     def attempt(view: GridView, pair: Pair, *, whole: bool, seed: int) -> IntArray | None:
         if not small(view, pair) or search.left <= until:

@@ -87,6 +87,8 @@ class ExactParams:
     # Bands that share domains: a search that succeeds does so in hundredths of a second, mostly on one of the two most
     # even partitions
     shared_bands: BandSweep = BandSweep(share=0.15, effort=0.05, partitions=2)
+    # Columns up to which interval flows are looked for: with 150 of them a search for two segments took seconds
+    flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size
     flow_intervals: int = 6000
     # Flows with two segments to a row have few intervals, and mostly one is found at the root of the tree, so other

@@ -54,6 +54,7 @@ def test_the_defaults() -> None:
         "table_reserve": 0.5,
         "many_cells": 3000,
         "shared_bands": {"share": 0.15, "effort": 0.05, "partitions": 2},
+        "flow_columns": 16,
         "flow_intervals": 6000,
         "cut_rows": {"share": 0.5, "nodes": 200, "whole": (False, False, True)},
         "cut_segments": {"share": 0.35, "nodes": 200, "whole": (False, True)},
@@ -287,7 +288,12 @@ def test_plans_of_credit_bands(monkeypatch: pytest.MonkeyPatch, changes: dict[st
 
 @pytest.mark.parametrize(
     ("changes", "nodes"),
-    [({}, {200}), ({"cut_rows": FlowEffort(0.5, 7, (False, True))}, {7}), ({"flow_intervals": 3}, set())],
+    [
+        ({}, {200}),
+        ({"cut_rows": FlowEffort(0.5, 7, (False, True))}, {7}),
+        ({"flow_intervals": 3}, set()),
+        ({"flow_columns": 4}, set()),
+    ],
 )
 def test_rounds_of_flows(monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], nodes: set[int]) -> None:
     """Round after round with two new seeds each, in fractions or whole numbers; none where the model is too large."""
