@@ -59,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     command = add("large", _large, "12,500 free nodes in 50 domains")
     command.add_argument("--seeds", type=int, default=3)
 
-    command = add("growth", _growth, "time against nodes up to 100,000, with a plot")
+    command = add("growth", _growth, "time against nodes up to 100,000, with a plot, and nine affinities there")
     command.add_argument("--seeds", type=int, default=3)
     command.add_argument("--sizes", type=int, nargs="+", default=list(scale.SIZES))
     command.add_argument("--plot", type=Path, default=PLOT, help="SVG or PNG")
@@ -186,7 +186,8 @@ def _large(options: argparse.Namespace) -> str:
 def _growth(options: argparse.Namespace) -> str:
     points = scale.measure_growth(options.seeds, options.sizes)
     scale.plot(points, options.plot)
-    return scale.report_growth(points)
+    weights = scale.measure_weights(nodes=max(options.sizes))
+    return "\n".join([scale.report_growth(points), scale.report_weights(weights)])
 
 
 def _memory(options: argparse.Namespace) -> str:

@@ -17,7 +17,7 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.witnesses import Multipliers
-from topology.cluster import FloatArray, IntArray
+from topology.cluster import BoolArray, FloatArray, IntArray
 
 _SLACK = 1e-6
 """Cells by which a bound in floating point is loosened: far above its error, far below the one cell that counts."""
@@ -115,6 +115,7 @@ class CoverageBound:
         """
         problem = self._problem
         capacities, count = np.unique(problem.capacities, return_counts=True)
+        self._capacities = capacities
         columns = np.arange(1, problem.columns + 1)
         floor = np.minimum(capacities[:, None] // columns, problem.rows)
         ceil = np.minimum(-(-capacities[:, None] // columns), problem.rows)
@@ -134,10 +135,34 @@ class CoverageBound:
 
     def coverable(self, dp: int, pp: int) -> float:
         """Return an upper bound on the cells that can be covered with S = dp, R = pp."""
-        return self.least(dp, pp)[0]
+        return self._least(dp, pp)[0]
 
     def least(self, dp: int, pp: int) -> tuple[float, Multipliers]:
         """Return the least bound found on the cells that can be covered with S = dp, R = pp, and its multipliers."""
+        covered, *prices = self._least(dp, pp)
+        row, column = (round(price * CELL_PARTS) for price in prices)
+        return covered, Multipliers(row, column, CELL_PARTS)
+
+    def widths_worth(self, pair: Pair) -> dict[int, BoolArray]:
+        """Return for each capacity the widths that a domain can have in a placement of the pair, shape [columns + 1].
+
+        Whatever is lost by domains that are not used as the multipliers would have them adds up: with the best
+        multipliers a placement covers all cells only if all regrets ``G_k - g_k(q)`` together are at most the slack of
+        the bound.  So no domain has a width whose regret alone is more than that.
+        """
+        covered, lam, mu = self._least(*pair)
+        slack = covered - self._problem.cells + _SLACK
+        allowed = {}
+        for capacity, gain, rows, width in zip(self._capacities, self._gain, self._rows, self._columns, strict=True):
+            net = (gain - lam * rows - mu * width).reshape(2, -1).max(axis=0)
+            best = max(0.0, float(net.max()))
+            # no rows at all are worth nothing but the price of the columns
+            worth = np.maximum(net, -mu * np.arange(1, len(net) + 1))
+            allowed[int(capacity)] = np.concatenate([[best <= slack], best - worth <= slack])
+        return allowed
+
+    def _least(self, dp: int, pp: int) -> tuple[float, float, float]:
+        """Return the bound of a pair and the multipliers that it comes from."""
         problem, zooms = self._problem, self._params.coverage_zooms
         rows, columns = pp * problem.rows, dp * problem.columns
         lambdas, mus, table = self._lambdas, self._mus, self._table
@@ -148,8 +173,7 @@ class CoverageBound:
                 break
             lambdas, mus = self._around(lambdas, int(i)), self._around(mus, int(j))
             table = self._sum_of_gains(lambdas, mus)
-        row, column = (round(float(one) * CELL_PARTS) for one in (lambdas[i], mus[j]))
-        return float(value[i, j]), Multipliers(row, column, CELL_PARTS)
+        return float(value[i, j]), float(lambdas[i]), float(mus[j])
 
     def refutes(self, dp: int, pp: int) -> bool:
         """Return whether the pair cannot cover all cells."""

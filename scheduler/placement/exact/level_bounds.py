@@ -21,7 +21,7 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.line_touches import LineTouches
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.search import apply_closed_forms, count_edges, count_rectangles_if_quick
+from scheduler.placement.exact.search import apply_product, count_coverage, count_edges, count_rectangles_if_quick
 from scheduler.placement.types import Limits, Pair, corners
 
 _LINES = ("dp", "pp")  # families whose groups are the columns and the rows of the grid
@@ -149,7 +149,7 @@ class LevelBounds:
         problem = GridReduction(one.cluster, one.job.replace(level=name), one.slowest).problem
         lattice = Lattice(problem, alpha, 1.0 - alpha)
         search = PairSearch(lattice, self.limits, self.params)
-        for stage in (count_edges, apply_closed_forms, count_rectangles_if_quick):
+        for stage in (count_edges, apply_product, count_coverage, count_rectangles_if_quick):
             stage(search)
             if not lattice.open():
                 break

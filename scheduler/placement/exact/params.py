@@ -23,6 +23,23 @@ class BandSweep:
 
 
 @dataclass(frozen=True, slots=True)
+class TabuEffort:
+    """How long a tabu search for bands goes on."""
+
+    partitions: int  # partitions of the columns that are searched, those with the fewest cells without room first
+    steps: int  # swaps in each of them
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEffort:
+    """How long searches for interval flows go on."""
+
+    share: float  # part of the time limit after which no more are begun
+    nodes: int  # limit of each in nodes of SCIP's tree, so that it is the same on every machine
+    whole: tuple[bool, ...]  # for each round over all pairs, whether rows are whole numbers from the start
+
+
+@dataclass(frozen=True, slots=True)
 class SkeletonAttempt:
     """One way to look for a skeleton."""
 
@@ -46,9 +63,21 @@ class ExactParams:
     coverage_zooms: int = 2
     # Multipliers on each axis of a zoom, so that each is about four times as fine as the one before
     coverage_zoom_points: int = 9
-    quick_pairs: int = 3  # Cheapest open pairs tried first of all: what counting leaves open can often be had at once
-    # Effort of each of those, on the most even partition alone: hundredths of a second, as the bounds before it
-    quick_effort: float = 0.02
+    # Partitions of the columns that a tabu search looks at, the most even first: all of them up to P = 16
+    tabu_listed: int = 240
+    # Swaps that a tabu search compares at once, in all its partitions: arrays that stay in a processor's cache
+    tabu_elements: int = 30_000
+    # First try of a pair: bands that can be had at all mostly take a handful of swaps, and this takes 1-2 ms
+    quick_tabu: TabuEffort = TabuEffort(partitions=8, steps=8)
+    # Second try: tenths of a second
+    long_tabu: TabuEffort = TabuEffort(partitions=40, steps=300)
+    # Part of the free nodes in use from which credits come before longer searches for whole rows
+    full: float = 0.97
+    # Credit bands: partitions of the columns, the most even first, and domains that waste least as doubles of two bands
+    credit_partitions: int = 12
+    credit_domains: int = 6
+    credit_plans: int = 40  # Choices of partition and doubles that are searched, those that waste least
+    credit_steps: int = 300  # Swaps in each of them
     # Array elements up to which the rectangle table is made before any sweep: 0.4 s by ``table_speed``
     quick_table: float = 1e8
     # Array elements of the rectangle table per second, measured on one core of a 2.x GHz server
@@ -56,34 +85,8 @@ class ExactParams:
     # Most of the time limit that the rectangle table may take; fewer pairs are asked about where it would be more
     table_share: float = 0.25
     table_reserve: float = 0.5  # Seconds that the table leaves to what comes after it
-    # Cells above which a model with the rows of a domain as integers gets slow: each domain in one band goes first
+    # Cells from which models with a number of rows, and width profiles, get slow and find nothing that bands do not
     many_cells: int = 3000
-    # Part of the free nodes in use from which whole rows of bands waste more nodes than there are to spare
-    full: float = 0.95
-    # First sweep: a band search that succeeds does so in hundredths of a second, mostly on one of the two most even
-    # partitions (uneven ones first cost a tenth of all proofs)
-    short_bands: BandSweep = BandSweep(share=0.15, effort=0.05, partitions=2)
-    # Ragged bands with many cells, before all others: they have few variables, whatever the number of rows
-    ragged_many: BandSweep = BandSweep(share=0.2, effort=0.1)
-    # Ragged bands with few cells, after the short sweep: a quick try before the width profiles
-    ragged_few: BandSweep = BandSweep(share=0.05, effort=0.1)
-    # Each domain in one band, with many cells and nodes to spare: took 100,000 nodes from a gap of 13 % to a proof
-    long_whole_bands: BandSweep = BandSweep(share=0.4, effort=2.0, partitions=2)
-    # Last sweep with few cells: a dozen partitions usually suffice
-    long_bands: BandSweep = BandSweep(share=0.2, effort=0.2, partitions=12)
-    # Last searches with many cells, pair by pair: effort of each round, all pairs before the next round
-    pair_efforts: tuple[float, ...] = (2.0, 8.0)
-    pair_partitions: int = 4  # Partitions of each pair in such a round, two side by side
-    # Corners of the Pareto front that the answer did not need: short, as nothing depends on them
-    front_bands: BandSweep = BandSweep(share=1.0, effort=0.02, partitions=2)
-    # Ways to turn a ragged band against the others that are compared, evenly spread over its rows
-    ragged_turns: int = 64
-    ragged_rows: int = 8  # Fullest rows by which two turns are compared: R is the first of them, the others break ties
-    # Columns for which rows are cut in two: with fewer, profiles are quicker; with more, no model is quick
-    cut_columns: range = range(5, 17)
-    # Limit of a search for cut rows in nodes of SCIP's tree, so that it is the same on every machine
-    cut_nodes: int = 4000
-    cut_share: float = 0.5  # Part of the time limit after which no more rows are cut
     # Columns of a view up to which components with S = 2 are listed: with more they have columns in parallel, and too
     # many sets of domains have little waste
     component_columns: int = 20
@@ -98,6 +101,18 @@ class ExactParams:
     component_states: tuple[int, ...] = (20_000, 200_000, 1_000_000)
     # Graphs that are looked for with given widths and heights, for each thousand of those: tenths of a millisecond
     component_graphs: int = 5
+    # Bands that share domains: a search that succeeds does so in hundredths of a second, mostly on one of the two most
+    # even partitions
+    shared_bands: BandSweep = BandSweep(share=0.15, effort=0.05, partitions=2)
+    # Columns up to which interval flows are looked for: with 150 of them a search for two segments took seconds
+    flow_columns: int = 16
+    # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size
+    flow_intervals: int = 6000
+    # Flows with two segments to a row have few intervals, and mostly one is found at the root of the tree, so other
+    # seeds are worth while; whole numbers take ten times as long and hardly ever fail
+    cut_rows: FlowEffort = FlowEffort(share=0.5, nodes=200, whole=(False, False, True))
+    # Flows with more: seconds where there are 12 or 16 columns
+    cut_segments: FlowEffort = FlowEffort(share=0.35, nodes=200, whole=(False, True))
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
     # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it

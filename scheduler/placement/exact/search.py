@@ -32,7 +32,7 @@ def search_pairs(search: PairSearch) -> None:
         stage(search)
         if not search.lattice.open() or search.left < -search.params.least_seconds:
             break
-    if not search.lattice.proved:
+    if not search.lattice.proved and search.problem.cells <= search.params.many_cells:
         enumerate_profiles(search)
     search.stopped = search.left <= 0
 
@@ -58,8 +58,8 @@ def count_edges(search: PairSearch) -> None:
         search.build(view, contiguous(problem), "contiguous fill")
 
 
-def apply_closed_forms(search: PairSearch) -> None:
-    """Apply the product bound to every S, then the coverage bound to what it leaves open."""
+def apply_product(search: PairSearch) -> None:
+    """Apply the product bound to every S."""
     least = product_bound(search.problem)
     most_dp, most_pp = search.problem.largest_pair
     for dp in range(1, most_dp + 1):
@@ -70,6 +70,10 @@ def apply_closed_forms(search: PairSearch) -> None:
             f"{dp} x {pp} = {dp * pp}"
         )
         search.lattice.refute((dp, pp), "product", sentence)
+
+
+def count_coverage(search: PairSearch) -> None:
+    """Apply the coverage bound to the open pairs."""
     apply_coverage(search, search.lattice.open())
 
 
@@ -110,14 +114,18 @@ def count_rectangles(search: PairSearch) -> None:
 
 STAGES = (
     count_edges,
-    apply_closed_forms,
-    constructions.build_cheapest,
+    apply_product,
+    constructions.build_quick_tabu,
+    count_coverage,
     count_rectangles_if_quick,
-    constructions.build_few_bands,
+    constructions.build_credits_if_full,
+    constructions.build_long_tabu,
+    constructions.build_credits,
     count_rectangles,
     pack_components,
+    constructions.build_shared_bands,
     constructions.build_cut_rows,
-    constructions.build_more_bands,
+    constructions.build_flows,
 )
 """The methods in order, each applied to all open pairs; the width profiles come after them."""
 

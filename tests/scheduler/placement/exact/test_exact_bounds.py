@@ -7,7 +7,8 @@ from hypothesis import given
 
 from scheduler.placement.exact.bounds import CoverageBound, fewest_domains, product_bound
 from scheduler.placement.exact.problem import GridProblem
-from tests.case_counts import examples
+from tests.case_counts import every_fourth, examples
+from tests.scheduler.placement.exact.brute_force import width_profiles
 from tests.scheduler.placement.exact.tiny import all_problems, corners, feasible, pairs, problems
 
 TINY = all_problems(rows=3, columns=3, domains=4, largest=5)
@@ -42,6 +43,25 @@ def test_no_placement_is_below_the_bounds(problem: GridProblem) -> None:
     for view in (problem, problem.transposed):
         assert not refuted_by_product(view)
         assert not refuted_by_coverage(view)
+
+
+@pytest.mark.many_cases
+def test_no_width_of_a_tiny_placement_is_struck_out() -> None:
+    """All grids of up to 3 x 3 cells on up to 3 domains of up to 5: every width that a domain has in some placement of
+    a pair is one that the multipliers allow.
+    """
+    for problem in every_fourth(all_problems(rows=3, columns=3, domains=3, largest=5)):
+        bound = CoverageBound(problem)
+        for pair in pairs(problem):
+            allowed = bound.widths_worth(pair)
+            for widths in width_profiles(problem.rows, problem.columns, problem.capacities, pair):
+                assert all(allowed[capacity][width] for capacity, width in widths)
+
+
+def test_widths_that_lose_too_much_are_struck_out() -> None:
+    """4 x 4 cells on four domains of four, S = R = 2: only squares cover all cells, so only two columns are left."""
+    allowed = CoverageBound(GridProblem(4, 4, (4,) * 4)).widths_worth((2, 2))
+    assert allowed[4].tolist() == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize(

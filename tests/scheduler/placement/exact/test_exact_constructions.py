@@ -9,18 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact import constructions
-from scheduler.placement.exact.lattice import Lattice, PairSearch
+from scheduler.placement.exact.lattice import GridView, Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.search import apply_closed_forms, count_edges
-from scheduler.placement.types import Limits
+from scheduler.placement.exact.search import apply_product, count_edges
+from scheduler.placement.types import Limits, Pair
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import alike, corners, feasible, problems
 
 STAGES = [
-    constructions.build_cheapest,
-    constructions.build_few_bands,
+    constructions.build_quick_tabu,
+    constructions.build_long_tabu,
+    constructions.build_credits_if_full,
+    constructions.build_credits,
+    constructions.build_shared_bands,
     constructions.build_cut_rows,
-    constructions.build_more_bands,
+    constructions.build_flows,
     constructions.build_front,
 ]
 
@@ -54,18 +57,33 @@ FULL = GridProblem(8, 5, (16, 8, 8, 5, 3))
 """No node to spare: 40 cells.  Counting leaves (2, 3) and (3, 2) open."""
 
 
-def test_cut_rows_are_for_full_clusters() -> None:
-    """A cluster with nodes to spare is left to the bands; on a full one rows cut in two are found, and named."""
-    full, roomy = started(FULL), started(GridProblem(8, 5, (18, 10, 9, 6, 4)))
-    for search in (full, roomy):
-        apply_closed_forms(search)
-        assert search.lattice.open()
-        constructions.build_cut_rows(search)
-    assert any(name.startswith("cut rows") for name in full.lattice.builders.values())
-    assert not any(name.startswith("cut rows") for name in roomy.lattice.builders.values())
-    for pair, name in full.lattice.builders.items():
-        if name == "cut rows":
-            assert pair[1] == 2
+def test_rows_are_cut_where_two_segments_are_open() -> None:
+    """Bands of whole rows do not use up the cluster; rows cut in two do, and the name says how."""
+    search = started(FULL)
+    apply_product(search)
+    constructions.build_cut_rows(search)
+    named = [pair for pair, name in search.lattice.builders.items() if name.startswith("interval flow")]
+    assert named
+    assert all(min(pair) == 2 for pair in named)
+
+
+def test_the_roomiest_pair_of_the_cheaper_half_comes_first() -> None:
+    """Of the open pairs by cost the first half; there the largest S * R, and none within one that failed."""
+    search = started(GridProblem(150, 8, (93,) * 22))
+    tried: list[Pair] = []
+
+    def attempt(view: GridView, pair: Pair) -> None:
+        tried.append(view.turn(pair))
+
+    waiting = search.lattice.open()
+    constructions._from_the_roomiest(search, attempt, "nothing")
+    half = waiting[: (len(waiting) + 1) // 2]
+    assert tried[0][0] * tried[0][1] == max(dp * pp for dp, pp in half)
+    # each on both views, one after the other
+    assert tried[::2] == tried[1::2]
+    once = tried[::2]
+    assert not any(p[0] <= q[0] and p[1] <= q[1] for i, p in enumerate(once) for q in once[:i])
+    assert all(any(p[0] <= q[0] and p[1] <= q[1] for q in once) for p in waiting)
 
 
 def test_without_time_nothing_is_built() -> None:
@@ -73,5 +91,6 @@ def test_without_time_nothing_is_built() -> None:
     search = started(FULL, seconds=0.0)
     before = dict(search.lattice.builders)
     constructions.build_cut_rows(search)
-    constructions.build_more_bands(search)
+    constructions.build_flows(search)
+    constructions.build_long_tabu(search)
     assert search.lattice.builders == before

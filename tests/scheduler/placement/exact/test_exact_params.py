@@ -14,16 +14,21 @@ import pytest
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.placement.exact import algorithm, constructions, pair_seats, profile_search
+from scheduler.placement.exact import search as search_module
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.bounds import CoverageBound
+from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.params import DEFAULTS, BandSweep, ExactParams, SkeletonAttempt
+from scheduler.placement.exact.params import DEFAULTS, BandSweep, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profile_search import PairProfiles
 from scheduler.placement.exact.search import count_edges, count_rectangles, search_pairs
 from scheduler.placement.exact.skeleton import SkeletonModel
+from scheduler.placement.exact.slot_swaps import SlotSwaps
+from scheduler.placement.exact.tabu_bands import tabu_bands
 from scheduler.placement.exact.width_model import cover_weights
 from scheduler.placement.types import Limits, Pair
+from topology.cluster import IntArray
 from topology.generate import paper_cluster
 
 
@@ -35,27 +40,20 @@ def test_the_defaults() -> None:
         "coverage_least": 0.02,
         "coverage_zooms": 2,
         "coverage_zoom_points": 9,
-        "quick_pairs": 3,
-        "quick_effort": 0.02,
+        "tabu_listed": 240,
+        "tabu_elements": 30_000,
+        "quick_tabu": {"partitions": 8, "steps": 8},
+        "long_tabu": {"partitions": 40, "steps": 300},
+        "full": 0.97,
+        "credit_partitions": 12,
+        "credit_domains": 6,
+        "credit_plans": 40,
+        "credit_steps": 300,
         "quick_table": 1e8,
         "table_speed": 2.5e8,
         "table_share": 0.25,
         "table_reserve": 0.5,
         "many_cells": 3000,
-        "full": 0.95,
-        "short_bands": {"share": 0.15, "effort": 0.05, "partitions": 2},
-        "ragged_many": {"share": 0.2, "effort": 0.1, "partitions": 1},
-        "ragged_few": {"share": 0.05, "effort": 0.1, "partitions": 1},
-        "long_whole_bands": {"share": 0.4, "effort": 2.0, "partitions": 2},
-        "long_bands": {"share": 0.2, "effort": 0.2, "partitions": 12},
-        "pair_efforts": (2.0, 8.0),
-        "pair_partitions": 4,
-        "front_bands": {"share": 1.0, "effort": 0.02, "partitions": 2},
-        "ragged_turns": 64,
-        "ragged_rows": 8,
-        "cut_columns": range(5, 17),
-        "cut_nodes": 4000,
-        "cut_share": 0.5,
         "component_columns": 20,
         "component_share": 0.4,
         "component_sets": 100_000,
@@ -66,6 +64,11 @@ def test_the_defaults() -> None:
         "component_trees": 8,
         "component_states": (20_000, 200_000, 1_000_000),
         "component_graphs": 5,
+        "shared_bands": {"share": 0.15, "effort": 0.05, "partitions": 2},
+        "flow_columns": 16,
+        "flow_intervals": 6000,
+        "cut_rows": {"share": 0.5, "nodes": 200, "whole": (False, False, True)},
+        "cut_segments": {"share": 0.35, "nodes": 200, "whole": (False, True)},
         "cover_offsets": 12,
         "cover_scales": (1, 2, 3),
         "ordered_domains": 20,
@@ -130,29 +133,32 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
         GridProblem(8, 8, (33, 27, 5)),
         0.4,
         [((1, 3), "edges"), ((3, 1), "edges")],
-        [((2, 3), "contiguous fill"), ((3, 2), "contiguous fill, transposed"), ((2, 2), "cut rows")],
+        [((2, 3), "contiguous fill"), ((3, 2), "contiguous fill, transposed"), ((2, 2), "interval flow")],
     ),
     (
         GridProblem(7, 8, (14, 11, 9, 9, 8, 6)),
         0.4,
         [((1, 6), "edges"), ((6, 1), "edges"), ((2, 2), "product"), ((2, 3), "coverage"), ((3, 2), "coverage")],
-        [((2, 6), "contiguous fill"), ((6, 2), "contiguous fill, transposed"), ((4, 2), "column bands, transposed")],
+        [
+            *[((2, 6), "contiguous fill"), ((6, 2), "contiguous fill, transposed")],
+            *[((3, 3), "column bands, transposed"), ((4, 2), "column bands, transposed")],
+        ],
     ),
     (
         GridProblem(150, 8, (93,) * 22),
         0.5,
         [
             *[((1, 8), "edges"), ((13, 1), "edges"), ((2, 6), "product"), ((3, 4), "product"), ((4, 3), "product")],
-            *[((5, 2), "product"), ((6, 2), "product"), ((2, 7), "coverage")],
+            *[((5, 2), "product"), ((6, 2), "product")],
         ],
         [
             *[((3, 8), "contiguous fill"), ((14, 1), "whole columns, transposed")],
-            *[((13, 2), "contiguous fill, transposed"), ((4, 4), "column bands")],
+            *[((13, 2), "contiguous fill, transposed"), ((4, 5), "column bands"), ((4, 4), "column bands")],
         ],
     ),
 ]
-"""Problem, alpha, what was refuted by what, and what was built by what: recorded when the numbers were literals in the
-code, seed 3, one worker."""
+"""Problem, alpha, what was refuted by what, and what was built by what: recorded with seed 3 and one worker when tabu
+search and interval flow had come into the schedule."""
 
 
 @pytest.mark.parametrize(("problem", "alpha", "refuted", "built"), RECORDED)
@@ -185,74 +191,131 @@ class Calls:
         self.calls: list[dict[str, Any]] = []
         patch.setattr(constructions, name, self)
 
-    def __call__(self, _: GridProblem, **options: Any) -> None:
+    def __call__(self, _: GridProblem, *__: Pair, **options: Any) -> None:
         """Note the options."""
         self.calls.append(options)
 
 
 @pytest.mark.parametrize(("share", "tried"), [(0.0, False), (0.5, True)])
-def test_a_share_ends_its_sweep(monkeypatch: pytest.MonkeyPatch, share: float, tried: bool) -> None:
-    """A sweep that may use no part of the time tries no band; with a part of it, it does."""
-    bands, ragged = Calls(monkeypatch, "column_bands"), Calls(monkeypatch, "ragged_bands")
-    sweep = BandSweep(share=share, effort=0.01)
-    constructions.build_few_bands(started(OPEN, short_bands=sweep, ragged_few=sweep))
+def test_a_share_ends_its_searches(monkeypatch: pytest.MonkeyPatch, share: float, tried: bool) -> None:
+    """A method that may use no part of the time tries nothing; with a part of it, it does."""
+    bands, flows = Calls(monkeypatch, "shared_bands"), Calls(monkeypatch, "interval_flow")
+    search = started(
+        OPEN,
+        shared_bands=BandSweep(share=share, effort=0.01),
+        cut_rows=replace(DEFAULTS.cut_rows, share=share),
+        cut_segments=replace(DEFAULTS.cut_segments, share=share),
+    )
+    for stage in (constructions.build_shared_bands, constructions.build_cut_rows, constructions.build_flows):
+        stage(search)
     assert bool(bands.calls) is tried
-    assert bool(ragged.calls) is tried
+    assert bool(flows.calls) is tried
 
 
-def test_a_sweep_keeps_to_its_effort_and_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_bands_keep_to_their_effort_and_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five columns have two partitions into two bands, 3 + 2 and 4 + 1; one is tried, with the effort given."""
-    bands = Calls(monkeypatch, "column_bands")
-    constructions.build_more_bands(started(OPEN, long_bands=BandSweep(share=0.5, effort=0.07, partitions=1)))
+    bands = Calls(monkeypatch, "shared_bands")
+    constructions.build_shared_bands(started(OPEN, shared_bands=BandSweep(share=0.5, effort=0.07, partitions=1)))
     assert {call["limit"].effort for call in bands.calls} == {0.07}
-    assert (3, 2) in {call["widths"] for call in bands.calls}
-    assert (4, 1) not in {call["widths"] for call in bands.calls}
+    assert (2, 2, 1) in {call["widths"] for call in bands.calls}
+    assert (3, 1, 1) not in {call["widths"] for call in bands.calls}
 
 
-@pytest.mark.parametrize(("many", "whole"), [(3000, {False}), (10, {True})])
-def test_from_many_cells_each_domain_is_in_one_band(
-    monkeypatch: pytest.MonkeyPatch, many: int, whole: set[bool]
-) -> None:
-    """Fifty cells are many or not; on a cluster that is not full, as ``full`` says."""
-    bands = Calls(monkeypatch, "column_bands")
-    constructions.build_few_bands(started(OPEN, many_cells=many, full=1.1))
-    assert {call["whole"] for call in bands.calls} == whole
+@pytest.mark.parametrize(("many", "tried"), [(3000, True), (10, False)])
+def test_many_cells(monkeypatch: pytest.MonkeyPatch, many: int, tried: bool) -> None:
+    """Fifty cells are many or not: with many, no bands share domains, and no width profiles are searched."""
+    bands, rounds = Calls(monkeypatch, "shared_bands"), []
+    search = started(OPEN, many_cells=many)
+    constructions.build_shared_bands(search)
+    assert bool(bands.calls) is tried
+    monkeypatch.setattr(search_module, "STAGES", ())
+    monkeypatch.setattr(search_module, "enumerate_profiles", rounds.append)
+    search_pairs(search)
+    assert bool(rounds) is tried
 
 
-def test_pair_by_pair_efforts_and_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With many cells on a full cluster: every effort in turn, four partitions of each pair where there are so many."""
-    bands = Calls(monkeypatch, "column_bands")
-    constructions.build_more_bands(started(OPEN, many_cells=10, full=0.5, pair_efforts=(0.01, 0.03), pair_partitions=2))
-    efforts = [call["limit"].effort for call in bands.calls]
-    assert efforts == sorted(efforts)
-    assert set(efforts) == {0.01, 0.03}
-    assert {call["widths"] for call in bands.calls} == {(3, 2), (4, 1), (2, 2, 1), (3, 1, 1)}
+def test_efforts_of_tabu_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quick one before the longer one, each with its partitions and swaps, and the seed of the limits."""
+    tabu = Calls(monkeypatch, "tabu_bands")
+    search = started(OPEN, quick_tabu=TabuEffort(2, 3), long_tabu=TabuEffort(5, 7))
+    constructions.build_quick_tabu(search)
+    quick = len(tabu.calls)
+    constructions.build_long_tabu(search)
+    assert {call["effort"] for call in tabu.calls[:quick]} == {TabuEffort(2, 3)}
+    assert {call["effort"] for call in tabu.calls[quick:]} == {TabuEffort(5, 7)}
+    assert {call["seed"] for call in tabu.calls} == {0}
+
+
+@pytest.mark.parametrize(("changes", "most"), [({}, 40), ({"tabu_elements": 1}, 1), ({"tabu_listed": 1}, 1)])
+def test_partitions_of_a_tabu_search(monkeypatch: pytest.MonkeyPatch, changes: dict[str, int], most: int) -> None:
+    """Twelve columns have 15 partitions into four bands: all, or as many as arrays may have, or as are listed."""
+    sizes: list[int] = []
+    monkeypatch.setattr(SlotSwaps, "run", lambda self, *_: sizes.append(len(self)) or self.lacking().sum(axis=1))
+    problem = GridProblem(50, 12, (60,) * 8 + (50,) * 4)
+    tabu_bands(problem, (3, 4), effort=DEFAULTS.long_tabu, seed=0, params=replace(DEFAULTS, **changes))
+    assert sizes
+    assert max(sizes) <= most
+
+
+@pytest.mark.parametrize(("full", "first"), [(0.5, True), (1.1, False)])
+def test_when_credits_come(monkeypatch: pytest.MonkeyPatch, full: float, first: bool) -> None:
+    """Before longer tabu searches on a full cluster, after them on another; never twice."""
+    credits_ = Calls(monkeypatch, "credit_bands")
+    search = started(OPEN, full=full)
+    constructions.build_credits_if_full(search)
+    assert bool(credits_.calls) is first
+    before = len(credits_.calls)
+    constructions.build_credits(search)
+    assert (len(credits_.calls) > before) is not first
+
+
+TIGHT = GridProblem(46, 12, (77, 68, 63, 58, 56, 52, 46, 44, 41, 33, 20, 10))
+"""16 nodes to spare."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "problems"),
+    [
+        ({}, {40}),
+        ({"credit_plans": 3}, {3}),
+        ({"credit_partitions": 0}, set()),
+        ({"credit_domains": 0}, set()),
+    ],
+)
+def test_plans_of_credit_bands(monkeypatch: pytest.MonkeyPatch, changes: dict[str, int], problems: set[int]) -> None:
+    """So many plans are searched at once, of so many partitions and domains, with so many swaps each."""
+    runs: list[tuple[int, int]] = []
+
+    def run(self: SlotSwaps, steps: int, _: object) -> IntArray:
+        runs.append((len(self), steps))
+        return np.ones(len(self), dtype=np.int32)
+
+    monkeypatch.setattr(SlotSwaps, "run", run)
+    credit_bands(TIGHT, (3, 4), seed=0, params=replace(DEFAULTS, credit_steps=17, **changes))
+    assert {size for size, _ in runs} <= problems
+    assert bool(runs) is bool(problems)
+    assert {steps for _, steps in runs} <= {17}
 
 
 @pytest.mark.parametrize(
     ("changes", "nodes"),
     [
-        ({}, 4000),
-        ({"cut_nodes": 7}, 7),
-        ({"cut_columns": range(20, 30)}, None),
-        ({"full": 1.1}, None),
-        ({"cut_share": 0.0}, None),
+        ({}, {200}),
+        ({"cut_rows": FlowEffort(0.5, 7, (False, True))}, {7}),
+        ({"flow_intervals": 3}, set()),
+        ({"flow_columns": 4}, set()),
     ],
 )
-def test_when_rows_are_cut_and_for_how_long(
-    monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], nodes: int | None
-) -> None:
-    """Only on full clusters, on views of these columns, within the share; each search with the limit in nodes."""
-    cuts = Calls(monkeypatch, "cut_rows")
+def test_rounds_of_flows(monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], nodes: set[int]) -> None:
+    """Round after round with two new seeds each, in fractions or whole numbers; none where the model is too large."""
+    flows = Calls(monkeypatch, "interval_flow")
     constructions.build_cut_rows(started(GridProblem(8, 5, (16, 8, 8, 5, 3)), **changes))
-    assert {call["nodes"] for call in cuts.calls} == ({nodes} if nodes is not None else set())
-
-
-def test_quick_pairs_and_effort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two of the open pairs, one partition each."""
-    bands = Calls(monkeypatch, "column_bands")
-    constructions.build_cheapest(started(OPEN, quick_pairs=2, quick_effort=0.03))
-    assert [call["limit"].effort for call in bands.calls] == [0.03, 0.03]
+    assert {call["limit"].nodes for call in flows.calls} == nodes
+    rounds = changes.get("cut_rows", DEFAULTS.cut_rows)
+    assert isinstance(rounds, FlowEffort)
+    if nodes:
+        seen = list(dict.fromkeys((call["limit"].seed // 2, call["limit"].whole) for call in flows.calls))
+        assert seen == list(enumerate(rounds.whole))
 
 
 @pytest.mark.parametrize(
@@ -356,9 +419,17 @@ def test_shares_of_seating_and_front(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_other_numbers_prove_the_same() -> None:
-    """Half the time for nothing but profiles: another way, the same optimum, for a number never decides an answer."""
-    nothing = BandSweep(share=0.0, effort=0.01)
-    other = replace(DEFAULTS, short_bands=nothing, ragged_few=nothing, long_bands=nothing, cut_share=0.0, quick_pairs=0)
+    """All the time for nothing but profiles: another way, the same optimum, for a number never decides an answer."""
+    nothing = TabuEffort(partitions=0, steps=0)
+    other = replace(
+        DEFAULTS,
+        quick_tabu=nothing,
+        long_tabu=nothing,
+        credit_plans=0,
+        shared_bands=BandSweep(share=0.0, effort=0.01),
+        cut_rows=FlowEffort(0.0, 1, ()),
+        cut_segments=FlowEffort(0.0, 1, ()),
+    )
     found = []
     for params in (DEFAULTS, other):
         lattice = Lattice(OPEN, 0.4, 0.6)

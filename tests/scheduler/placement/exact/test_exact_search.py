@@ -156,7 +156,7 @@ def test_a_search_that_has_nothing_left_to_try_was_not_stopped(
     """Grids wider than skeletons are of use for (40 columns) leave the last rounds nothing to do: the search ends by
     itself, unproved.  The same with its time used up was stopped.  The stages that could prove it are left out.
     """
-    monkeypatch.setattr(search, "STAGES", (count_edges, constructions.build_cheapest))
+    monkeypatch.setattr(search, "STAGES", (count_edges, constructions.build_quick_tabu))
     lattice = Lattice(GridProblem(41, 41, (57,) * 40), 0.5, 0.5)
     made = PairSearch(lattice, Limits(seconds=seconds, workers=1))
     search_pairs(made)

@@ -126,3 +126,31 @@ def can_be_realised(problem: GridProblem, serves: BoolArray, pp: int) -> bool:
         more = {tuple(a + b for a, b in zip(one, load, strict=True)) for one in taken for load in loads}
         taken = {one for one in more if all(a <= c for a, c in zip(one, problem.capacities, strict=False))}
     return bool(taken)
+
+
+def bands_exist(problem: GridProblem, dp: int, widths: tuple[int, ...]) -> bool:
+    """Whether domains have room for whole rows of the bands, at most S domains in each, by trying all ways."""
+    shares = [
+        share
+        for share in product(range(problem.rows + 1), repeat=len(problem.capacities))
+        if sum(share) == problem.rows and sum(rows > 0 for rows in share) <= dp
+    ]
+    loads = {(0,) * len(problem.capacities)}
+    for width in widths:
+        loads = {
+            load
+            for before in loads
+            for share in shares
+            if (load := tuple(b + width * s for b, s in zip(before, share, strict=True)))
+            if all(used <= room for used, room in zip(load, problem.capacities, strict=True))
+        }
+    return bool(loads)
+
+
+def check_placement(problem: GridProblem, cells: IntArray, pair: Pair) -> None:
+    """It fits, no column touches more than S domains and no row more than R; and brute force finds such a one."""
+    assert problem.fits(cells)
+    dp, pp = problem.pair_of(cells)
+    assert dp <= pair[0]
+    assert pp <= pair[1]
+    assert feasible(problem, pair)

@@ -1,0 +1,241 @@
+"""Interval flow: each domain serves an interval of the columns, and rows are paths across the columns.
+
+A row is cut into at most R segments, from the first column to the last.  A domain that serves the columns from l to r
+hosts the segment of all its columns and those that leave out the first or the last: so it can use up its nodes
+whatever their number, and every row may be cut at columns of its own.  Column bands, ragged bands and rows cut in two
+are all of this shape.
+
+Two models, both left to SCIP, whose linear relaxation is tight and says which intervals to try.  The first finds the
+intervals: equal domains are counted, not told apart, and rows are a flow, in fractions.  The second has the intervals
+given, and makes whole rows of any segments within them.  Where it finds none, another seed of the first often does
+better; or the first has whole rows from the start, which takes ten times as long.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from scheduler.placement.exact.bounds import CoverageBound
+from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.types import Pair
+from topology.cluster import BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from ortools.linear_solver import pywraplp
+
+Segment = tuple[int, int]  # columns l, ..., r - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLimit:
+    """How long a search for intervals may go on."""
+
+    seconds: float
+    nodes: int  # of SCIP's tree, the same whatever the clock says
+    seed: int
+    whole: bool = False  # rows of the first model in whole numbers: slower, and rounding does not fail then
+
+
+def interval_skeleton(
+    problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound
+) -> BoolArray | None:
+    """Return which domains serve which columns, shape [domains, columns]; ``None`` when nothing was found.
+
+    Nothing found proves nothing.
+    """
+    from ortools.linear_solver import pywraplp
+
+    model = _Model(problem, pair, pywraplp.Solver.CreateSolver("SCIP"))
+    model.add_domains(coverage, whole=limit.whole)
+    _add_rows(model.solver, problem, pair[1], model.hosted, whole=False)
+    return model.intervals() if _first_solution(model.solver, limit) else None
+
+
+def count_intervals(problem: GridProblem, pair: Pair) -> int:
+    """Return the number of intervals that domains of different capacity may serve: the size of the model."""
+    return len(_intervals(problem.columns, pair[1])) * len(set(problem.capacities))
+
+
+def _intervals(columns: int, pp: int) -> list[Segment]:
+    """Return the intervals that a domain may serve; with two segments to a row each begins or ends it."""
+    every = ((left, right) for left in range(columns) for right in range(left + 1, columns + 1))
+    return [s for s in every if pp > 2 or s[0] == 0 or s[1] == columns]
+
+
+class _Model:
+    """The model of one pair."""
+
+    def __init__(self, problem: GridProblem, pair: Pair, solver: pywraplp.Solver) -> None:
+        self.problem, self.solver = problem, solver
+        self.dp, self.pp = pair
+        kinds, counts = np.unique(problem.capacities[: self.dp * problem.columns], return_counts=True)
+        self.kinds = [(int(c), int(n)) for c, n in zip(kinds[::-1], counts[::-1], strict=True)]
+        self.serving: dict[tuple[int, Segment], pywraplp.Variable] = {}
+        self.hosted: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)  # rows on each segment
+
+    def add_domains(self, coverage: CoverageBound, *, whole: bool) -> None:
+        """Add the domains of each capacity that serve an interval, and the rows on its segments."""
+        problem, solver = self.problem, self.solver
+        inf, columns = solver.infinity(), problem.columns
+        at_column = [solver.Constraint(-inf, self.dp) for _ in range(columns)]
+        allowed = coverage.widths_worth((self.dp, self.pp))
+        for c, count in self.kinds:
+            of_kind = solver.Constraint(-inf, count)
+            for left, right in _intervals(problem.columns, self.pp):
+                width = right - left
+                if width > c or not allowed[c][width]:
+                    continue
+                z = self.serving[c, (left, right)] = solver.IntVar(0, count, "")
+                of_kind.SetCoefficient(z, 1)
+                for column in range(left, right):
+                    at_column[column].SetCoefficient(z, 1)
+                cells, rows = solver.Constraint(-inf, 0), solver.Constraint(-inf, 0)
+                cells.SetCoefficient(z, -c)
+                rows.SetCoefficient(z, -min(problem.rows, c))
+                for i, j in self._segments(left, right):
+                    y = solver.Var(0, inf, whole, "")
+                    cells.SetCoefficient(y, j - i)
+                    rows.SetCoefficient(y, 1)
+                    self.hosted[i, j].append(y)
+
+    def intervals(self) -> BoolArray:
+        """Return the intervals found, and wider ones where columns have fewer than S domains: narrow ones first."""
+        columns = self.problem.columns
+        serves = np.zeros((len(self.problem.capacities), columns), dtype=np.bool_)
+        free = defaultdict(list)
+        for k, c in enumerate(self.problem.capacities):
+            free[c].append(k)
+        for (c, (left, right)), z in self.serving.items():
+            for _ in range(round(z.solution_value())):
+                serves[free[c].pop(0), left:right] = True
+        room = self.dp - serves.sum(axis=0)
+        for k in np.argsort(serves.sum(axis=1), kind="stable"):
+            if not serves[k].any():
+                continue
+            left, right = int(serves[k].argmax()), columns - int(serves[k][::-1].argmax())
+            while left > 0 and room[left - 1]:
+                left -= 1
+                serves[k, left], room[left] = True, room[left] - 1
+            while right < columns and room[right]:
+                serves[k, right], room[right] = True, room[right] - 1
+                right += 1
+        return serves
+
+    def _segments(self, left: int, right: int) -> list[Segment]:
+        """Return the segments of an interval that rows may have."""
+        some = {(left, right)}
+        if right - left > 1:
+            some |= {(left + 1, right), (left, right - 1)}
+        return sorted(s for s in some if self.pp > 2 or s[0] == 0 or s[1] == self.problem.columns)
+
+
+def interval_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
+    """Return a placement in which every domain serves an interval of the columns; ``None`` when none was found.
+
+    :returns: shape [rows, columns], the domain of each cell.
+    """
+    serves = interval_skeleton(problem, pair, limit=limit, coverage=coverage)
+    return None if serves is None else rows_on_intervals(problem, serves, pp=pair[1], limit=limit)
+
+
+def _add_rows(
+    solver: pywraplp.Solver,
+    problem: GridProblem,
+    pp: int,
+    hosted: dict[Segment, list[pywraplp.Variable]],
+    *,
+    whole: bool,
+) -> dict[tuple[int, Segment], pywraplp.Variable]:
+    """Add the rows as a flow over the columns, in layers: of each segment how many rows have it as their t-th.
+
+    :param hosted: variables whose sum is the rows on a segment; ``whole``: in whole numbers.
+    """
+    columns, inf = problem.columns, solver.infinity()
+    # where segment t ends segment t + 1 begins
+    joints = [[solver.Constraint(0, 0) for _ in range(columns)] for _ in range(pp + 1)]
+    start = solver.Constraint(problem.rows, problem.rows)
+    flow = {}
+    for (i, j), rows in hosted.items():
+        of_segment = solver.Constraint(0, 0)
+        for y in rows:
+            of_segment.SetCoefficient(y, -1)
+        for t in range(1, pp + 1):
+            # the first segment begins at the first column and no other one does; the last ends at the last
+            if (i == 0) != (t == 1) or (t == pp and j < columns):
+                continue
+            f = flow[t, (i, j)] = solver.Var(0, inf, whole, "")
+            of_segment.SetCoefficient(f, 1)
+            if t == 1:
+                start.SetCoefficient(f, 1)
+            else:
+                joints[t - 1][i].SetCoefficient(f, -1)
+            if j < columns:
+                joints[t][j].SetCoefficient(f, 1)
+    return flow
+
+
+def _first_solution(solver: pywraplp.Solver, limit: FlowLimit) -> bool:
+    """Search for any solution."""
+    from ortools.linear_solver import pywraplp
+
+    solver.SetTimeLimit(max(1, int(1000 * limit.seconds)))  # milliseconds, at least one
+    solver.SetSolverSpecificParametersAsString(
+        f"limits/totalnodes = {limit.nodes}\nrandomization/randomseedshift = {limit.seed}\nlimits/solutions = 1"
+    )
+    return solver.Solve() in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE)
+
+
+def rows_on_intervals(problem: GridProblem, serves: BoolArray, *, pp: int, limit: FlowLimit) -> IntArray | None:
+    """Return a placement in which each domain serves its interval of columns and each row has ``pp`` segments at most.
+
+    :param serves: shape [domains, columns].
+    :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found.
+    """
+    from ortools.linear_solver import pywraplp
+
+    solver = pywraplp.Solver.CreateSolver("SCIP")
+    inf, columns = solver.infinity(), problem.columns
+    hosted: dict[tuple[int, Segment], pywraplp.Variable] = {}
+    on_segment: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)
+    for k, capacity in enumerate(problem.capacities):
+        if not serves[k].any():
+            continue
+        left, right = int(serves[k].argmax()), columns - int(serves[k][::-1].argmax())
+        cells = solver.Constraint(-inf, capacity)
+        for i in range(left, right):
+            for j in range(i + 1, right + 1):
+                if pp == 2 and i > 0 and j < columns:
+                    continue
+                y = hosted[k, (i, j)] = solver.IntVar(0, min(problem.rows, capacity // (j - i)), "")
+                cells.SetCoefficient(y, j - i)
+                on_segment[i, j].append(y)
+    flow = _add_rows(solver, problem, pp, on_segment, whole=True)
+    if not _first_solution(solver, limit):
+        return None
+    rows = {key: round(f.solution_value()) for key, f in flow.items()}
+    return _lay_out(problem, pp, rows, {key: round(y.solution_value()) for key, y in hosted.items()})
+
+
+def _lay_out(
+    problem: GridProblem, pp: int, rows: dict[tuple[int, Segment], int], hosted: dict[tuple[int, Segment], int]
+) -> IntArray:
+    """Lay rows along the flow; segments of equal columns go to their domains in any order."""
+    cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
+    domains: dict[Segment, list[int]] = defaultdict(list)
+    for (k, segment), count in hosted.items():
+        domains[segment] += [k] * count
+    ends: dict[int, list[int]] = {0: list(range(problem.rows))}
+    for t in range(1, pp + 1):
+        following: dict[int, list[int]] = defaultdict(list)
+        for (layer, (i, j)), count in rows.items():
+            if layer == t:
+                for _ in range(count):
+                    row = ends[i].pop()
+                    cells[row, i:j] = domains[i, j].pop()
+                    following[j].append(row)
+        ends = following
+    return cells
