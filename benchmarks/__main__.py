@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import against_exact, every_level, flags, memory, proofs, scale, speed, startup, table1, whatif
+from benchmarks.certificates import add_certificates
 from benchmarks.gangs import add_gangs
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
@@ -48,8 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     command = add("every-level", _every_level, "soft terms and closer levels against all quick rules, and their price")
     _add_instances(command, n=100, seconds=10.0)
 
-    command = add("certificates", _certificates, "share of proofs that are verified without a solver, and how soon")
-    _add_instances(command, n=150, seconds=2.0)
+    add_certificates(add)
 
     command = add("speed", _speed, "150 x 8 cells on 22 minipods, against the literal MIP")
     command.add_argument("--clusters", type=int, default=5, help="seeded clusters, each at three affinities")
@@ -165,13 +165,6 @@ def _every_level(options: argparse.Namespace) -> str:
     rows = every_level.measure(options.n, seed=options.seed, seconds=options.seconds)
     price = every_level.measure_price(options.n, seed=options.seed, seconds=options.seconds)
     return every_level.report(rows, price)
-
-
-def _certificates(options: argparse.Namespace) -> str:
-    from benchmarks import certificates
-
-    rows = certificates.measure(options.n, seed=options.seed, seconds=options.seconds)
-    return certificates.report(rows, seed=options.seed, seconds=options.seconds)
 
 
 def _speed(options: argparse.Namespace) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import process_time
 
@@ -18,6 +19,19 @@ from scheduler.verification.verdict import verify
 
 SHARE = 0.95
 SECONDS = 1.0  # Of the verifier, for each proof
+
+
+def add_certificates(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """Add the command of this benchmark."""
+    command = add("certificates", _answer, "share of proofs that are verified without a solver, and how soon")
+    command.add_argument("--n", type=int, default=150, help="instances (default 150)")
+    command.add_argument("--seed", type=int, default=1)
+    command.add_argument("--seconds", type=float, default=2.0, help="limit of exact for each (default 2)")
+
+
+def _answer(options: argparse.Namespace) -> str:
+    rows = measure(options.n, seed=options.seed, seconds=options.seconds)
+    return report(rows, seed=options.seed, seconds=options.seconds)
 
 
 @dataclass(frozen=True, slots=True)
