@@ -68,7 +68,7 @@ def test_the_defaults() -> None:
         "flow_columns": 16,
         "flow_intervals": 6000,
         "cut_rows": {"share": 0.5, "nodes": 200, "whole": (False, False, True)},
-        "cut_segments": {"share": 0.15, "nodes": 200, "whole": (False,)},
+        "cut_segments": {"share": 0.5, "nodes": 1000, "whole": (True,)},
         "cover_offsets": 12,
         "cover_scales": (1, 2, 3),
         "ordered_domains": 20,
