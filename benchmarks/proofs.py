@@ -13,9 +13,9 @@ from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import Campaign, Row
 from topology.quantities import percent
 
-SHARE_PROVED = 0.94
-MEAN_GAP = 0.05
-MEDIAN_SECONDS = 0.05
+SHARE_PROVED, SHARE_TIGHT = 0.98, 0.92
+MEAN_GAP = 0.04
+MEDIAN_SECONDS = 0.002
 
 
 def report(campaign: Campaign, rows: Sequence[Row]) -> str:
@@ -35,16 +35,22 @@ def report(campaign: Campaign, rows: Sequence[Row]) -> str:
 
 def kept(rows: Sequence[Row]) -> list[Promise]:
     """The promises of a whole run."""
-    share = sum(row.proved for row in rows) / len(rows)
+    share, tight = _share(rows), _share([row for row in rows if row.family == "tight"])
     gap = _mean_gap(rows)
     median = float(np.median([row.seconds for row in rows]))
     without = sum(row.objective is None for row in rows)
     return [
         Promise(f"at least {SHARE_PROVED:.0%} proved optimal", f"{share:.1%}", share >= SHARE_PROVED),
+        Promise(f"at least {SHARE_TIGHT:.0%} of the tight ones", f"{tight:.1%}", tight >= SHARE_TIGHT),
         Promise(f"mean gap of the rest at most {MEAN_GAP:.0%}", percent(gap), gap is None or gap <= MEAN_GAP),
-        Promise(f"p50 of the solver below {MEDIAN_SECONDS:g} s", f"{median:.3f} s", median < MEDIAN_SECONDS),
+        Promise(f"p50 of the solver at most {MEDIAN_SECONDS:g} s", f"{median:.4f} s", median <= MEDIAN_SECONDS),
         Promise("a valid placement for every instance", f"{len(rows) - without} of {len(rows)}", without == 0),
     ]
+
+
+def _share(rows: Sequence[Row]) -> float:
+    """The share of instances that are proved; none is all of none."""
+    return sum(row.proved for row in rows) / len(rows) if rows else 1.0
 
 
 def _line(family: str, rows: Sequence[Row]) -> list[str]:

@@ -22,7 +22,7 @@ from topology.generate import fragment, paper_cluster
 ROWS, COLUMNS = 150, 8
 ALPHAS = (0.2, 0.5, 0.8)
 BUSY_SHARE = 0.3
-MEDIAN_SECONDS = 0.1
+MEDIAN_SECONDS, P99_SECONDS = 0.1, 2.0
 RATIO = 100.0
 
 
@@ -62,7 +62,8 @@ def measure(clusters: int, *, seconds: float, mip_seconds: float) -> list[Race]:
 
 def report(races: Sequence[Race], *, mip_seconds: float) -> str:
     """Times, proofs and ratios."""
-    median = float(np.median([race.exact.proposal.solve_seconds for race in races]))
+    seconds = [race.exact.proposal.solve_seconds for race in races]
+    median, p99 = (float(np.quantile(seconds, q)) for q in (0.5, 0.99))
     ratio = float(np.median([race.ratio for race in races]))
     proved = sum(race.exact.status == "optimal" for race in races)
     lines = [
@@ -89,6 +90,7 @@ def report(races: Sequence[Race], *, mip_seconds: float) -> str:
             [
                 Promise("every placement proved", f"{proved} of {len(races)}", proved == len(races)),
                 Promise(f"median below {MEDIAN_SECONDS:g} s", f"{median:.3f} s", median < MEDIAN_SECONDS),
+                Promise(f"p99 below {P99_SECONDS:g} s", f"{p99:.2f} s", p99 < P99_SECONDS),
                 Promise(f"at least {RATIO:g} times faster than the MIP (median)", f"{ratio:.0f} times", ratio >= RATIO),
             ]
         ),

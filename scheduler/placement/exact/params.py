@@ -111,7 +111,7 @@ class ExactParams:
     # Flows with two segments to a row have few intervals, and mostly one is found at the root of the tree, so other
     # seeds are worth while; whole numbers take ten times as long and hardly ever fail
     cut_rows: FlowEffort = FlowEffort(share=0.5, nodes=200, whole=(False, False, True))
-    # Flows with more: whole numbers from the start find 150 x 8 cells with six segments on any cluster tried, in seconds
+    # Flows with more: whole numbers from the start, which find 150 x 8 cells with six segments in seconds
     cut_segments: FlowEffort = FlowEffort(share=0.5, nodes=1000, whole=(True,))
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
