@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scheduler.objective import Spread
 from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.search import apply_closed_forms, count_edges, count_rectangles
+from scheduler.placement.exact.search import apply_product, count_coverage, count_edges, count_rectangles
 from scheduler.placement.types import Limits
 from scheduler.verification import column_groups
 from scheduler.verification.cell_program import solver_check
@@ -114,7 +114,7 @@ def test_what_counting_refutes_of_grids_to_4_by_5_holds_and_is_so() -> None:
         capacities = _nearly_full(rows * columns, chance)
         problem, grid = GridProblem(rows, columns, capacities), CountedGrid(rows, columns, capacities)
         search = PairSearch(Lattice(problem, 0.5, 0.5), Limits(seconds=10.0))
-        for stage in (count_edges, apply_closed_forms, count_rectangles):
+        for stage in (count_edges, apply_product, count_coverage, count_rectangles):
             stage(search)
         known = search.lattice.refutations
         for one in known:

@@ -141,7 +141,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
         [((1, 6), "edges"), ((6, 1), "edges"), ((2, 2), "product"), ((2, 3), "coverage"), ((3, 2), "coverage")],
         [
             *[((2, 6), "contiguous fill"), ((6, 2), "contiguous fill, transposed")],
-            *[((3, 3), "column bands, transposed"), ((4, 2), "column bands, transposed")],
+            *[((3, 3), "column bands, transposed"), ((4, 2), "components, transposed")],
         ],
     ),
     (
