@@ -7,11 +7,10 @@ no column from another.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import sqrt
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
@@ -53,11 +52,19 @@ def contiguous(problem: GridProblem) -> IntArray:
     return domains[: problem.cells].reshape(problem.columns, problem.rows).T
 
 
-def fewest_domains(wanted: int, capacities: npt.ArrayLike) -> int | None:
-    """Return the fewest domains with capacities that reach a number; ``None`` when all together do not."""
-    reached = np.cumsum(np.sort(np.asarray(capacities))[::-1])
-    enough = int(np.searchsorted(reached, wanted)) + 1
-    return enough if enough <= len(reached) else None
+def fewest_for_lines(rows: int, columns: int, capacities: Sequence[int]) -> int | None:
+    """Return the fewest domains that take all columns whole, each of ``rows`` cells; ``None`` = all take too few.
+
+    :param capacities: descending.
+    """
+    taken = 0
+    for number, capacity in enumerate(capacities, start=1):
+        if capacity < rows:
+            return None
+        taken += capacity // rows
+        if taken >= columns:
+            return number
+    return None
 
 
 def usable_domains(problem: GridProblem, pair: Pair) -> int:

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 from scheduler.objective import TOLERANCE
-from scheduler.placement.exact.bounds import contiguous, product_bound, whole_columns
+from scheduler.placement.exact.bounds import contiguous, fewest_for_lines, product_bound, whole_columns
 from scheduler.placement.exact.lattice import pair_order, pair_worth
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
@@ -83,21 +83,6 @@ def edge_pairs(problem: GridProblem) -> list[Pair]:
     if (fewest := fewest_for_lines(problem.columns, problem.rows, problem.capacities)) is not None and fewest > 1:
         pairs.append((fewest, 1))
     return pairs
-
-
-def fewest_for_lines(rows: int, columns: int, capacities: Sequence[int]) -> int | None:
-    """Return the fewest domains that take all columns whole, each of ``rows`` cells; ``None`` = all take too few.
-
-    :param capacities: descending.
-    """
-    taken = 0
-    for number, capacity in enumerate(capacities, start=1):
-        if capacity < rows:
-            return None
-        taken += capacity // rows
-        if taken >= columns:
-            return number
-    return None
 
 
 def contiguous_pair(rows: int, columns: int, capacities: Sequence[int]) -> Pair:

@@ -7,7 +7,6 @@ from functools import partial
 from itertools import islice
 
 from scheduler.placement.exact.bands import partitions, shared_bands
-from scheduler.placement.exact.bounds import CoverageBound
 from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.interval_flow import FlowLimit, count_intervals, interval_flow
@@ -98,7 +97,6 @@ def _flows(search: PairSearch, effort: FlowEffort, segments: range) -> None:
     """
     until = _until(search, effort.share)
     most = search.params.flow_intervals
-    coverage: dict[bool, CoverageBound] = {}
 
     def small(view: GridView, pair: Pair) -> bool:
         narrow = view.problem.columns <= search.params.flow_columns
@@ -107,8 +105,7 @@ def _flows(search: PairSearch, effort: FlowEffort, segments: range) -> None:
     def attempt(view: GridView, pair: Pair, *, whole: bool, seed: int) -> IntArray | None:
         if not small(view, pair) or search.left <= until:
             return None
-        bound = coverage.setdefault(view.transposed, CoverageBound(view.problem, search.params))
-        flow = partial(interval_flow, view.problem, pair, coverage=bound)
+        flow = partial(interval_flow, view.problem, pair, coverage=search.coverage_of(view))
         limits = [FlowLimit(search.left - until, effort.nodes, seed + i, whole=whole) for i in (0, 1)]
         found = search.side_by_side([partial(flow, limit=limit) for limit in limits])
         return next((cells for cells in found if cells is not None), None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import inf
 from time import perf_counter
 from typing import TypeVar
@@ -44,9 +43,14 @@ class Lattice:
     problem: GridProblem
     alpha: float  # weight of S
     beta: float  # weight of R
-    refutations: list[Refutation] = field(default_factory=list)
+    refutations: list[Refutation] = field(default_factory=list, init=False)
     built: dict[Pair, IntArray] = field(default_factory=dict)
     builders: dict[Pair, str] = field(default_factory=dict)
+    # For each S from 1 to the largest, the most R with which it is refuted; 0 = with none
+    most_refuted: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.most_refuted = [0] * self.problem.largest_pair[0]
 
     def cost(self, pair: Pair) -> float:
         """Return Eq. 2 of a pair."""
@@ -54,7 +58,8 @@ class Lattice:
 
     def is_refuted(self, pair: Pair) -> bool:
         """Return whether no placement is as good as the pair in both."""
-        return any(refutation.covers(*pair) for refutation in self.refutations)
+        dp, pp = pair
+        return self.most_refuted[min(dp, len(self.most_refuted)) - 1] >= pp
 
     def is_built(self, pair: Pair) -> bool:
         """Return whether a placement as good as the pair is known."""
@@ -62,8 +67,15 @@ class Lattice:
 
     def refute(self, pair: Pair, by: str, sentence: str, witness: Witness | None = None) -> None:
         """Note that no placement is as good as the pair in both, and by what others can recount that."""
-        if min(pair) >= 1 and not self.is_refuted(pair):
-            self.refutations.append(Refutation(pair, by, sentence, witness))
+        if min(pair) < 1 or self.is_refuted(pair):
+            return
+        self.refutations.append(Refutation(pair, by, sentence, witness))
+        dp, pp = pair
+        for s in range(min(dp, len(self.most_refuted)) - 1, -1, -1):
+            # smaller S are refuted with as many R or more
+            if self.most_refuted[s] >= pp:
+                break
+            self.most_refuted[s] = pp
 
     def build(self, cells: IntArray, by: str) -> Pair:
         """Take in a placement, which must fit the capacities; its pair is counted here, not believed."""
@@ -84,18 +96,6 @@ class Lattice:
     def proved(self) -> bool:
         """Whether nothing cheaper than the best pair built exists."""
         return self.bound() >= self.cost(self.best) - TOLERANCE
-
-    @property
-    def most_refuted(self) -> list[int]:
-        """For each S from 1 to the largest, the most R with which it is refuted; 0 = with none."""
-        dp = self.problem.largest_pair[0]
-        most = [0] * (dp + 1)
-        for refutation in self.refutations:
-            s = min(refutation.pair[0], dp)
-            most[s] = max(most[s], refutation.pair[1])
-        for s in range(dp - 1, 0, -1):
-            most[s] = max(most[s], most[s + 1])
-        return most[1:]
 
     def undecided(self) -> list[Pair]:
         """Return all pairs neither refuted nor built, by cost."""
@@ -161,13 +161,20 @@ class PairSearch:
         self.limits = limits
         self.params = params
         self.table: RectangleBound | None = None
+        self._coverage: dict[bool, CoverageBound] = {}  # of the problem, and of its transpose
         self.stopped = False  # Whether time ran out with methods left to try
         self._end = perf_counter() + limits.seconds
 
-    @cached_property
+    @property
     def coverage(self) -> CoverageBound:
-        """The coverage bound, with its table."""
-        return CoverageBound(self.problem, self.params)
+        """The coverage bound of the problem."""
+        return self.coverage_of(self.views[0])
+
+    def coverage_of(self, view: GridView) -> CoverageBound:
+        """Return the coverage bound of a view, with its table, which is made once."""
+        if view.transposed not in self._coverage:
+            self._coverage[view.transposed] = CoverageBound(view.problem, self.params)
+        return self._coverage[view.transposed]
 
     @property
     def left(self) -> float:

@@ -13,7 +13,7 @@ from scheduler.placement.exact import constructions
 from scheduler.placement.exact.bounds import (
     RectangleBound,
     contiguous,
-    fewest_domains,
+    fewest_for_lines,
     product_bound,
     whole_columns,
 )
@@ -52,7 +52,7 @@ def count_edges(search: PairSearch) -> None:
         cells = whole_columns(problem)
         if cells is not None:
             search.build(view, cells, "whole columns")
-        fewest = fewest_domains(problem.columns, [c // problem.rows for c in problem.capacities])
+        fewest = fewest_for_lines(problem.rows, problem.columns, problem.capacities)
         refuted = (1, longest[1] if fewest is None else fewest - 1)
         search.lattice.refute(view.turn(refuted), "edges", _edge(problem, refuted, transposed=view.transposed))
         search.build(view, contiguous(problem), "contiguous fill")

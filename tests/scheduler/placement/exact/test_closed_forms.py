@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.objective import TOLERANCE
-from scheduler.placement.exact.bounds import contiguous, whole_columns
-from scheduler.placement.exact.closed_forms import closed_form, contiguous_pair, fewest_for_lines
+from scheduler.placement.exact.bounds import contiguous, fewest_for_lines, whole_columns
+from scheduler.placement.exact.closed_forms import closed_form, contiguous_pair
 from scheduler.placement.exact.lattice import Lattice, PairSearch, pair_worth
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import search_pairs

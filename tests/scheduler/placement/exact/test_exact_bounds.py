@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from scheduler.placement.exact.bounds import CoverageBound, fewest_domains, product_bound
+from scheduler.placement.exact.bounds import CoverageBound, fewest_for_lines, product_bound
 from scheduler.placement.exact.problem import GridProblem
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import width_profiles
@@ -108,5 +108,5 @@ def test_coverage_refutes_what_the_product_bound_leaves_open() -> None:
     [(5, [3, 1, 2], 2), (6, [3, 1, 2], 3), (7, [3, 1, 2], None), (1, [0, 4], 1), (1, [], None), (3, [0, 0], None)],
 )
 def test_fewest_domains(wanted: int, capacities: list[int], fewest: int | None) -> None:
-    """The largest first, in whatever order they come."""
-    assert fewest_domains(wanted, capacities) == fewest
+    """The largest first, with lines of one cell."""
+    assert fewest_for_lines(1, wanted, sorted(capacities, reverse=True)) == fewest

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.bands import partitions
-from scheduler.placement.exact.bounds import CoverageBound, fewest_domains
+from scheduler.placement.exact.bounds import CoverageBound, fewest_for_lines
 from scheduler.placement.exact.interval_flow import FlowLimit, count_intervals, interval_flow, rows_on_intervals
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
@@ -48,7 +48,7 @@ def test_flows_keep_the_pair(problem: GridProblem, pp: int, dp: int, seed: int) 
     if cells is not None:
         check_placement(problem, cells, (dp, pp))
         return
-    whole = fewest_domains(problem.rows, [capacity // problem.columns for capacity in problem.capacities])
+    whole = fewest_for_lines(problem.columns, problem.rows, problem.capacities)
     assert whole is None or whole > dp
     assert not bands_exist(problem, (dp, pp))
 
