@@ -6,13 +6,14 @@ for each cell of a job, and all assignments are tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import combinations, product
+from itertools import product
 from math import inf
 from typing import NamedTuple
 
 from scheduler.job import Job, NodeSize
+from tests.scheduler.several.usage_sums import Usage, cheapest_sum, fewest_left_out, fits
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 
@@ -31,7 +32,6 @@ class Kind(NamedTuple):
 
 
 Kinds = tuple[Kind, ...]
-Usage = tuple[int, ...]  # Nodes of each kind
 
 
 def cluster_of(kinds: Kinds) -> Cluster:
@@ -108,39 +108,26 @@ def least_by_usage(job: Job, kinds: Kinds) -> Mapping[Usage, float]:
         rows, columns = shape_of(job, gpus)
         for cells in product(alike, repeat=rows * columns):
             usage = tuple(cells.count(k) for k in range(len(kinds)))
-            if fits(usage, kinds):
+            if fits(usage, free_of(kinds)):
                 cost = worth(job, kinds, cells)
                 if cost < found.get(usage, inf):
                     found[usage] = cost
     return found
 
 
-def fits(usage: Usage, kinds: Kinds) -> bool:
-    """Whether so many nodes of each kind are free."""
-    return all(used <= one.free for used, one in zip(usage, kinds, strict=True))
+def free_of(kinds: Kinds) -> Usage:
+    """The free nodes of each kind."""
+    return tuple(one.free for one in kinds)
 
 
 def least_sum(jobs: Sequence[Job], weights: Sequence[float], kinds: Kinds) -> float:
     """The least weighted sum of all jobs at once; infinite where they do not fit."""
-    best: dict[Usage, float] = {(0,) * len(kinds): 0.0}
-    for job, weight in zip(jobs, weights, strict=True):
-        new: dict[Usage, float] = {}
-        for (before, cost), (own, more) in product(best.items(), least_by_usage(job, kinds).items()):
-            usage = tuple(a + b for a, b in zip(before, own, strict=True))
-            if fits(usage, kinds):
-                new[usage] = min(new.get(usage, inf), cost + weight * more)
-        best = new
-    return min(best.values(), default=inf)
+    return cheapest_sum([least_by_usage(job, kinds) for job in jobs], weights, free_of(kinds))
 
 
 def smallest_left_out(jobs: Sequence[Job], kinds: Kinds) -> int:
     """How many jobs have to be left out at least."""
-    return next(count for count in range(len(jobs) + 1) if any(_rest_fits(jobs, kinds, count)))
-
-
-def _rest_fits(jobs: Sequence[Job], kinds: Kinds, count: int) -> Iterator[bool]:
-    for kept in combinations(jobs, len(jobs) - count):
-        yield least_sum(kept, [1.0] * len(kept), kinds) < inf
+    return fewest_left_out([least_by_usage(job, kinds) for job in jobs], free_of(kinds))
 
 
 def least_moves(
@@ -165,13 +152,13 @@ def least_moves(
                 moved = sum(a != b for a, b in zip(cells, homes, strict=True))
                 for before, so_far in states.items():
                     usage = tuple(used + cells.count(k) for k, used in enumerate(before))
-                    if fits(usage, kinds):
+                    if fits(usage, free_of(kinds)):
                         new[usage] = min(new.get(usage, so_far + moved), so_far + moved)
         states = new
     ranks = [
         (max(round(objective, 9), target), moved)
         for before, moved in states.items()
         for own, objective in least_by_usage(job, kinds).items()
-        if fits(tuple(a + b for a, b in zip(before, own, strict=True)), kinds)
+        if fits(tuple(a + b for a, b in zip(before, own, strict=True)), free_of(kinds))
     ]
     return min(ranks, default=None)

@@ -5,17 +5,17 @@ Shares no code with the solver.  Nodes of a rack are alike, so an assignment say
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import combinations, product
+from itertools import product
 from math import inf
 
 from scheduler.job import Job, Parallelism
+from tests.scheduler.several.usage_sums import Usage, cheapest_sum, fewest_left_out, fits
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 
 Racks = tuple[tuple[int, int], ...]  # For each rack: number of its minipod, free nodes
-Usage = tuple[int, ...]  # Nodes in each rack
 
 
 def cluster_of(racks: Racks) -> Cluster:
@@ -58,34 +58,26 @@ def least_by_usage(job: Job, racks: Racks) -> Mapping[Usage, float]:
     found: dict[Usage, float] = {}
     for cells in product(range(len(racks)), repeat=job.parallelism.dp * job.parallelism.pp):
         usage = tuple(cells.count(k) for k in range(len(racks)))
-        if all(used <= free for used, (_, free) in zip(usage, racks, strict=True)):
+        if fits(usage, free_of(racks)):
             cost = worth(job, racks, cells)
             if cost < found.get(usage, inf):
                 found[usage] = cost
     return found
 
 
+def free_of(racks: Racks) -> Usage:
+    """The free nodes of each rack."""
+    return tuple(free for _, free in racks)
+
+
 def least_sum(jobs: Sequence[Job], weights: Sequence[float], racks: Racks) -> float:
     """The least weighted sum of all jobs at once; infinite where they do not fit."""
-    best: dict[Usage, float] = {(0,) * len(racks): 0.0}
-    for job, weight in zip(jobs, weights, strict=True):
-        new: dict[Usage, float] = {}
-        for (before, cost), (own, more) in product(best.items(), least_by_usage(job, racks).items()):
-            usage = tuple(a + b for a, b in zip(before, own, strict=True))
-            if all(used <= free for used, (_, free) in zip(usage, racks, strict=True)):
-                new[usage] = min(new.get(usage, inf), cost + weight * more)
-        best = new
-    return min(best.values(), default=inf)
+    return cheapest_sum([least_by_usage(job, racks) for job in jobs], weights, free_of(racks))
 
 
 def smallest_left_out(jobs: Sequence[Job], racks: Racks) -> int:
     """How many jobs have to be left out at least."""
-    return next(count for count in range(len(jobs) + 1) if any(_rest_fits(jobs, racks, count)))
-
-
-def _rest_fits(jobs: Sequence[Job], racks: Racks, count: int) -> Iterator[bool]:
-    for kept in combinations(jobs, len(jobs) - count):
-        yield least_sum(kept, [1.0] * len(kept), racks) < inf
+    return fewest_left_out([least_by_usage(job, racks) for job in jobs], free_of(racks))
 
 
 def least_moves(
@@ -105,7 +97,7 @@ def least_moves(
                 cost = price * bool(moved) if price else moved
                 for before, so_far in states.items():
                     usage = tuple(used + cells.count(k) for k, used in enumerate(before))
-                    if all(used <= free for used, (_, free) in zip(usage, racks, strict=True)):
+                    if fits(usage, free_of(racks)):
                         new[usage] = min(new.get(usage, so_far + cost), so_far + cost)
         states = new
     best: tuple[float, int] | None = None
