@@ -122,7 +122,10 @@ class Cluster:
     @cached_property
     def idle(self) -> BoolArray:
         """Shape [nodes]: no GPU of the node is in use and the node is not faulty."""
-        idle: BoolArray = (self.free_gpus == self.gpus) & np.isfinite(self.slowdown)
+        idle: BoolArray = self.free_gpus == self.gpus
+        # most states have no flag, and a replay has a new one for every event
+        if self.flags:
+            idle &= np.isfinite(self.slowdown)
         idle.setflags(write=False)
         return idle
 

@@ -30,7 +30,7 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     """
     limit = _slowest(job) if slowest is None else slowest
     admitted: BoolArray = cluster.idle & sized(cluster, job)
-    if limit < inf:
+    if limit < inf and cluster.flags:
         admitted &= cluster.slowdown <= limit
     return admitted if job.gpu_types is None else admitted & typed(cluster, job.gpu_types)
 

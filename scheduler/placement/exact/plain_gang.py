@@ -75,7 +75,7 @@ def _needs_no_slow_node(gang: PlainGang) -> bool:
     if job.avoid == "strict":
         return True
     every = PlainGang.of(cluster, job, None)
-    if every is None or len(every.free.nodes) == len(gang.free.nodes):
+    if every is None or every.free.total == gang.free.total:
         return True
     return job.avoid == "price" and gang.form.proved and every.form.bound >= gang.form.cost - TOLERANCE
 
@@ -98,10 +98,10 @@ class PlainGang:
     @classmethod
     def of(cls, cluster: Cluster, job: Job, slowest: float | None) -> PlainGang | None:
         """Return it on nodes up to some slowdown, ``None`` = any; ``None`` where these are too few."""
-        nodes, grid = admissible(cluster, job, slowest=slowest).nonzero()[0], job.grid
-        if len(nodes) < grid.cells:
+        grid = job.grid
+        free = FreeNodes.of(cluster, admissible(cluster, job, slowest=slowest), cluster.level_index(job.level))
+        if free.total < grid.cells:
             return None
-        free = FreeNodes.of(cluster, nodes, cluster.level_index(job.level))
         room = np.sort(free.counts[0])[::-1]
         capacities = room[: min(grid.cells, int(np.count_nonzero(room)))].tolist()
         return cls(job, free, closed_form(usable_part(grid.rows, grid.columns, capacities), job.alpha))
@@ -161,25 +161,25 @@ class PlainGang:
         fits = (room >= cells).nonzero()[0]
         if len(fits) == 1 or len(free.levels) == 1:
             return int(fits[room[fits].argmin()])
-        closer, counts = free.levels[1], free.counts[1]
-        if (whole := (counts >= cells).nonzero()[0]).size:
-            # a closer domain that holds them all
-            above = closer.parent_of[whole]
-            if (above := above[room[above] >= cells]).size:
-                return int(above[room[above].argmin()])
-        order = free.fewest_children(cells)[fits] * (len(free.nodes) + 1) + room[fits]
+        if cells <= table_of(free.levels[1]).largest and (whole := (free.counts[1] >= cells).nonzero()[0]).size:
+            # a closer domain holds them all
+            above = free.levels[1].parent_of[whole]
+            best = int(above[np.where(room[above] >= cells, room[above], free.total + 1).argmin()])
+            if room[best] >= cells:
+                return best
+        order = free.fewest_children(cells, fits) * (free.total + 1) + room[fits]
         return int(fits[order.argmin()])
 
     def _roomiest(self) -> list[int]:
         """Return the roomiest domains that hold all cells, the last of them the tightest that holds the rest."""
-        left, room = self.job.grid.cells, self.room.tolist()
-        domains: list[int] = []
-        roomiest = sorted(range(len(room)), key=room.__getitem__, reverse=True)
-        while room[roomiest[len(domains)]] < left:
-            domains.append(roomiest[len(domains)])
-            left -= room[domains[-1]]
+        left = self.job.grid.cells
+        roomiest = np.argsort(-self.room, kind="stable")
+        room = self.room[roomiest]
+        used = int(np.searchsorted(room.cumsum(), left))
+        left -= int(room[:used].sum())
         # of equal ones the last
-        return [*domains, next(k for k in reversed(roomiest[len(domains) :]) if room[k] >= left)]
+        last = int((room >= left).sum()) - 1
+        return [*roomiest[:used].tolist(), int(roomiest[last])]
 
     def _costs(self, closest: IntArray, most: Sequence[float]) -> tuple[float, ...]:
         """Return Eq. 2 at each closer level; empty where at the first levels, the job's one first, it is more than

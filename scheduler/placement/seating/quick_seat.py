@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from scheduler.job import Job
 from scheduler.objective import objective_of, spread
-from scheduler.placement.node_order import name_ranks
+from scheduler.placement.node_order import nodes_by_name
 from scheduler.placement.seating.brim_fills import best_fill, orders_of
 from scheduler.placement.types import Pair
 from topology.cluster import BoolArray, Cluster, IntArray, Level
@@ -32,34 +32,34 @@ class FreeNodes:
     """The nodes that a gang may use, and how many of them each domain has, from one level of the tree down."""
 
     cluster: Cluster
-    nodes: Indices  # ascending
+    admitted: BoolArray  # shape [nodes]
+    total: int
     levels: tuple[Level, ...]  # from that level to the closest
-    closest: IntArray  # shape [free nodes], the closest domain of each
     counts: tuple[Indices, ...]  # for each of the levels shape [domains]
 
     @classmethod
-    def of(cls, cluster: Cluster, nodes: Indices, depth: int) -> FreeNodes:
-        """Count nodes of a cluster, ascending, from the level of that depth down."""
+    def of(cls, cluster: Cluster, admitted: BoolArray, depth: int) -> FreeNodes:
+        """Count nodes of a cluster, shape [nodes], from the level of that depth down."""
         levels = cluster.levels[depth:]
-        closest = levels[-1].domain_of[nodes]
-        counts: list[Indices] = [np.bincount(closest, minlength=len(levels[-1]))]
+        nodes = admitted.nonzero()[0]
+        counts: list[Indices] = [np.bincount(levels[-1].domain_of[nodes], minlength=len(levels[-1]))]
         for level, closer in zip(levels[-2::-1], levels[:0:-1], strict=True):
             counts.append(np.bincount(closer.parent_of, counts[-1], len(level)).astype(np.int64))
-        return cls(cluster, nodes, levels, closest, tuple(counts[::-1]))
+        return cls(cluster, admitted, len(nodes), levels, tuple(counts[::-1]))
 
-    def fewest_children(self, cells: int) -> Indices:
-        """Return for each domain of the first level the fewest of its children that have so many free nodes; any number
-        where it has not as many; shape [domains].
+    def fewest_children(self, cells: int, domains: Indices) -> Indices:
+        """Return for domains of the first level the fewest of their children that have so many free nodes; any number
+        where one has not as many; shape [domains].
         """
-        parent_of, counts = self.levels[1].parent_of, self.counts[1]
-        largest, domains = int(counts.max()), len(self.levels[0])
+        table = table_of(self.levels[1])
+        largest = table.largest
         # how many children have how many free nodes: a table, as racks are small; the roomiest first
-        kinds = np.bincount(parent_of * np.int64(largest + 1) + (largest - counts), minlength=domains * (largest + 1))
-        kinds = kinds.reshape(domains, largest + 1)[:, :largest]
+        kinds = np.bincount(table.roomiest_kind - self.counts[1], minlength=len(self.levels[0]) * (largest + 1))
+        kinds = kinds.reshape(-1, largest + 1)[domains, :largest]
         free = np.arange(largest, 0, -1)
         room = (kinds * free).cumsum(axis=1)
         kind = np.minimum((room < cells).sum(axis=1), largest - 1)
-        every = np.arange(domains)
+        every = np.arange(len(domains))
         over = np.maximum(room[every, kind] - cells, 0) // free[kind]
         fewest: Indices = kinds.cumsum(axis=1)[every, kind] - over
         return fewest
@@ -71,6 +71,9 @@ class LevelTable:
 
     children: tuple[IntArray, ...]  # for each domain of the level above those inside it
     sizes: tuple[tuple[int, ...], ...]  # and the nodes of each of these
+    largest: int  # nodes of its largest domain
+    # shape [domains], where domains are numbered by their parent, then by how many of ``largest`` nodes they lack
+    roomiest_kind: Indices
 
 
 @lru_cache(_LEVELS_KEPT)
@@ -79,8 +82,9 @@ def table_of(level: Level) -> LevelTable:
     order = np.argsort(level.parent_of, kind="stable").astype(np.int32)
     ends = np.cumsum(np.bincount(level.parent_of))
     sizes = np.bincount(level.domain_of, minlength=len(level))
-    children = tuple(np.split(order, ends[:-1]))
-    return LevelTable(children, tuple(tuple(sizes[inside].tolist()) for inside in children))
+    children, largest = tuple(np.split(order, ends[:-1])), int(sizes.max())
+    roomiest_kind = level.parent_of * np.int64(largest + 1) + largest
+    return LevelTable(children, tuple(tuple(sizes[inside].tolist()) for inside in children), largest, roomiest_kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +124,11 @@ def listed(free: FreeNodes, job: Job, domains: Sequence[int]) -> IntArray:
     """Return the closest domain of each cell, shape [rows, columns], where the cells, row by row, take the free nodes
     of some domains of the first level one after another, as they lie in the tree.
     """
-    inside = free.levels[0].domain_of[free.nodes]
-    taken = []
-    for domain in domains:
-        closest = free.closest[inside == domain]
-        closest.sort()
-        taken.append(closest)
-    return np.concatenate(taken)[: job.grid.cells].reshape(job.grid.rows, job.grid.columns)
+    broader = np.arange(len(free.levels[-1]), dtype=np.int32)
+    for level in free.levels[:0:-1]:
+        broader = level.parent_of[broader]
+    inside = np.concatenate([(broader == domain).nonzero()[0] for domain in domains]).astype(np.int32)
+    return inside.repeat(free.counts[-1][inside])[: job.grid.cells].reshape(job.grid.rows, job.grid.columns)
 
 
 def pair_of(job: Job, domain_of_cell: IntArray) -> Pair:
@@ -194,33 +196,29 @@ def nodes_of(free: FreeNodes, job: Job, closest: IntArray) -> IntArray:
     :param closest: shape [rows, columns], the closest domain of each cell.
     """
     flat = closest.ravel()
-    wanted = np.bincount(flat, minlength=len(free.levels[-1]))
-    among = wanted[free.closest].nonzero()[0]
-    seats = free.nodes[among]
-    seats = seats[np.lexsort((name_ranks(free.cluster)[seats], free.closest[among]))]
+    wanted = np.bincount(flat)
     used = wanted.nonzero()[0]
-    offered = free.counts[-1][used]
-    if len(seats) > len(flat):
-        ends = np.cumsum(offered).tolist()
-        kept = np.ones(len(seats), dtype=np.bool_)
-        for i in np.flatnonzero(wanted[used] < offered).tolist():
-            begin = ends[i] - int(offered[i])
-            kept[begin : ends[i]] = _closest_run(free, int(used[i]), seats[begin : ends[i]], int(wanted[used[i]]))
-        seats = seats[kept]
+    wanted, offered = wanted[used], free.counts[-1][used]
+    by_name = nodes_by_name(free.cluster, free.levels[-1])
+    sizes = by_name.sizes[used]
+    ends = sizes.cumsum()
+    # all nodes of each used domain, one domain after another
+    seats = by_name.nodes[np.arange(ends[-1]) + (by_name.starts[used] - ends + sizes).repeat(sizes)]
+    taken = free.admitted[seats]
+    for i in (wanted < offered).nonzero()[0].tolist():
+        end = int(ends[i])
+        _take_closest_run(taken[end - int(sizes[i]) : end], int(wanted[i]))
     nodes = np.empty(len(flat), dtype=np.int32)
-    nodes[np.lexsort((job.grid.node_rank.ravel(), flat))] = seats
+    nodes[np.lexsort((job.grid.node_rank.ravel(), flat))] = seats[taken]
     return nodes.reshape(closest.shape)
 
 
-def _closest_run(free: FreeNodes, domain: int, seats: Indices, wanted: int) -> BoolArray:
-    """Return which seats of a closest domain are taken: so many one after another with the fewest nodes between.
+def _take_closest_run(taken: BoolArray, wanted: int) -> None:
+    """Leave of the free seats of a closest domain so many, one after another, with the fewest nodes between.
 
-    :param seats: all that are free in it, by name.
+    :param taken: shape [nodes of the domain], in order of names: whether a node is free; changed.
     """
-    ranks = name_ranks(free.cluster)
-    inside = np.sort(ranks[free.levels[-1].domain_of == domain])
-    places = np.searchsorted(inside, ranks[seats])
+    places = taken.nonzero()[0]
     start = int((places[wanted - 1 :] - places[: len(places) - wanted + 1]).argmin())
-    taken = np.zeros(len(seats), dtype=np.bool_)
-    taken[start : start + wanted] = True
-    return taken
+    taken[places[:start]] = False
+    taken[places[start + wanted :]] = False

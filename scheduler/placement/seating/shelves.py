@@ -58,14 +58,22 @@ def _number_rows(mask: BoolArray) -> IntArray:
     return np.argsort(np.argsort(first))[kind.ravel()].astype(np.int32)
 
 
-def shelf_orders(rows: IntArray, columns: IntArray) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the orders, shape [cells] each, in which shelves of every height are filled, both ways round.
+def shelf_orders(rows: IntArray, columns: IntArray) -> npt.NDArray[np.int64]:
+    """Return the orders, shape [orders, cells], in which shelves of every height are filled, both ways round.
 
     :param rows: shape [cells], the row of each cell; ``columns``: its column.
     """
-    pieces = pieces_of(rows, columns)
-    for _, band, along, across in shelves(pieces):
-        yield back_and_forth(pieces[0], band, along, across)
+    piece, row, column = pieces_of(rows, columns)
+    orders = []
+    for across, along in ((row, column), (column, row)):
+        depth = extent(piece, across)
+        bands = np.array(_band_counts(int(depth.max())))[:, None]
+        band = across * np.minimum(bands, depth) // depth
+        # one number by which cells are sorted: shelf after shelf, one forth, the next back
+        width = int(along.max()) + 1
+        shelf = (piece * bands + band) * width + np.where(band % 2, width - 1 - along, along)
+        orders.append(np.argsort(shelf * (int(across.max()) + 1) + across, axis=1))
+    return np.concatenate(orders)
 
 
 def shelves(pieces: tuple[IntArray, IntArray, IntArray]) -> Iterator[tuple[int, IntArray, IntArray, IntArray]]:

@@ -23,7 +23,7 @@ from topology.cluster import Cluster, Node
 
 def free_nodes(cluster: Cluster) -> FreeNodes:
     """All that are idle, from the broadest level down."""
-    return FreeNodes.of(cluster, np.flatnonzero(cluster.idle), 0)
+    return FreeNodes.of(cluster, cluster.idle, 0)
 
 
 @st.composite
@@ -59,7 +59,8 @@ def test_the_pair_of_a_fill_is_that_of_its_cells(parcel: tuple[list[tuple[int, i
 def test_the_fewest_children(seed: int, cells: int) -> None:
     """As many of the roomiest racks of a minipod as hold the cells."""
     free = free_nodes(tree(random.Random(seed), free=0.5, pods=4))
-    for domain, fewest in enumerate(free.fewest_children(cells).tolist()):
+    domains = np.arange(len(free.counts[0]))
+    for domain, fewest in enumerate(free.fewest_children(cells, domains).tolist()):
         counts = sorted(free.counts[1][free.levels[1].parent_of == domain], reverse=True)
         if sum(counts) >= cells:
             assert fewest == int(np.searchsorted(np.cumsum(counts), cells)) + 1
