@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import repeat
+from operator import neg
 from threading import Lock
 
 from scheduler.placement.exact.closed_forms import closed_form
@@ -71,7 +74,8 @@ def solve_grid(
 def usable_part(rows: int, columns: int, capacities: Sequence[int]) -> GridProblem:
     """Return a grid on what a placement can use of the domains: as many as there are cells, none beyond all cells."""
     cells = rows * columns
-    return GridProblem(rows, columns, tuple(min(capacity, cells) for capacity in capacities[:cells]))
+    larger = bisect_left(capacities, -cells, hi=min(cells, len(capacities)), key=neg)
+    return GridProblem(rows, columns, (*repeat(cells, larger), *capacities[larger:cells]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,8 +145,8 @@ class PlainGang:
 
     def _better_inside(self, domain: int, costs: tuple[float, ...]) -> bool:
         """Return whether Eq. 2 at the next closer level might be better where all cells lie in some domain."""
-        counts = self.free.counts[1][table_of(self.free.levels[1]).children[domain]]
-        capacities = tuple(np.sort(counts[counts > 0])[::-1].tolist())
+        counts = self.free.counts[1][table_of(self.free.levels[1]).children[domain]].tolist()
+        capacities = tuple(sorted(filter(None, counts), reverse=True))
         grid = self.job.grid
         least = least_cost(GridProblem(grid.rows, grid.columns, capacities), self.job.alpha)
         # where it may be as good yet closer levels decide
@@ -172,14 +172,16 @@ class PlainGang:
 
     def _roomiest(self) -> list[int]:
         """Return the roomiest domains that hold all cells, the last of them the tightest that holds the rest."""
-        left = self.job.grid.cells
-        roomiest = np.argsort(-self.room, kind="stable")
-        room = self.room[roomiest]
-        used = int(np.searchsorted(room.cumsum(), left))
-        left -= int(room[:used].sum())
+        left, room = self.job.grid.cells, self.room
         # of equal ones the last
-        last = int((room >= left).sum()) - 1
-        return [*roomiest[:used].tolist(), int(roomiest[last])]
+        if (fits := (room >= left).nonzero()[0][::-1]).size:
+            return [int(fits[room[fits].argmin()])]
+        roomiest = np.argsort(-room, kind="stable").tolist()
+        domains: list[int] = []
+        while room[roomiest[len(domains)]] < left:
+            domains.append(roomiest[len(domains)])
+            left -= int(room[domains[-1]])
+        return [*domains, next(k for k in reversed(roomiest[len(domains) :]) if room[k] >= left)]
 
     def _costs(self, closest: IntArray, most: Sequence[float]) -> tuple[float, ...]:
         """Return Eq. 2 at each closer level; empty where at the first levels, the job's one first, it is more than

@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.job import Job
 from scheduler.objective import objective_of, spread
 from scheduler.placement.node_order import nodes_by_name
-from scheduler.placement.seating.brim_fills import best_fill, orders_of
+from scheduler.placement.seating.brim_fills import Indices, best_fill, orders_of
 from scheduler.placement.types import Pair
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
-Indices = npt.NDArray[np.integer[Any]]
-
+_MOST_PADDED = 8  # places for each child in a table with as many for each domain as the largest has children
 _LEVELS_KEPT = 32  # levels of which it is kept what does not depend on which nodes are free
 
 
@@ -52,17 +49,21 @@ class FreeNodes:
         where one has not as many; shape [domains].
         """
         table = table_of(self.levels[1])
-        largest = table.largest
-        # how many children have how many free nodes: a table, as racks are small; the roomiest first
-        kinds = np.bincount(table.roomiest_kind - self.counts[1], minlength=len(self.levels[0]) * (largest + 1))
-        kinds = kinds.reshape(-1, largest + 1)[domains, :largest]
-        free = np.arange(largest, 0, -1)
-        room = (kinds * free).cumsum(axis=1)
-        kind = np.minimum((room < cells).sum(axis=1), largest - 1)
-        every = np.arange(len(domains))
-        over = np.maximum(room[every, kind] - cells, 0) // free[kind]
-        fewest: Indices = kinds.cumsum(axis=1)[every, kind] - over
-        return fewest
+        # a number beyond the last child stands for none
+        full = np.append(-self.counts[1], 0)
+        if table.padded is not None:
+            return _fewest(full[table.padded[domains]], cells)
+        return np.concatenate([_fewest(full[table.children[domain]][None], cells) for domain in domains.tolist()])
+
+
+def _fewest(full: Indices, cells: int) -> Indices:
+    """Return how many of the fullest places hold so many cells, shape [rows].
+
+    :param full: shape [rows, places], free nodes of each, negative.
+    """
+    full.sort(axis=1)
+    fewest: Indices = (full.cumsum(axis=1) > -cells).sum(axis=1) + 1
+    return fewest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,8 +73,8 @@ class LevelTable:
     children: tuple[IntArray, ...]  # for each domain of the level above those inside it
     sizes: tuple[tuple[int, ...], ...]  # and the nodes of each of these
     largest: int  # nodes of its largest domain
-    # shape [domains], where domains are numbered by their parent, then by how many of ``largest`` nodes they lack
-    roomiest_kind: Indices
+    # shape [domains above, children], filled up with the number of all children; None = they have too unequally many
+    padded: Indices | None
 
 
 @lru_cache(_LEVELS_KEPT)
@@ -82,9 +83,14 @@ def table_of(level: Level) -> LevelTable:
     order = np.argsort(level.parent_of, kind="stable").astype(np.int32)
     ends = np.cumsum(np.bincount(level.parent_of))
     sizes = np.bincount(level.domain_of, minlength=len(level))
-    children, largest = tuple(np.split(order, ends[:-1])), int(sizes.max())
-    roomiest_kind = level.parent_of * np.int64(largest + 1) + largest
-    return LevelTable(children, tuple(tuple(sizes[inside].tolist()) for inside in children), largest, roomiest_kind)
+    children = tuple(np.split(order, ends[:-1]))
+    width, padded = max(map(len, children)), None
+    if len(children) * width <= _MOST_PADDED * len(level):
+        padded = np.full((len(children), width), len(level))
+        for inside, row in zip(children, padded, strict=True):
+            row[: len(inside)] = inside
+    of_children = tuple(tuple(sizes[inside].tolist()) for inside in children)
+    return LevelTable(children, of_children, int(sizes.max()), padded)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from scheduler.objective import spread
 from scheduler.placement.node_order import name_ranks, natural
 from scheduler.placement.seating import seat
 from scheduler.placement.seating.brim_fills import best_fill, orders_of
-from scheduler.placement.seating.quick_seat import FreeNodes, nodes_of, pair_of, seat_apart, seat_together
+from scheduler.placement.seating.quick_seat import FreeNodes, nodes_of, pair_of, seat_apart, seat_together, table_of
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.test_plain_gang import tree
 from topology.build import build_cluster
@@ -64,6 +64,24 @@ def test_the_fewest_children(seed: int, cells: int) -> None:
         counts = sorted(free.counts[1][free.levels[1].parent_of == domain], reverse=True)
         if sum(counts) >= cells:
             assert fewest == int(np.searchsorted(np.cumsum(counts), cells)) + 1
+
+
+def test_the_fewest_children_where_one_domain_has_nearly_all() -> None:
+    """Minipods of 60 racks and of one, twenty times: no table of 60 racks for each, and the same counts."""
+    nodes = [Node(f"a{i}", ("m0", f"a{i // 2}"), 8, 8) for i in range(120)]
+    nodes += [Node(f"b{i}", (f"m{1 + i // 4}", f"b{i // 4}"), 8, 8) for i in range(80)]
+    free = free_nodes(build_cluster(["minipod", "rack"], nodes))
+    assert table_of(free.levels[1]).padded is None
+    assert free.fewest_children(4, np.arange(21)).tolist() == [2] + [1] * 20
+
+
+def test_a_fill_of_more_domains_than_a_word_has_bits() -> None:
+    """A grid of 3 x 50 on 150 domains of one node: a column touches 3 of them, a row 50."""
+    row, column = np.divmod(np.arange(150, dtype=np.int32), np.int32(50))
+    sequence = np.arange(150, dtype=np.int32)
+    shape = orders_of(row.tobytes(), column.tobytes())
+    fill, pair = best_fill(shape, sequence, sequence, dp_weight=0.3, pp_weight=0.7)
+    assert (sorted(fill.tolist()), pair) == (list(range(150)), (3, 50))
 
 
 @given(st.integers(0, 10**9))
