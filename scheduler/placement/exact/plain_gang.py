@@ -22,9 +22,9 @@ from scheduler.placement.exact.pair_seats import search_grid, usable_part
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.quick_starts import quick_starts
+from scheduler.placement.seating.brim_fills import Indices
 from scheduler.placement.seating.quick_seat import (
     FreeNodes,
-    Indices,
     SeatedGang,
     listed,
     nodes_of,
