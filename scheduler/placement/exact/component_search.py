@@ -25,6 +25,7 @@ from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
+from scheduler.placement.exact.tree_shares import TreeShares
 from topology.cluster import BoolArray, IntArray
 
 Key = tuple[tuple[int, ...], int]  # a component: capacities of its domains, descending, and how many columns it has
@@ -106,6 +107,7 @@ class UsedDomains:
         self.problem = GridProblem(problem.rows, problem.columns, problem.capacities[:domains])
         self.params = params
         self._heights = ComponentHeights(problem.rows, sum(self.problem.capacities) - problem.cells)
+        self._trees = TreeShares(self.problem)
         self._touches: dict[Key, Touches] = {}
         self._ended: dict[Key, int] = {}  # States with which a search for columns ended early
         self._listed: dict[int, Components] = {}  # by R
@@ -173,7 +175,10 @@ class UsedDomains:
                 waste = sum(capacities) - columns * self.problem.rows
                 rows = max(rows, least_tree(capacities, self.problem.rows, waste))
             known = Touches(rows)
-        if known.columns is None and known.rows <= at_most and self._ended.get(key, 0) < states:
+        tree = columns == len(capacities) - 1 and self._trees.work(capacities) <= self.params.tree_elements * states
+        if known.columns is None and known.rows <= at_most and tree:
+            known = self._trees.least(capacities)
+        elif known.columns is None and known.rows <= at_most and self._ended.get(key, 0) < states:
             graphs = self.params.component_graphs * states // 1000
             known = self._heights.touches(
                 capacities, columns, at_least=known.rows, at_most=at_most, states=states, graphs=graphs
