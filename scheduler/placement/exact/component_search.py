@@ -45,7 +45,8 @@ def pack_components(search: PairSearch) -> None:
             waiting = [pp for dp, pp in pairs if dp == 2 and pp not in tried]
             if not waiting:
                 break
-            tried.add(pp := max(waiting))
+            # one that is built says nothing of those below: go on in the middle
+            tried.add(pp := sorted(waiting)[len(waiting) // 2] if tried else max(waiting))
             two = view.turn((2, pp))
             search.limits.say(f"components for DP spread {two[0]}, PP spread {two[1]}")
             answer, cells = _decide(known, pp, end, search.limits.seed)
