@@ -25,6 +25,7 @@ from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
+from scheduler.placement.exact.tree_shares import TreeShares
 from topology.cluster import BoolArray, IntArray
 
 Key = tuple[tuple[int, ...], int]  # a component: capacities of its domains, descending, and how many columns it has
@@ -44,7 +45,8 @@ def pack_components(search: PairSearch) -> None:
             waiting = [pp for dp, pp in pairs if dp == 2 and pp not in tried]
             if not waiting:
                 break
-            tried.add(pp := max(waiting))
+            # one that is built says nothing of those below: go on in the middle
+            tried.add(pp := sorted(waiting)[len(waiting) // 2] if tried else max(waiting))
             two = view.turn((2, pp))
             search.limits.say(f"components for DP spread {two[0]}, PP spread {two[1]}")
             answer, cells = _decide(known, pp, end, search.limits.seed)
@@ -106,6 +108,7 @@ class UsedDomains:
         self.problem = GridProblem(problem.rows, problem.columns, problem.capacities[:domains])
         self.params = params
         self._heights = ComponentHeights(problem.rows, sum(self.problem.capacities) - problem.cells)
+        self._trees = TreeShares(self.problem)
         self._touches: dict[Key, Touches] = {}
         self._ended: dict[Key, int] = {}  # States with which a search for columns ended early
         self._listed: dict[int, Components] = {}  # by R
@@ -173,7 +176,10 @@ class UsedDomains:
                 waste = sum(capacities) - columns * self.problem.rows
                 rows = max(rows, least_tree(capacities, self.problem.rows, waste))
             known = Touches(rows)
-        if known.columns is None and known.rows <= at_most and self._ended.get(key, 0) < states:
+        tree = columns == len(capacities) - 1 and self._trees.work(capacities) <= self.params.tree_elements * states
+        if known.columns is None and known.rows <= at_most and tree:
+            known = self._trees.least(capacities)
+        elif known.columns is None and known.rows <= at_most and self._ended.get(key, 0) < states:
             graphs = self.params.component_graphs * states // 1000
             known = self._heights.touches(
                 capacities, columns, at_least=known.rows, at_most=at_most, states=states, graphs=graphs

@@ -99,6 +99,8 @@ class ExactParams:
     component_trees: int = 8  # Domains of a tree up to which its least row touches take milliseconds
     # Widths and heights of a component's domains that are compared at a time, turn by turn: milliseconds, then a second
     component_states: tuple[int, ...] = (20_000, 200_000, 1_000_000)
+    # Array elements that the least row touches of a tree may take, exactly, for each of those: as long as these take
+    tree_elements: int = 100
     # Graphs that are looked for with given widths and heights, for each thousand of those: tenths of a millisecond
     component_graphs: int = 5
     # Bands that share domains: a search that succeeds does so in hundredths of a second, mostly on one of the two most

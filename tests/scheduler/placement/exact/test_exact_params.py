@@ -62,6 +62,7 @@ def test_the_defaults() -> None:
         "component_builds": 24,
         "component_rounding": 0.1,
         "component_trees": 8,
+        "tree_elements": 100,
         "component_states": (20_000, 200_000, 1_000_000),
         "component_graphs": 5,
         "shared_bands": {"share": 0.15, "effort": 0.05, "partitions": 2},
