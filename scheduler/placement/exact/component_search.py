@@ -46,7 +46,7 @@ def pack_components(search: PairSearch) -> None:
                 break
             tried.add(pp := max(waiting))
             two = view.turn((2, pp))
-            search.limits.say(f"components for DP spread {two[0]}, PP spread {two[1]}")
+            search.say(f"components for DP spread {two[0]}, PP spread {two[1]}")
             answer, cells = _decide(known, pp, end, search.limits.seed)
             if cells is not None:
                 search.build(view, cells, "components")
