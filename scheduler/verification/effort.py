@@ -7,8 +7,8 @@ the verdict is the same on every machine.
 
 from __future__ import annotations
 
-OF_ONE = 1_000_000_000  # Steps for one refutation: a step is an entry of a table, and these are about two seconds
-OF_ALL = 10 * OF_ONE  # For all refutations of a certificate
+OF_ONE = 400_000_000  # Steps for one refutation: a step is an entry of a table, and these are about a second
+OF_ALL = 20 * OF_ONE  # For all refutations of a certificate
 MOST_ENTRIES = 20_000_000  # Entries of tables that are kept at once: 160 MB
 CALL = 5_000  # Steps that a small array operation takes, whatever its size
 
