@@ -14,10 +14,10 @@ from annotated_types import Ge, Interval, Len
 
 from scheduler.objective import Spread
 from scheduler.witnesses import Witness
-from topology.field_types import AtLeastOne
 from topology.json_record import FiniteFloat, JsonRecord
 
 VERSION: Literal[1] = 1  # Of the format; a change that an older verifier would misread gets the next number
+Number = Annotated[int, Interval(ge=1, le=2**31 - 1)]  # As large as any count of nodes, and no larger
 Slowest = Annotated[FiniteFloat, Ge(1)]  # A slowdown up to which nodes are used
 
 
@@ -25,9 +25,9 @@ Slowest = Annotated[FiniteFloat, Ge(1)]  # A slowdown up to which nodes are used
 class RefutedPair(JsonRecord):
     """No placement touches no more than so many domains in both families."""
 
-    dp: AtLeastOne
+    dp: Number
     """DP spread S."""
-    pp: AtLeastOne
+    pp: Number
     """PP spread R."""
     by: str
     """The kind of refutation: edges, product, coverage, rectangles, components, skeleton."""
@@ -41,7 +41,7 @@ class CertifiedPart(JsonRecord):
 
     gpu_types: tuple[str, ...]
     """Types of GPU of its nodes; empty text = nodes of which no type is said."""
-    gpus_per_node: AtLeastOne
+    gpus_per_node: Number
     """GPUs of each node."""
     trunk: str
     """The trunk, where nothing joins the trunks of the cluster; else empty."""
@@ -49,11 +49,11 @@ class CertifiedPart(JsonRecord):
     """Nodes up to this slowdown, 1 = none that is flagged; null = any."""
     level: str
     """Level whose domains are counted."""
-    rows: AtLeastOne
+    rows: Number
     """Rows of the grid, of blocks where cells are held together."""
-    columns: AtLeastOne
+    columns: Number
     """Columns of the grid."""
-    capacities: tuple[AtLeastOne, ...]
+    capacities: tuple[Number, ...]
     """Cells that each domain with room can take, the largest first."""
     refuted: tuple[RefutedPair, ...]
     """Pairs that cannot be had; each rules out all that are as small in both."""

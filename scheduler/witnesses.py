@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from topology.field_types import AtLeastOne, Count
+from annotated_types import Interval
+
 from topology.json_record import JsonRecord
+
+LARGEST = 2**60  # Sums of some fit into 64 bits; a charge is a part of a line at most, some 2^57 of the 2^40 of a cell
+Charge = Annotated[int, Interval(ge=0, le=LARGEST)]
 
 
 @dataclass(frozen=True, slots=True)
 class Multipliers(JsonRecord):
     """What a touch is charged in the bound on the cells that a pair can cover; any numbers give a valid bound."""
 
-    row: Count
+    row: Charge
     """Charge for a row that touches a domain, in parts of a cell."""
-    column: Count
+    column: Charge
     """The same for a column."""
-    unit: AtLeastOne
+    unit: Annotated[int, Interval(ge=1, le=LARGEST)]
     """Parts that a cell has: a row is charged row / unit cells."""
 
 

@@ -11,7 +11,7 @@ from arnold.commands.cluster_options import check_stdin
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.job_options import PlacementInputs, placement_inputs
-from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_sentences, progress
+from arnold.commands.output import BAD, GOOD, SO_SO, answer, plain, print_sentences, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 EXIT_CODES: dict[Verdict, int] = {"verified": 0, "not verified": 5, "cannot be told": 4}
 STYLES: dict[Verdict, str] = {"verified": GOOD, "not verified": BAD, "cannot be told": SO_SO}
 TOLD: dict[Told, str] = {"holds": "recounted", "fails": "wrong", "not told": "left open"}
+MOST_BYTES = 64 * 2**20  # Of a certificate; one of 100,000 nodes has some 2 MB
 EXAMPLES = """\b
 Examples:
   arnold place  --cluster cluster.csv --job job.yaml --certificate proof.json
@@ -47,11 +48,11 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
     from topology.files import read_source
 
     check_stdin({"CERTIFICATE": certificate, "--cluster": inputs.files.cluster, "--job": inputs.job.job})
-    claimed = load_document(read_source(certificate)).parse(Certificate)
+    claimed = load_document(read_source(certificate, max_bytes=MOST_BYTES)).parse(Certificate)
     instance = inputs.read()
     limits = inputs.limits
     solve = solver_check(seconds=limits.seconds, seed=limits.seed, workers=limits.workers) if solver else None
-    with progress(f"Verifying {claimed.job}"):
+    with progress(f"Verifying {plain(claimed.job)}"):
         found = verify(claimed, instance.cluster, instance.job, solve=solve)
     answer(found, _print, as_json=as_json)
     return EXIT_CODES[found.verdict]
@@ -62,7 +63,9 @@ def _print(out: Console, found: Verification) -> None:
 
     if found.objective is not None and found.bound is not None:
         proved = f"nothing costs less than {decimal(found.bound)}"
-        out.print(f"{found.job}: objective {decimal(found.objective)} by the evaluator, {proved} by what was recounted")
+        out.print(
+            f"{plain(found.job)}: objective {decimal(found.objective)} by the evaluator, {proved} by what was recounted"
+        )
     told = Counter(one.told for one in found.checked)
     counts = ", ".join(f"{count:,} {TOLD[word]}" for word, count in told.items())
     title = f"{plural(len(found.checked), 'refuted pair')}, {counts}, in {found.seconds:.2f} s"
@@ -70,4 +73,4 @@ def _print(out: Console, found: Verification) -> None:
     print_sentences(out, "What is wrong", found.faults)
     print_sentences(out, "What it does not show", found.untold)
     out.print()
-    out.print(found.sentence, style=STYLES[found.verdict])
+    out.print(plain(found.sentence), style=STYLES[found.verdict])

@@ -15,69 +15,48 @@ are trees have a bound of their own (:mod:`scheduler.verification.column_trees`)
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.verification.column_trees import fewest_tree_rows
+from scheduler.verification.effort import CALL, MOST_ENTRIES, Effort, TooMuch
 
 MOST_DOMAINS = 20  # In use, up to which all sets of them are looked at: a million
-MOST_GROUPS = 4_000  # Groups up to which their row touches are bounded
+GROUP, HEIGHT = 20_000, 200  # Steps that it takes to list a group, and to pass over a height
 MOST_TREES, LARGEST_TREE = 200, 7  # Trees whose row touches are counted domain by domain, and their domains
-MOST_STEPS = 200_000  # Groups that are tried in covers, about a second
 
 Integers = npt.NDArray[np.int64]
 Capacities = tuple[int, ...]
 _NEVER = 1 << 40  # More row touches than any grid has
 
 
-class TooManyGroups(Exception):
-    """There is more to try than is worth it."""
-
-
-class _Effort:
-    """What may still be tried, of all numbers of domains in use together."""
-
-    def __init__(self) -> None:
-        self._groups, self._steps = MOST_GROUPS, MOST_STEPS
-
-    def take(self, *, groups: int = 0, steps: int = 0) -> None:
-        """Use some of it up; raise TooManyGroups where there is not as much left."""
-        self._groups -= groups
-        self._steps -= steps
-        if min(self._groups, self._steps) < 0:
-            raise TooManyGroups
-
-
-def can_be_covered(rows: int, columns: int, capacities: Capacities, most: int) -> bool | None:
-    """Return whether groups cover the domains in use with so much as ``most`` rows touched by each; ``None`` = too
-    large to be tried.
+def can_be_covered(rows: int, columns: int, capacities: Capacities, most: int, effort: Effort) -> bool:
+    """Return whether groups cover the domains in use with so much as ``most`` rows touched by each; raise TooMuch where
+    that is too large to be tried.
 
     :param capacities: in descending order.
     :param most: R, domains that a row touches at most.
     """
-    effort = _Effort()
-    try:
-        for used in range(1, min(len(capacities), columns + most) + 1):
-            own = capacities[:used]
-            if sum(own) >= rows * columns and _Cover(rows, columns, own, most, effort).exists():
-                return True
-    except TooManyGroups:
-        return None
+    for used in range(1, min(len(capacities), columns + most) + 1):
+        own = capacities[:used]
+        if sum(own) >= rows * columns and _Cover(rows, columns, own, most, effort).exists():
+            return True
     return False
 
 
 class _Cover:
     """Exact covers of some domains by groups."""
 
-    def __init__(self, rows: int, columns: int, capacities: Capacities, most: int, effort: _Effort) -> None:
+    def __init__(self, rows: int, columns: int, capacities: Capacities, most: int, effort: Effort) -> None:
         if len(capacities) > MOST_DOMAINS:
-            raise TooManyGroups
+            raise TooMuch
         self._rows, self._columns, self._capacities = rows, columns, capacities
         self._budget = most * rows
         self._spare = sum(capacities) - rows * columns
         self._effort = effort
-        self._shapes = _GroupShapes(rows, self._spare)
+        self._shapes = _GroupShapes(rows, self._spare, effort)
         # by the largest domain of a group, which has the lowest bit: (domains, columns, row touches)
         self._groups: list[list[tuple[int, int, int]]] = [[] for _ in capacities]
         self._list_groups()
@@ -111,9 +90,10 @@ class _Cover:
         for capacity in self._capacities:
             room, size = np.concatenate([room, room + capacity]), np.concatenate([size, size + 1])
         for columns in range(1, self._columns + 1):
+            self._effort.take(CALL + 5 * len(room))
             waste = room - columns * self._rows
             sets = np.flatnonzero((waste >= 0) & (waste <= self._spare) & (size <= columns + 1) & (size > 0))
-            self._effort.take(groups=len(sets))
+            self._effort.take(GROUP * len(sets))
             for one in sets.tolist():
                 own = tuple(c for k, c in enumerate(self._capacities) if one >> k & 1)
                 touches = self._shapes.fewest_rows(own, columns)
@@ -127,7 +107,7 @@ class _Cover:
         if (domains, columns) not in known:
             best = _NEVER
             for one, own, touches in self._groups[(domains & -domains).bit_length() - 1]:
-                self._effort.take(steps=1)
+                self._effort.take(CALL)
                 if one & domains == one and own <= columns:
                     best = min(best, touches + self._least(domains ^ one, columns - own, known))
             known[domains, columns] = best
@@ -137,8 +117,9 @@ class _Cover:
 class _GroupShapes:
     """Least sums of heights of groups; tables are kept from one group to the next."""
 
-    def __init__(self, rows: int, spare: int) -> None:
-        self._rows, self._spare = rows, spare
+    def __init__(self, rows: int, spare: int, effort: Effort) -> None:
+        self._rows, self._spare, self._effort = rows, spare, effort
+        self._entries = 0  # of all tables
         self._table = cache(self._make_table)
 
     def fewest_rows(self, capacities: Capacities, columns: int) -> int:
@@ -152,15 +133,21 @@ class _GroupShapes:
         as many, shape [2 * columns + 1, columns + 1, spare + 1].
         """
         shape = 2 * columns + 1, columns + 1, self._spare + 1
+        self._entries += (entries := prod(shape))
+        if self._entries > MOST_ENTRIES:
+            raise TooMuch
         if not capacities:
             return np.zeros(shape, dtype=np.int64)
         before, capacity = self._table(capacities[:-1], columns), capacities[-1]
         table = np.full(shape, _NEVER, dtype=np.int64)
         for width in range(1, columns + 1):
-            for height in range(1, min(self._rows, -(-capacity // width)) + 1):
+            heights = min(self._rows, -(-capacity // width))
+            self._effort.take(HEIGHT * heights)
+            for height in range(1, heights + 1):
                 given_up = max(0, capacity - width * height)
                 if given_up > self._spare:
                     continue
+                self._effort.take(CALL + entries)
                 self._offer(table, before, width, height, given_up)
             # touched by more rows than its cells need, so that it may share columns with low domains
             half = -(-self._rows // 2)

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from scheduler.objective import Spread
 from scheduler.verification.counted_grid import CountedGrid
+from scheduler.verification.effort import CALL, MOST_ENTRIES, Effort, TooMuch
 from scheduler.witnesses import Multipliers
 
+WORTH = 1_000  # Steps that it takes to weigh the choices of a domain that have one width
 LARGEST = 2**61  # Numbers up to which sums of two fit into 64 bits
-MOST_STEPS = 1_000_000_000  # Table entries that are looked at before a knapsack counts as too large: about a second
 
 Integers = npt.NDArray[np.int64]
 _NEVER = np.int64(2**62)  # More than any slack
@@ -52,6 +53,11 @@ class Covering:
         return cls(*sides, *touches, *charged, charges.unit, grid.capacities)
 
     @property
+    def work(self) -> int:
+        """Return the steps that it takes to find the slack."""
+        return WORTH * self.columns * len(set(self.capacities))
+
+    @property
     def slack(self) -> int:
         """What the charged bound is above the cells to place, in parts of a cell; below 0 the pair is impossible."""
         worth = sum(count * self._best(capacity) for capacity, count in Counter(self.capacities).items())
@@ -69,24 +75,23 @@ class Covering:
                 best = max(best, self.unit * cells - self.row_charge * rows - self.column_charge * width)
         return best
 
-    def fits(self, slack: int) -> bool | None:
-        """Return whether some choice for every domain covers all cells; ``None`` = too large to be tried.
+    def fits(self, slack: int, effort: Effort) -> bool:
+        """Return whether some choice for every domain covers all cells; raise TooMuch where that is too large.
 
         :param slack: that of the pair, not below 0.
         """
         if max(slack, self.unit * max(self.capacities), self.row_charge, self.column_charge) * 4 >= LARGEST:
-            return None
+            raise TooMuch
         table = np.zeros((1, 1), dtype=np.int64)  # least given up, by rows and columns touched
         corner = (0, 0)  # touches that the first entry of the table stands for
-        choices = {capacity: self._choices(capacity, slack) for capacity in set(self.capacities)}
-        steps = 0
-        for capacity in self.capacities:
-            steps += len(choices[capacity]) * table.size
-            if steps > MOST_STEPS:
-                return None
-            table, corner = self._with_domain(table, corner, choices[capacity], slack)
-            if not table.size:
-                return False
+        for capacity, count in sorted(Counter(self.capacities).items(), reverse=True):
+            effort.take(CALL + 10 * self.rows * self.columns)
+            choices = self._choices(capacity, slack)
+            for _ in range(count):
+                effort.take(len(choices) * (table.size + CALL))
+                table, corner = self._with_domain(table, corner, choices, slack)
+                if not table.size:
+                    return False
         # a touch that is left over is charged, and was given up too
         rows = self.row_touches - corner[0] - np.arange(table.shape[0])
         columns = self.column_touches - corner[1] - np.arange(table.shape[1])
@@ -118,6 +123,8 @@ class Covering:
         )
         if min(shape) < 1:
             return np.empty((0, 0), dtype=np.int64), first
+        if shape[0] * shape[1] > MOST_ENTRIES:
+            raise TooMuch
         found = np.full(shape, _NEVER, dtype=np.int64)
         for r, q, given_up in choices.tolist():
             at = found[r - low[0] :, q - low[1] :][: table.shape[0], : table.shape[1]]

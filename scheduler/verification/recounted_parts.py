@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from math import inf
+
+import numpy as np
 
 from scheduler.certificate import Certificate, CertifiedPart
 from scheduler.job import Job
 from scheduler.objective import Spread
 from scheduler.verification.counted_grid import CountedGrid, counted_grid
+from scheduler.verification.effort import Effort
 from scheduler.verification.question_choices import NodeChoice, job_on, sizes_on
 from scheduler.verification.refutation_kinds import Recount, recount
 from topology.cluster import Cluster
@@ -37,7 +41,8 @@ def recounted_parts(
     certificate: Certificate, cluster: Cluster, job: Job, solve: SolverCheck | None
 ) -> tuple[RecountedPart, ...]:
     """Recount all parts of a certificate."""
-    return tuple(_recounted(part, cluster, job, solve) for part in certificate.parts)
+    effort, grids = Effort(), _Grids(cluster, job)
+    return tuple(_recounted(part, grids, solve, effort) for part in certificate.parts)
 
 
 def nodes_in_words(part: CertifiedPart, *, alone: bool) -> str:
@@ -50,21 +55,31 @@ def nodes_in_words(part: CertifiedPart, *, alone: bool) -> str:
     return ", ".join(word for word in said if word)
 
 
-def _recounted(part: CertifiedPart, cluster: Cluster, job: Job, solve: SolverCheck | None) -> RecountedPart:
-    trunks = () if cluster.trunks is None else cluster.trunks.domains
-    if (part.trunk or trunks) and part.trunk not in trunks:
-        return RecountedPart(part, fault=f"the cluster has no trunk {part.trunk!r}")
-    if part.level not in (one.name for one in cluster.levels):
-        return RecountedPart(part, fault=f"the cluster has no level {part.level!r} in its tree")
-    if not set(part.gpu_types) <= set(cluster.gpu_types) or not part.gpu_types:
-        return RecountedPart(part, fault=f"the cluster has not the types of GPU {', '.join(part.gpu_types)}")
-    if any(part.gpus_per_node not in sizes_on(job, name) for name in part.gpu_types):
-        return RecountedPart(part, fault=f"the job does not go on nodes of {part.gpus_per_node} GPUs of its types")
-    choice = NodeChoice(
-        job_on(job, part.gpu_types, part.gpus_per_node), part.gpu_types, trunks.index(part.trunk) if trunks else None
-    )
-    nodes = choice.nodes(cluster, inf if part.slowest is None else part.slowest)
-    grid = counted_grid(cluster, choice.job, nodes, part.level)
+class _Grids:
+    """The grids of a question by nodes and level, each counted once, however many parts are about it."""
+
+    def __init__(self, cluster: Cluster, job: Job) -> None:
+        self.cluster, self.job = cluster, job
+        self._slowdowns = np.unique(cluster.slowdown)
+        self.of = cache(self._counted)
+
+    def widest(self, slowest: float | None) -> float:
+        """Return the slowdown of the slowest nodes up to one, ``None`` = any; 1 where there are none."""
+        within = self._slowdowns[self._slowdowns <= (inf if slowest is None else slowest)]
+        return float(within[-1]) if len(within) else HEALTHY
+
+    def _counted(
+        self, gpu_types: tuple[str, ...], gpus_per_node: int, trunk: int | None, widest: float, level: str
+    ) -> CountedGrid | None:
+        choice = NodeChoice(job_on(self.job, gpu_types, gpus_per_node), gpu_types, trunk)
+        return counted_grid(self.cluster, choice.job, choice.nodes(self.cluster, widest), level)
+
+
+def _recounted(part: CertifiedPart, grids: _Grids, solve: SolverCheck | None, effort: Effort) -> RecountedPart:
+    if fault := _stranger(part, grids.cluster, grids.job):
+        return RecountedPart(part, fault=fault)
+    trunk = grids.cluster.trunks.domains.index(part.trunk) if grids.cluster.trunks is not None else None
+    grid = grids.of(part.gpu_types, part.gpus_per_node, trunk, grids.widest(part.slowest), part.level)
     if grid is None:
         return RecountedPart(part, no_grid=True)
     if fault := _difference(part, grid):
@@ -72,11 +87,25 @@ def _recounted(part: CertifiedPart, cluster: Cluster, job: Job, solve: SolverChe
     pairs = []
     for one in part.refuted:
         pair = Spread(one.dp, one.pp)
-        found = recount(grid, pair, one.by, one.witness)
+        found = recount(grid, pair, one.by, one.witness, effort)
         if found.told == "not told" and solve is not None:
             found = solve(grid, pair)
         pairs.append((pair, found))
     return RecountedPart(part, tuple(pairs))
+
+
+def _stranger(part: CertifiedPart, cluster: Cluster, job: Job) -> str:
+    """Return which nodes a part names that the cluster and the job do not have; empty = none."""
+    trunks = () if cluster.trunks is None else cluster.trunks.domains
+    if (part.trunk or trunks) and part.trunk not in trunks:
+        return f"the cluster has no trunk {part.trunk!r}"
+    if part.level not in (one.name for one in cluster.levels):
+        return f"the cluster has no level {part.level!r} in its tree"
+    if not set(part.gpu_types) <= set(cluster.gpu_types) or not part.gpu_types:
+        return f"the cluster has not the types of GPU {', '.join(part.gpu_types)}"
+    if any(part.gpus_per_node not in sizes_on(job, name) for name in part.gpu_types):
+        return f"the job does not go on nodes of {part.gpus_per_node} GPUs of its types"
+    return ""
 
 
 def _difference(part: CertifiedPart, grid: CountedGrid) -> str:

@@ -8,6 +8,7 @@ more function and its line in :data:`KINDS`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from math import isqrt
@@ -17,9 +18,11 @@ from scheduler.objective import Spread
 from scheduler.verification.column_groups import can_be_covered
 from scheduler.verification.counted_grid import CountedGrid
 from scheduler.verification.covering import Covering
+from scheduler.verification.effort import CALL, Effort, TooMuch
 from scheduler.witnesses import Multipliers, Witness
 
 Told = Literal["holds", "fails", "not told"]
+ROOT = 250  # Steps for each domain, whatever the kind
 _BITS = 64  # Binary places of a square root: far more than tell a product bound from the next whole number
 
 
@@ -31,10 +34,10 @@ class Recount:
     sentence: str
 
 
-RecountKind = Callable[[CountedGrid, Spread, Witness | None], Recount]
+RecountKind = Callable[[CountedGrid, Spread, Witness | None, Effort], Recount]
 
 
-def recount_edges(grid: CountedGrid, pair: Spread, witness: Witness | None) -> Recount:  # noqa: ARG001
+def recount_edges(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
     """Recount spread 1: every line lies in one domain, so a domain takes whole lines, and all domains in use are
     touched by every line across.
     """
@@ -55,7 +58,7 @@ def recount_edges(grid: CountedGrid, pair: Spread, witness: Witness | None) -> R
     return Recount("fails", "; ".join(found) or "neither spread is 1")
 
 
-def recount_product(grid: CountedGrid, pair: Spread, witness: Witness | None) -> Recount:  # noqa: ARG001
+def recount_product(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
     """Recount the product bound: the sum of the square roots of what the domains hold is at most the root of
     (R D) (S P), by Cauchy-Schwarz, and it is least with the largest domains filled first.
     """
@@ -72,33 +75,33 @@ def recount_product(grid: CountedGrid, pair: Spread, witness: Witness | None) ->
     return Recount("fails", f"DP spread x PP spread may be {least:.3f}, and here it is {pair.dp * pair.pp}")
 
 
-def recount_coverage(grid: CountedGrid, pair: Spread, witness: Witness | None) -> Recount:
+def recount_coverage(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
     """Recount the most cells that a pair covers, touches charged (:mod:`scheduler.verification.covering`)."""
     if not isinstance(witness, Multipliers):
         return Recount("fails", "its multipliers are missing")
-    slack = Covering.of(grid, pair, witness).slack
+    covering = Covering.of(grid, pair, witness)
+    effort.take(covering.work)
+    slack = covering.slack
     most = grid.cells + slack / witness.unit
     if slack < 0:
         return Recount("holds", f"at most {most:.2f} of {grid.cells} cells can be covered")
     return Recount("fails", f"with its multipliers {most:.2f} of {grid.cells} cells may be covered")
 
 
-def recount_rectangles(grid: CountedGrid, pair: Spread, witness: Witness | None) -> Recount:
+def recount_rectangles(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
     """Recount that no rows and columns touched, domain by domain, cover all cells: charges leave few to be tried."""
     if not isinstance(witness, Multipliers):
         return Recount("fails", "its multipliers are missing")
     covering = Covering.of(grid, pair, witness)
+    effort.take(covering.work)
     if (slack := covering.slack) < 0:
         return Recount("holds", f"at most {grid.cells + slack / witness.unit:.2f} of {grid.cells} cells can be covered")
-    fits = covering.fits(slack)
-    if fits is None:
-        return Recount("not told", "its knapsack is too large to be recounted")
-    if fits:
+    if covering.fits(slack, effort):
         return Recount("fails", f"rectangles cover all {grid.cells} cells")
     return Recount("holds", f"no choice of rectangles covers all {grid.cells} cells")
 
 
-def recount_groups(grid: CountedGrid, pair: Spread, witness: Witness | None) -> Recount:  # noqa: ARG001
+def recount_groups(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
     """Recount a spread of 2: no groups of domains without a common line (:mod:`scheduler.verification.column_groups`).
 
     What a search has refuted may be beyond it: then it is left open.
@@ -107,10 +110,13 @@ def recount_groups(grid: CountedGrid, pair: Spread, witness: Witness | None) -> 
         ("DP", pair.dp, pair.pp, grid.rows, grid.columns),
         ("PP", pair.pp, pair.dp, grid.columns, grid.rows),
     ):
-        if own == 2 and can_be_covered(line, lines, grid.capacities, other) is False:
-            across = "PP" if family == "DP" else "DP"
-            said = f"with {family} spread 2 the domains fall into sets that have no {family} group in common"
-            return Recount("holds", f"{said}, and no such sets leave every {across} group on {other} domains")
+        if own != 2:
+            continue
+        with suppress(TooMuch):
+            if not can_be_covered(line, lines, grid.capacities, other, effort):
+                across = "PP" if family == "DP" else "DP"
+                said = f"with {family} spread 2 the domains fall into sets that have no {family} group in common"
+                return Recount("holds", f"{said}, and no such sets leave every {across} group on {other} domains")
     return Recount("not told", "not checked without a solver")
 
 
@@ -125,8 +131,17 @@ KINDS: Mapping[str, RecountKind] = {
 """Kinds of refutation, and what recounts them; the last two come from searches, and may need a solver."""
 
 
-def recount(grid: CountedGrid, pair: Spread, by: str, witness: Witness | None) -> Recount:
-    """Recount a refutation of any kind; one that is not known is left open, as a later version may have more."""
+def recount(grid: CountedGrid, pair: Spread, by: str, witness: Witness | None, effort: Effort | None = None) -> Recount:
+    """Recount a refutation of any kind; one that is not known is left open, as a later version may have more.
+
+    :param effort: what all refutations of a certificate may take; ``None`` = this one is alone.
+    """
     if by not in KINDS:
         return Recount("not told", f"the kind {by!r} is not known")
-    return KINDS[by](grid, pair, witness)
+    effort = effort or Effort()
+    effort.begin()
+    try:
+        effort.take(CALL + ROOT * len(grid.capacities))
+        return KINDS[by](grid, pair, witness, effort)
+    except TooMuch:
+        return Recount("not told", "too large to be recounted without a solver")

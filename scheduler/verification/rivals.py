@@ -115,7 +115,9 @@ class Rivals:
         other_question = by_time and slowest != self._slowest
         plain = bool(parts) and len(grids) == 1 and not other_question and not self._more_than_pairs
         if not plain:
-            why = "it has no part on them" if not parts else "the rest was not proved by pairs of spreads alone"
+            why = "the groups of the job make no grid there"
+            if grids:
+                why = "the rest was not proved by pairs of spreads alone" if parts else "it has no part on them"
             return RivalsLeft(bound, untold=f"{where} it shows no more than the bound {bound:.6g}: {why}")
         return self._pairs_left(np.argwhere(better) + 1, parts, bound, where)
 

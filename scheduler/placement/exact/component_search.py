@@ -48,7 +48,7 @@ def pack_components(search: PairSearch) -> None:
             # one that is built says nothing of those below: go on in the middle
             tried.add(pp := sorted(waiting)[len(waiting) // 2] if tried else max(waiting))
             two = view.turn((2, pp))
-            search.limits.say(f"components for DP spread {two[0]}, PP spread {two[1]}")
+            search.say(f"components for DP spread {two[0]}, PP spread {two[1]}")
             answer, cells = _decide(known, pp, end, search.limits.seed)
             if cells is not None:
                 search.build(view, cells, "components")

@@ -139,7 +139,7 @@ def _from_the_roomiest(
         if not waiting:
             return
         pair = max(waiting[: (len(waiting) + 1) // 2], key=lambda p: p[0] * p[1])
-        search.limits.say(f"{name} for DP spread {pair[0]}, PP spread {pair[1]}")
+        search.say(f"{name} for DP spread {pair[0]}, PP spread {pair[1]}")
         for view in sorted(search.views, key=lambda view: view.problem.columns):
             cells = attempt(view, view.turn(pair))
             if cells is not None:

@@ -19,6 +19,7 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits, Pair, ParetoPoint, Refutation, corners
 from scheduler.witnesses import Witness
 from topology.cluster import IntArray
+from topology.quantities import decimal, plural
 
 T = TypeVar("T")
 
@@ -189,6 +190,15 @@ class PairSearch:
     def extend(self, seconds: float) -> None:
         """Let the search go on for so many seconds from now."""
         self._end = perf_counter() + seconds
+
+    def say(self, method: str) -> None:
+        """Show what is tried, and how far the search is: the best pair built, the bound, how many pairs are open."""
+        lattice = self.lattice
+        if self.limits.progress is None or not lattice.built:
+            return
+        (dp, pp), still = lattice.best, len(lattice.open())
+        known = f"best ({dp}, {pp}) at {decimal(lattice.cost((dp, pp)))}, bound {decimal(lattice.bound())}"
+        self.limits.say(f"{known}, {plural(still, 'open pair')}: {method}")
 
     def build(self, view: GridView, cells: IntArray, by: str) -> None:
         """Take in a placement made on one of the views."""

@@ -74,7 +74,7 @@ def _run_by_twos(search: PairSearch, tasks: Sequence[_Task]) -> None:
     waiting = list(tasks)
     while waiting and search.left > 0:
         batch, rest = waiting[:2], waiting[2:]
-        search.limits.say(f"skeletons for DP spread {batch[0].pair[0]}, PP spread {batch[0].pair[1]}")
+        search.say(f"skeletons for DP spread {batch[0].pair[0]}, PP spread {batch[0].pair[1]}")
         results = search.side_by_side([partial(task.search, wall=search.left) for task in batch])
         for task, (answer, cells) in zip(batch, results, strict=True):
             if answer == "no":

@@ -104,7 +104,7 @@ def count_rectangles(search: PairSearch) -> None:
         pairs = pairs[: len(pairs) // 2]
     if not pairs:
         return
-    search.limits.say("counting rectangles")
+    search.say("counting rectangles")
     search.table = RectangleBound(search.problem, pairs)
     for pair in reversed(pairs):
         if not search.lattice.is_refuted(pair) and search.table.refutes(pair):

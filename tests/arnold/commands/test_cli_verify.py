@@ -126,6 +126,10 @@ def test_another_algorithm_proves_no_more_than_its_bound(
         ("[1, 2", "not YAML"),
         ("{}", "the key 'version' is missing"),
         ('{"version": 2}', "input should be 1, not 2"),
+        ('{"version": 1, "version": 1}', "has the key 'version' twice"),
+        ('{"version": 1, "job": "j"', "is truncated"),
+        ('{"version": ' + "9" * 5000 + "}", "a number of thousands of digits"),
+        ("[" * 100_000, "nested too deep"),
     ],
 )
 def test_what_is_no_certificate_is_bad_input(verify: Arnold, proof: Path, text: str, words: str) -> None:
@@ -136,6 +140,37 @@ def test_what_is_no_certificate_is_bad_input(verify: Arnold, proof: Path, text: 
     assert ran.err.startswith("Error: ")
     assert "proof.json" in ran.err
     assert words in ran.err
+    assert "To fix: " in ran.err
+
+
+def test_of_another_cluster_or_job(
+    arnold: Arnold, proof: Path, cluster_file: Path, job_file: Path, tmp_path: Path
+) -> None:
+    """Exit 5, and what differs: a node that is not there, or a grid of another shape."""
+    other = tmp_path / "other.csv"
+    lines = cluster_file.read_text().splitlines()
+    node = json.loads(proof.read_text())["nodes"][0][0]
+    other.write_text("\n".join(line for line in lines if not line.startswith(f"{node},")) + "\n")
+    ran = arnold("verify", proof, "--cluster", other, "--job", job_file, "--json")
+    assert (ran.code, ran.json["faults"]) == (5, [f"its placement is none: the cluster has no node {node!r}"])
+    job = tmp_path / "other.yaml"
+    job.write_text("name: other\nparallelism: {tp: 8, dp: 1, pp: 1}\nalpha: 0.25\nlevel: minipod\n")
+    ran = arnold("verify", proof, "--cluster", cluster_file, "--job", job, "--json")
+    assert ran.code == 5
+    assert "its placement is none: the placement has shape" in ran.json["faults"][0]
+
+
+def test_names_of_others_do_not_move_the_cursor(verify: Arnold, proof: Path) -> None:
+    """A job or a node named by an escape sequence is printed without it."""
+    claimed = json.loads(proof.read_text())
+    claimed["job"] = "\x1b[2Jj"
+    proof.write_text(json.dumps(claimed))
+    assert verify().code == 0
+    assert "\x1b" not in verify().out
+    claimed["nodes"][0][0] = "\x1b[2J"
+    proof.write_text(json.dumps(claimed))
+    assert verify().code == 5
+    assert "\x1b" not in verify().out
 
 
 def test_one_file_for_two_results(arnold: Arnold, cluster_file: Path, job_file: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
@@ -111,6 +112,35 @@ def changed(data: Any, chance: random.Random, nodes: list[str]) -> Any:
     else:
         holder[key] = None
     return document
+
+
+ODD = (
+    *(-1, 0, 1, 2, 3, 10**6, 2**31, 2**53, 2**62, 10**30, 10**400, 10**4000, 1.5, 1e-300, 1e308),
+    *(float("inf"), float("nan"), True, None, "", "x", "\x1b[2J", "\ud800", "a" * 1000, [], {}, [[]], [1], {"a": 1}),
+    *("optimal", "feasible", "infeasible", "edges", "product", "coverage", "rectangles", "components", "skeleton"),
+)
+"""What stands where it should not: huge and odd numbers, other types, words of the format, what moves the cursor."""
+
+
+def disfigured(data: Any, chance: random.Random) -> str:
+    """The text of a document that anyone may have written: odd values, entries left out or written a hundred times, a
+    key too many, and now and then cut off.
+    """
+    document = copy.deepcopy(data)
+    for _ in range(chance.choice([1, 1, 2])):
+        holder, key = chance.choice(list(_places(document)))
+        value = holder[key]
+        match chance.randrange(8):
+            case 0:
+                del holder[key]
+            case 1 if isinstance(holder, list):
+                holder.extend([copy.deepcopy(value)] * 100)
+            case 1:
+                holder["more"] = 1
+            case _:
+                holder[key] = chance.choice(ODD)
+    text = json.dumps(document)
+    return text[: chance.randrange(len(text))] if chance.random() < 0.1 else text
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:

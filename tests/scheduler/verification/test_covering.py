@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.objective import Spread
-from scheduler.verification import covering
 from scheduler.verification.counted_grid import CountedGrid
 from scheduler.verification.covering import Covering
+from scheduler.verification.effort import Effort, TooMuch
 from scheduler.witnesses import Multipliers
 from tests.case_counts import examples
 
@@ -44,7 +44,7 @@ def test_charges_never_change_the_answer(data: st.DataObject) -> None:
     charge = st.integers(0, 12)
     charges = Multipliers(data.draw(charge), data.draw(charge), data.draw(st.integers(1, 6)))
     one = Covering.of(grid, pair, charges)
-    covered = one.slack >= 0 and one.fits(one.slack)
+    covered = one.slack >= 0 and one.fits(one.slack, Effort())
     assert covered == (most_cells(grid, pair) >= grid.cells)
 
 
@@ -57,7 +57,7 @@ def test_slack_by_hand() -> None:
     """
     one = Covering.of(CountedGrid(2, 2, (3, 3)), Spread(1, 1), Multipliers(1, 1, 2))
     assert one.slack == 0
-    assert one.fits(0) is False
+    assert one.fits(0, Effort()) is False
 
 
 def test_a_grid_wider_than_high_is_turned() -> None:
@@ -68,12 +68,13 @@ def test_a_grid_wider_than_high_is_turned() -> None:
     assert (one.rows, one.columns, one.row_touches, one.column_touches) == (5, 2, 5, 4)
 
 
-def test_what_is_too_large_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numbers beyond 64 bits and tables beyond the limit are left open; neither holds nor fails by accident."""
+def test_what_is_too_large_is_not_told() -> None:
+    """Numbers beyond 64 bits and tables beyond the effort are left open; neither holds nor fails by accident."""
     grid = CountedGrid(3, 3, (5, 5))
     huge = Covering.of(grid, Spread(1, 1), Multipliers(0, 0, 2**62))
     assert huge.slack > 0
-    assert huge.fits(huge.slack) is None
-    monkeypatch.setattr(covering, "MOST_STEPS", 3)
+    with pytest.raises(TooMuch):
+        huge.fits(huge.slack, Effort())
     small = Covering.of(grid, Spread(1, 1), Multipliers(0, 0, 1))
-    assert small.fits(small.slack) is None
+    with pytest.raises(TooMuch):
+        small.fits(small.slack, Effort(of_one=3))

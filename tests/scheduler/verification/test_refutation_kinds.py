@@ -14,11 +14,11 @@ from scheduler.placement.exact.lattice import Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import apply_product, count_coverage, count_edges, count_rectangles
 from scheduler.placement.types import Limits
-from scheduler.verification import column_groups
 from scheduler.verification.cell_program import solver_check
 from scheduler.verification.column_groups import can_be_covered
 from scheduler.verification.column_trees import fewest_tree_rows
 from scheduler.verification.counted_grid import CountedGrid
+from scheduler.verification.effort import Effort, TooMuch
 from scheduler.verification.refutation_kinds import KINDS, recount
 from scheduler.witnesses import Multipliers
 from tests.case_counts import cases, every_fourth, examples
@@ -86,21 +86,25 @@ def test_groups_of_domains_to_4_by_5_are_so() -> None:
         grid = CountedGrid(rows, columns, _nearly_full(rows * columns, chance))
         most = chance.randint(1, grid.largest.pp)
         if grid.largest.dp < 2 or SOLVER(grid, Spread(2, most)).told == "fails":
-            assert can_be_covered(rows, columns, grid.capacities, most) is not False
+            assert can_be_covered(rows, columns, grid.capacities, most, Effort()) is not False
             continue
         refuted += 1
-        shown += can_be_covered(rows, columns, grid.capacities, most) is False
+        shown += can_be_covered(rows, columns, grid.capacities, most, Effort()) is False
     assert shown >= 0.9 * refuted > 10
 
 
-def test_groups_beyond_the_limits_are_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too many domains, groups or steps: nothing is said."""
-    assert can_be_covered(2, 30, (3,) * 40, 10) is None
-    for limit in ("MOST_GROUPS", "MOST_STEPS"):
-        with monkeypatch.context() as patch:
-            patch.setattr(column_groups, limit, 1)
-            assert can_be_covered(4, 3, (5, 4, 3), 2) is None
-    assert can_be_covered(4, 3, (5, 4, 3), 2) is True
+def test_groups_beyond_the_limits_are_left_open() -> None:
+    """Too many domains, or steps: nothing is said; and no later refutation gets what an earlier one has used up."""
+    with pytest.raises(TooMuch):
+        can_be_covered(2, 30, (3,) * 40, 10, Effort())
+    with pytest.raises(TooMuch):
+        can_be_covered(4, 3, (5, 4, 3), 2, Effort(of_one=1))
+    assert can_be_covered(4, 3, (5, 4, 3), 2, Effort()) is True
+    full = CountedGrid(4, 2, (4, 2, 1, 1))
+    effort = Effort(of_all=10_000_000)
+    told = [recount(full, Spread(2, 2), "components", None, effort).told for _ in range(1_000)]
+    assert (told[0], told[-1]) == ("holds", "not told")
+    assert told == sorted(told)
 
 
 @pytest.mark.many_cases
@@ -204,5 +208,5 @@ def test_trees_refute_where_shapes_do_not() -> None:
     among them touch more rows than that.
     """
     capacities = (77, 71, 71, 68, 67, 56, 52, 50, 47, 39, 38, 30, 20, 11)
-    assert can_be_covered(85, 8, capacities, 7) is False
-    assert can_be_covered(85, 8, capacities, 8) is True
+    assert can_be_covered(85, 8, capacities, 7, Effort()) is False
+    assert can_be_covered(85, 8, capacities, 8, Effort()) is True

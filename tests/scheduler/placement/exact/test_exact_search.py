@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -165,11 +168,23 @@ def test_a_search_that_has_nothing_left_to_try_was_not_stopped(
 
 
 def test_whoever_waits_is_told() -> None:
-    """Each search says what it is about."""
+    """Each search says what it is about, after what is known: the best is never dearer than before, the bound is never
+    less, and what is open is what lies between.
+    """
     told: list[str] = []
     limits = Limits(seconds=60, workers=1, progress=told.append)
     search_pairs(PairSearch(Lattice(SEARCHED[0], 0.4, 0.6), limits))
     assert any("DP spread" in message and "PP spread" in message for message in told)
+    said = [re.fullmatch(r"best \((\d+), (\d+)\) at (.*), bound (.*), (\d+) open pairs?: (.*)", one) for one in told]
+    known = [(float(one[3]), float(one[4]), int(one[5])) for one in said if one is not None]
+    assert len(known) == len(told) > 1
+    for one in said:
+        assert one is not None
+        assert float(one[3]) == pytest.approx(0.4 * int(one[1]) + 0.6 * int(one[2]))
+    assert all(bound <= best and (still > 0) == (bound < best) for best, bound, still in known)
+    for (best, bound, _), (later, higher, _) in pairwise(known):
+        assert later <= best
+        assert higher >= bound
 
 
 def test_more_cells_than_room_is_a_fault_of_the_caller() -> None:
