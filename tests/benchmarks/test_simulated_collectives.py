@@ -80,7 +80,9 @@ def test_two_rings_name_the_rank(kind: FaultKind, cause: str) -> None:
 
 def test_a_slow_gpu_is_measured_by_its_own_time() -> None:
     """A GPU at a sixth of its speed: whoever waits for it is not blamed, and the factor is the injected one."""
-    recording = simulate(BenchJob(dp=4, tp=2, pp=2, compute=0.2), 110.0, seed=5, fault=Fault("slow-gpu", 9, 50.0, factor=6))
+    recording = simulate(
+        BenchJob(dp=4, tp=2, pp=2, compute=0.2), 110.0, seed=5, fault=Fault("slow-gpu", 9, 50.0, factor=6)
+    )
     assert named(diagnose(recording)) == [9]
     slow = find_slow(recording, EPOCH + 52.0, EPOCH + 108.0)[0]
     assert (slow.cause, slow.suspects, slow.unique) == ("slow-before", (9,), True)
