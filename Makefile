@@ -20,7 +20,7 @@ help: ## show the commands
 demo: $(STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
 	$(BIN)/arnold demo
 
-test: $(STAMP) ## run the tests, all but those on a control plane and of launchers; properties with an eighth of their examples
+test: $(STAMP) ## run the tests, all but those on a control plane and of launchers; properties with a twelfth of their examples
 	$(BIN)/python -m pytest -m "not control_plane and not launchers"
 
 properties: $(STAMP) ## run the property tests with all their examples

@@ -115,8 +115,9 @@ def _is_there(path: str) -> bool:
 def test_docstrings_name_what_exists(room: str) -> None:
     """Every module, class, function or constant that a docstring refers to is there, or in the docstring's module."""
     missing = []
-    for file in SOURCES:
-        if file.relative_to(ROOT).parts[0] == room:
+    for file in (file for file in SOURCES if file.relative_to(ROOT).parts[0] == room):
+        whole = file.read_text(encoding="utf-8")
+        if DOTTED.search(whole) or ROLE.search(whole):  # only then is there something to look for in its syntax
             text = "\n".join(docstrings(file))
             names = {name for name in DOTTED.findall(text) if name not in NO_MODULES and not exists(name)}
             names |= {name for name in ROLE.findall(text) if not (exists(name) or known_in(file, name))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -38,9 +38,8 @@ def test_names_stand_once() -> None:
     for file in (file for file in SOURCES if not file.is_relative_to(ROOT / "benchmarks")):
         name = str(file.relative_to(ROOT))
         modules[file.stem].append(name)
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                classes[node.name].append(name)
+        for one in re.findall(r"^ *class ([A-Za-z]\w*)[(:\[]", file.read_text(encoding="utf-8"), re.MULTILINE):
+            classes[one].append(name)
     twice = {stem: files for stem, files in modules.items() if len(files) > 1 and stem not in ("__init__", "types")}
     assert twice == {}
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}

@@ -31,7 +31,7 @@ def jobs(draw: st.DrawFn) -> BenchJob:
         microbatches=draw(st.integers(1, 3)),
         algorithm=draw(st.sampled_from(["ring", "tree"])),
         rings=draw(st.integers(1, 2)),
-        compute=draw(st.sampled_from([0.02, 0.1, 0.4])),
+        compute=draw(st.sampled_from([0.08, 0.2, 0.4])),
         gpus_per_node=tp,
     )
 
@@ -73,14 +73,16 @@ def test_nobody_else_is_ever_blamed_for_certain(
 )
 def test_two_rings_name_the_rank(kind: FaultKind, cause: str) -> None:
     """With two rings in opposite order, and no pipeline, each of these faults is told apart with certainty."""
-    job = BenchJob(dp=6, tp=2, pp=1, gpus_per_node=2, microbatches=1, compute=0.05)
+    job = BenchJob(dp=6, tp=2, pp=1, gpus_per_node=2, microbatches=1, compute=0.2)
     found = diagnose(simulate(job, SECONDS, seed=1, fault=Fault(kind, 6, 41.0, factor=16)))
     assert (found.cause, found.certainty, named(found)) == (cause, "certain", [6])
 
 
 def test_a_slow_gpu_is_measured_by_its_own_time() -> None:
     """A GPU at a sixth of its speed: whoever waits for it is not blamed, and the factor is the injected one."""
-    recording = simulate(BenchJob(dp=4, tp=2, pp=2), 110.0, seed=5, fault=Fault("slow-gpu", 9, 50.0, factor=6))
+    recording = simulate(
+        BenchJob(dp=4, tp=2, pp=2, compute=0.2), 110.0, seed=5, fault=Fault("slow-gpu", 9, 50.0, factor=6)
+    )
     assert named(diagnose(recording)) == [9]
     slow = find_slow(recording, EPOCH + 52.0, EPOCH + 108.0)[0]
     assert (slow.cause, slow.suspects, slow.unique) == ("slow-before", (9,), True)

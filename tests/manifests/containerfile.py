@@ -17,8 +17,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -133,6 +135,24 @@ def _run(command: str, folder: Path, environment: Mapping[str, str]) -> None:
     )
     if done.returncode != 0:
         raise RuntimeError(f"{command}\n{done.stdout}{done.stderr}")
+
+
+def packages() -> list[str]:
+    """Top-level packages that ``pyproject.toml`` ships."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    found = (folder.parent.name for folder in ROOT.glob("*/__init__.py"))
+    return sorted(name for name in found if any(fnmatch(name, pattern) for pattern in patterns))
+
+
+def files_of_packages() -> set[str]:
+    """Every file of theirs, data files and type markers included."""
+    return {
+        file.relative_to(ROOT).as_posix()
+        for package in packages()
+        for file in (ROOT / package).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
 
 
 def make_wheel(folder: Path, environment: Mapping[str, str] = OFFLINE) -> Path:

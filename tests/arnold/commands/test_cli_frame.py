@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -181,35 +180,6 @@ def test_a_background_job_goes_on_ignoring_control_c() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "still here\n"
-
-
-def test_a_reader_that_stops_reading_is_no_error() -> None:
-    """`arnold ... | head` ends with 141, as other programs do, and says nothing."""
-    read_end, write_end = os.pipe()
-    os.close(read_end)
-    code = "import sys; from arnold.commands.run import run; sys.exit(run(['schema', 'place']))"
-    with os.fdopen(write_end, "wb") as broken:
-        ran = subprocess.run(
-            [sys.executable, "-c", code], stdout=broken, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert (ran.returncode, ran.stderr) == (141, "")
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize(
-    ("args", "code", "words"),
-    [(["schema", "place"], 1, "the system refused: No space left"), (["plaec", "--json"], 2, "no command 'plaec'")],
-)
-def test_a_full_disk_is_said_plainly(args: list[str], code: int, words: str) -> None:
-    """A result or an error document that cannot be written ends with one message on stderr and no traceback."""
-    program = f"import sys; from arnold.commands.run import run; sys.exit(run({args}))"
-    with Path("/dev/full").open("wb") as full:
-        command = [sys.executable, "-c", program]
-        ran = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert ran.returncode == code
-    assert ran.stderr.startswith("Error: ")
-    assert words in ran.stderr
-    assert "Traceback" not in ran.stderr
 
 
 def test_other_packages_add_commands(arnold: Arnold, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,7 @@ def test_bad_file_leaves_no_flags(arnold: Arnold, faulty: Path, tmp_path: Path) 
     assert any("1 samples without a value" in note for note in lenient["notes"])
 
 
+@pytest.mark.xdist_group("scikit-learn")  # whose import takes seconds: in one worker
 def test_order_is_learnt(arnold: Arnold, faulty: Path) -> None:
     """CPU usage shows the fault, so it comes first; a fault that is no interval is refused."""
     pytest.importorskip("sklearn", reason="scikit-learn, which learning an order needs, is not installed")

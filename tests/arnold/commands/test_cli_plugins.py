@@ -79,29 +79,21 @@ def place(site: Path, *more: str) -> subprocess.CompletedProcess[str]:
     return run_arnold(site, "place", "--cluster", str(site / "cluster.csv"), "--job", str(site / "job.yaml"), *more)
 
 
-def test_an_algorithm_that_cannot_be_imported_is_not_asked(site: Path) -> None:
-    """For a job with soft terms quick rules are asked: those of the house, and not what is offered besides."""
+def test_algorithms_that_cannot_be_used_are_not_in_the_way(site: Path) -> None:
+    """For a job with soft terms quick rules are asked: those of the house, and not what is offered besides.
+
+    One module cannot be imported; one package takes our names, which is said once of the algorithm that is asked for;
+    and two offer the same name: which is meant is not guessed, both packages are named where it is asked for.
+    """
+    install(site, "taker", "[arnold.placement]\nexact = absent:Algorithm\nbest-fit = absent:Algorithm\n")
+    for package in ("one", "other"):
+        install(site, package, "[arnold.placement]\nmine = absent:Algorithm\n")
     done = place(site)
-    assert done.returncode == 0, done.stderr
-    assert "proved optimal" in done.stdout
-
-
-def test_an_algorithm_with_the_name_of_ours_is_left_out(tmp_path: Path) -> None:
-    """Ours is asked, as if the other were not installed; it is said once which package's is left out."""
-    install(tmp_path, "taker", "[arnold.placement]\nexact = absent:Algorithm\nbest-fit = absent:Algorithm\n")
-    done = place(tmp_path)
     assert done.returncode == 0, done.stderr
     assert "proved optimal" in done.stdout
     lines = [line for line in done.stderr.splitlines() if line.startswith("exact ")]
     assert lines == ["exact of taker (arnold.placement) is left out: the name is taken by arnold-scheduler"]
-
-
-def test_an_algorithm_that_two_others_offer_is_refused(tmp_path: Path) -> None:
-    """Which is meant is not guessed: both packages are named.  Nothing else of them is in the way."""
-    for package in ("one", "other"):
-        install(tmp_path, package, "[arnold.placement]\nmine = absent:Algorithm\n")
-    done = place(tmp_path, "--algorithm", "mine")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "one and other both offer 'mine' (arnold.placement)" in done.stderr
-    assert "To fix: uninstall all but one of these packages" in done.stderr
-    assert place(tmp_path).returncode == 0
+    refused = place(site, "--algorithm", "mine")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "one and other both offer 'mine' (arnold.placement)" in refused.stderr
+    assert "To fix: uninstall all but one of these packages" in refused.stderr

@@ -28,14 +28,6 @@ def leaves(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], cl
             yield (*path, name), member
 
 
-def options() -> Iterator[Any]:
-    """Every option of every command."""
-    for words, command in leaves(root):
-        for option in command.params:
-            if isinstance(option, click.Option):
-                yield pytest.param(words, option, id=f"{' '.join(words)} {option.opts[0]}")
-
-
 def written(option: click.Option) -> list[str]:
     """An option on the command line, with a value of its type if it takes one."""
     name = option.opts[-1] if option.opts[-1].startswith("--") else option.opts[0]
@@ -44,21 +36,24 @@ def written(option: click.Option) -> list[str]:
     return [name, option.type.choices[0] if isinstance(option.type, click.Choice) else "1"]
 
 
-@pytest.mark.parametrize(("words", "option"), list(options()))
-def test_a_second_value_is_never_lost(arnold: Arnold, words: tuple[str, ...], option: click.Option) -> None:
+@pytest.mark.parametrize(("words", "command"), list(leaves(root)), ids=str)
+def test_a_second_value_is_never_lost(arnold: Arnold, words: tuple[str, ...], command: click.Command) -> None:
     """One value given twice is exit 2 and says so, also as JSON.  Lists and plain flags may repeat: nothing is lost."""
-    line = [*words, *written(option), *written(option)]
-    name = "/".join([option.opts[0], *option.secondary_opts])
-    if not option.multiple and not (option.is_flag and not option.secondary_opts):
-        ran = arnold(*line)
-        assert (ran.code, ran.out) == (2, "")
-        assert f"{name} is given twice" in ran.err
-        assert "To fix: " in ran.err
-        if words != ("extender", "serve"):  # a service, the one command without --json
-            assert arnold(*line, "--json").json["error"]["message"] == f"{name} is given twice"
-    else:
-        # --help ends the run before anything is read: the line itself is what is tried here
-        assert arnold(*line, "--help").code == 0
+    for option in command.params:
+        if not isinstance(option, click.Option):
+            continue
+        line = [*words, *written(option), *written(option)]
+        name = "/".join([option.opts[0], *option.secondary_opts])
+        if not option.multiple and not (option.is_flag and not option.secondary_opts):
+            ran = arnold(*line)
+            assert (ran.code, ran.out) == (2, ""), line
+            assert f"{name} is given twice" in ran.err
+            assert "To fix: " in ran.err
+            if words != ("extender", "serve"):  # a service, the one command without --json
+                assert arnold(*line, "--json").json["error"]["message"] == f"{name} is given twice"
+        else:
+            # --help ends the run before anything is read: the line itself is what is tried here
+            assert arnold(*line, "--help").code == 0, line
 
 
 def test_there_are_commands_to_try() -> None:

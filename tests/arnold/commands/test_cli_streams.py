@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.case_counts import every_fourth
 
 MAIN = "import sys; from arnold.main import main; main()"
 
@@ -21,8 +24,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-PLACE = ("place", "--cluster", "c.csv", "--job", "j.yaml")
-QUICK = (*PLACE, "--algorithm", "best-fit")  # where only its text matters: no solver is imported
+# Only the streams matter, so no solver is imported.
+QUICK = ("place", "--cluster", "c.csv", "--job", "j.yaml", "--algorithm", "best-fit")
 MISSING = ("place", "--cluster", "c.csv", "--job", "none.yaml")
 
 
@@ -48,9 +51,11 @@ ENCODINGS = [
 ]
 
 
-@pytest.mark.parametrize("env", ENCODINGS)
-@pytest.mark.parametrize("command", [QUICK, ("topology", "show", "c.csv")])
-def test_encodings_without_bars(folder: Path, env: dict[str, str], command: tuple[str, ...]) -> None:
+@pytest.mark.many_cases
+@pytest.mark.parametrize(
+    ("command", "env"), every_fourth(list(product([QUICK, ("topology", "show", "c.csv")], ENCODINGS)))
+)
+def test_encodings_without_bars(folder: Path, command: tuple[str, ...], env: dict[str, str]) -> None:
     """What the encoding lacks is written by characters that look alike; nothing is lost, and nothing fails."""
     code, out, err = arnold(folder, *command, env=env)
     assert (code, err) == (0, b"")
@@ -76,7 +81,7 @@ def closed(*numbers: int) -> Any:
 
 def test_closed_streams(folder: Path) -> None:
     """`>&-` discards the output, `2>&-` the message; the exit code says what happened, and files are whole."""
-    written = (*PLACE, "--output", "placement.json")
+    written = (*QUICK, "--output", "placement.json")
     assert arnold(folder, *written, stdout=None, preexec_fn=closed(1)) == (0, b"", b"")
     assert (folder / "placement.json").read_text().startswith("{")
     assert arnold(folder, *MISSING, stderr=None, preexec_fn=closed(2))[0] == 2
@@ -85,14 +90,27 @@ def test_closed_streams(folder: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_full_streams(folder: Path) -> None:
-    """A message that cannot be written changes no exit code; a result that cannot be is an error."""
+    """A message that cannot be written changes no exit code; a result or an error document that cannot be is one
+    message on stderr, and no traceback.
+    """
     with Path("/dev/full").open("wb") as full:
         assert arnold(folder, *MISSING, stderr=full)[0] == 2
-        code, _, err = arnold(folder, *PLACE, stdout=full)
-    assert (code, b"No space left" in err) == (1, True)
+        result = arnold(folder, *QUICK, stdout=full)
+        error = arnold(folder, "plaec", "--json", stdout=full)
+    for (code, _, err), status, words in (
+        (result, 1, b"the system refused: No space left"),
+        (error, 2, b"no command 'plaec'"),
+    ):
+        assert code == status
+        assert err.startswith(b"Error: ")
+        assert words in err
+        assert b"Traceback" not in err
 
 
-@pytest.mark.parametrize("command", [QUICK, (*QUICK, "--json"), ("place", "--help"), ("topology", "show", "c.csv")])
+@pytest.mark.many_cases
+@pytest.mark.parametrize(
+    "command", every_fourth([QUICK, (*QUICK, "--json"), ("place", "--help"), ("topology", "show", "c.csv")])
+)
 def test_a_reader_that_is_gone(folder: Path, command: tuple[str, ...]) -> None:
     """`| head` may end first: 141, as the shell says of programs that SIGPIPE ends, and no word of it."""
     reader, writer = os.pipe()

@@ -18,7 +18,9 @@ NODES = ("n03", "n01", "gpu-a", "n02")
 
 ORDER = LaunchOrder(NODES, gpus_per_node=2, ranks=8)
 
-NAMES = st.lists(st.from_regex(r"[a-z]{1,3}[0-9]{0,3}(-[a-z]{1,2}[0-9]?)?", fullmatch=True), min_size=1, unique=True)
+NAMES = st.lists(
+    st.from_regex(r"[a-z]{1,3}[0-9]{0,3}(-[a-z]{1,2}[0-9]?)?", fullmatch=True), min_size=1, max_size=12, unique=True
+)
 
 
 def text_of(kind: LauncherFormat, order: LaunchOrder = ORDER) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from extender.gangs.pods_on_nodes import nodes_of_pods
 from extender.gangs.types import GangKey
+from extender.plans import gang_plan
 from extender.plans.custom_resource import Condition
 from extender.plans.gang_plan import (
     HOLDING,
@@ -161,7 +162,6 @@ def packed(plain: bytes) -> str:
         {"assignment": {"nodes": base64.b64encode(b"no zlib").decode()}},
         {"assignment": {"nodes": packed(b"n1")[:-8]}},
         {"assignment": {"nodes": packed(b"\xff\xff")}},
-        {"assignment": {"nodes": packed(bytes(80_000_000))}},
         {"assignment": {"nodes": packed(b"n1\nn2"), "pods": base64.b64encode(bytes(16)).decode()}},
         {"assignment": {"pods": base64.b64encode(bytes(15)).decode()}},
         {"assignment": {"pods": "?"}},
@@ -169,12 +169,22 @@ def packed(plain: bytes) -> str:
     ],
 )
 def test_a_document_that_nobody_of_ours_wrote_is_refused_by_name(status: dict[str, Any]) -> None:
-    """Unknown phases, garbage, bombs: one kind of error, which names the object and what to do."""
+    """Unknown phases, garbage: one kind of error, which names the object and what to do."""
     document = {"metadata": {"name": "g", "namespace": "team"}, "spec": {"gang": "g"}, "status": status}
     with pytest.raises(InvalidInput) as caught:
         decode_plan(json.dumps(document).encode())
     assert "GangPlan" in caught.value.message
     assert "delete it" in caught.value.fix
+
+
+def test_a_bomb_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are unpacked up to a limit; here it is one byte, so that the bomb need not be large."""
+    nodes = {"status": {"assignment": {"nodes": packed(b"n1\nn2")}}}
+    document = {"metadata": {"name": "g"}, "spec": {"gang": "g"}, **nodes}
+    assert decode_plan(document).nodes == ("n1", "n2")
+    monkeypatch.setattr(gang_plan, "MOST_BYTES", 1)
+    with pytest.raises(InvalidInput, match="absurdly long"):
+        decode_plan(document)
 
 
 @pytest.mark.parametrize(

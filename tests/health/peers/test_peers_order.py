@@ -24,6 +24,7 @@ def test_largest_z_of_one_that_stands_out() -> None:
     assert middle.tolist() == [4.0, 12.0, 20.0, 28.0, 36.0, 44.0, 52.0, 60.0]
 
 
+@pytest.mark.xdist_group("scikit-learn")  # whose import takes seconds: in one worker
 def test_the_metric_that_shows_the_faults_comes_first() -> None:
     """Faults show in GPU power and nowhere else: it moves before PFC and CPU, which keep the paper's order."""
     pytest.importorskip("sklearn", reason="scikit-learn, which learning an order needs, is not installed")

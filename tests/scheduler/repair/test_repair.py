@@ -291,15 +291,15 @@ def test_a_slow_spare_goes_before_none() -> None:
 def test_the_two_orders_differ() -> None:
     """m0 and m1 hold one column each (S = 1, R = 2, objective 0.8 + 0.4 = 1.2 with alpha 0.8), all of m2 is spare.
 
-    With n0 lost, column 0 touches m0 and m2: one move, 2.0.  Moving all of column 0 to m2 keeps 1.2: four moves.
+    With n0 lost, column 0 touches m0 and m2: one move, 2.0.  Moving all of column 0 to m2 keeps 1.2: three moves.
     """
-    cluster = cluster_of(("m0", 4), ("m1", 4), ("m2", 4))
-    job = grid(4, 2, 0.8)
-    old = cells([0, 4], [1, 5], [2, 6], [3, 7])
+    cluster = cluster_of(("m0", 3), ("m1", 3), ("m2", 3))
+    job = grid(3, 2, 0.8)
+    old = cells([0, 3], [1, 4], [2, 5])
     few = repair(cluster, job, old, ["n0"], limits=ONE_WORKER)
     assert (len(few.moves), few.after.objective) == (1, pytest.approx(2.0))
     good = repair(cluster, job, old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=TryAll())
-    assert (len(good.moves), good.after.objective) == (4, pytest.approx(1.2))
+    assert (len(good.moves), good.after.objective) == (3, pytest.approx(1.2))
     assert (minipods(cluster, good.nodes) == [2, 1]).all()
     assert few.moves_proved
     assert few.objective_proved
@@ -397,14 +397,14 @@ def test_too_many_choices_are_trimmed_and_nothing_is_claimed(monkeypatch: pytest
 
 
 def test_a_job_too_large_for_all_cells_to_move(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in the two orders above, with a model of at most 12 choices: the four cells that the best placement moves,
+    """As in the two orders above, with a model of at most 9 choices: the three cells that the best placement moves,
     times three minipods.  The answer is as good, and fewer moves are not ruled out.
     """
-    monkeypatch.setattr("scheduler.placement.moves.move_choices.LARGEST", 12)
-    cluster = cluster_of(("m0", 4), ("m1", 4), ("m2", 4))
-    old = cells([0, 4], [1, 5], [2, 6], [3, 7])
-    result = repair(cluster, grid(4, 2, 0.8), old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=TryAll())
-    assert (len(result.moves), result.after.objective) == (4, pytest.approx(1.2))
+    monkeypatch.setattr("scheduler.placement.moves.move_choices.LARGEST", 9)
+    cluster = cluster_of(("m0", 3), ("m1", 3), ("m2", 3))
+    old = cells([0, 3], [1, 4], [2, 5])
+    result = repair(cluster, grid(3, 2, 0.8), old, ["n0"], prefer="objective", limits=ONE_WORKER, algorithm=TryAll())
+    assert (len(result.moves), result.after.objective) == (3, pytest.approx(1.2))
     assert not result.moves_proved
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.placement.types import Limits
-from scheduler.study.placement_sweep import CaseResult, sweep_placements
+from scheduler.study.placement_sweep import CaseResult
 from scheduler.study.table1 import ALGORITHMS, Setting, cases, ratio, summary, table1
 
 
@@ -30,21 +29,6 @@ def test_uneven_split_depends_on_the_seed() -> None:
     assert sum(split(1)) == sum(split(2)) == 1019
     assert split(1) == split(1) != split(2)
     assert max(split(1)) > 93
-
-
-@pytest.mark.parametrize(
-    ("setting", "optimum"), [("i", (1.2, 1.5, 1.2)), ("ii", (1.2, 1.5, 1.2)), ("iii", (1.8, 2.0, 1.6))]
-)
-def test_optimum_is_proved(setting: str, optimum: tuple[float, ...]) -> None:
-    """Even split, alpha .2, .5, .8.
-
-    In (iii) 5 minipods hold whole rows (.2*5 + .8), four blocks of 23 rows and 4 columns need 92 nodes each (.5*2 +
-    .5*2), and 4 minipods hold two whole columns each (.8 + .2*4).
-    """
-    chosen = [case for case in cases() if case.setting == setting]
-    results = [result for (result,) in sweep_placements(chosen, ["exact"], Limits(seconds=30))]
-    assert all(result.proved for result in results)
-    assert [result.objective for result in results] == pytest.approx(optimum)
 
 
 def result(name: str, objective: float | None) -> CaseResult:

@@ -122,7 +122,7 @@ def _packed(rows: int) -> bytes:
     return gzip.compress(("job_id,submit_time,duration,gpus\n" + "".join(lines)).encode())
 
 
-@pytest.mark.parametrize("rows", [20, 20_000])
+@pytest.mark.parametrize("rows", [20, 5_000])
 def test_gzip_that_is_cut_off(rows: int, tmp_path: Path) -> None:
     """Strict refuses it; lenient keeps the whole lines before the cut and says so.  Also if the cut is in the head."""
     file = tmp_path / "jobs.csv.gz"
@@ -152,7 +152,7 @@ def in_order_of_submission(jobs: list[tuple[str, object]], count: int) -> tuple[
 def test_gzip_that_is_damaged(tmp_path: Path) -> None:
     """Bytes changed in the middle are no end: nothing of the file is believed, lenient or not."""
     file = tmp_path / "jobs.csv.gz"
-    data = bytearray(_packed(20_000))
+    data = bytearray(_packed(5_000))
     data[len(data) // 2 : len(data) // 2 + 200] = b"\xff" * 200
     file.write_bytes(bytes(data))
     for lenient in (False, True):

@@ -45,7 +45,9 @@ def test_the_least_is_found_that_any_order_of_the_domains_has(search: SlotSwaps,
     """Up to 720 orders, closed slots as they are; 300 steps find a fit wherever there is one."""
     shape, kept = search.slots[0].shape, search.slots.copy()
     orders = (np.array(order).reshape(shape) for order in permutations(range(search.slots.size)))
-    fits = any(lacking(search, order) == 0 for order in orders if (order == kept[0])[search.closed[0]].all())
+    valid = (np.sort(order, axis=1) for order in orders if (order == kept[0])[search.closed[0]].all())
+    # within a band the order makes no difference
+    fits = any(lacking(search, order) == 0 for order in {order.tobytes(): order for order in valid}.values())
     left = search.run(300, np.random.default_rng(seed))
     assert left[0] == lacking(search, search.slots[0]) == search.lacking().sum()
     assert sorted(search.slots.ravel()) == sorted(kept.ravel())
