@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 
-from scheduler.placement.exact.bands import partitions, shared_bands
-from scheduler.placement.exact.cpsat import Slice
 from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.interval_flow import FlowLimit, count_intervals, interval_flow
 from scheduler.placement.exact.lattice import GridView, PairSearch
@@ -49,34 +46,14 @@ def _credits(search: PairSearch) -> None:
     _from_the_roomiest(search, attempt, "credit bands")
 
 
-def build_shared_bands(search: PairSearch) -> None:
-    """Try bands in which any domain may serve several."""
-    sweep = search.params.shared_bands
-    if search.problem.cells > search.params.many_cells:
-        return
-    until = _until(search, sweep.share)
-
-    def attempt(view: GridView, pair: Pair) -> IntArray | None:
-        dp, pp = pair
-        columns = view.problem.columns
-        for widths in islice(partitions(columns, min(pp, columns)), sweep.partitions):
-            limit = Slice(sweep.effort, search.left, search.limits.seed)
-            cells = shared_bands(view.problem, dp=dp, widths=widths, limit=limit)
-            if cells is not None or search.left <= until:
-                return cells
-        return None
-
-    _from_the_roomiest(search, attempt, "column bands", until=until)
+def build_quick_flows(search: PairSearch) -> None:
+    """Cut every row where it suits, with a few short dives."""
+    _flows(search, search.params.quick_flows)
 
 
-def build_cut_rows(search: PairSearch) -> None:
-    """Cut every row in two at a column of its own, where R = 2 is open (or S = 2, on the transpose)."""
-    _flows(search, search.params.cut_rows, range(2, 3))
-
-
-def build_flows(search: PairSearch) -> None:
-    """Cut every row where it suits."""
-    _flows(search, search.params.cut_segments, range(3, max(search.problem.largest_pair) + 1))
+def build_long_flows(search: PairSearch) -> None:
+    """Cut every row where it suits, with more and longer dives."""
+    _flows(search, search.params.long_flows)
 
 
 def build_front(search: PairSearch) -> None:
@@ -90,33 +67,25 @@ def _tabu(search: PairSearch, effort: TabuEffort, view: GridView, pair: Pair) ->
     return tabu_bands(view.problem, pair, effort=effort, seed=search.limits.seed, params=search.params)
 
 
-def _flows(search: PairSearch, effort: FlowEffort, segments: range) -> None:
-    """Look for intervals of columns, round after round over all open pairs, with two seeds side by side.
-
-    :param segments: numbers of segments of a row, R of the view, for which to look.
-    """
-    until = _until(search, effort.share)
+def _flows(search: PairSearch, effort: FlowEffort) -> None:
+    """Look for intervals of columns, round after round over all open pairs, each with another seed."""
     most = search.params.flow_intervals
 
     def small(view: GridView, pair: Pair) -> bool:
         narrow = view.problem.columns <= search.params.flow_columns
-        return narrow and pair[1] in segments and count_intervals(view.problem, pair) <= most
+        return narrow and pair[1] > 1 and count_intervals(view.problem, pair) <= most
 
-    def attempt(view: GridView, pair: Pair, *, whole: bool, seed: int) -> IntArray | None:
-        if not small(view, pair) or search.left <= until:
+    def attempt(view: GridView, pair: Pair, *, seed: int) -> IntArray | None:
+        if not small(view, pair):
             return None
-        flow = partial(interval_flow, view.problem, pair, coverage=search.coverage_of(view))
-        limits = [FlowLimit(search.left - until, effort.nodes, seed + i, whole=whole) for i in (0, 1)]
-        found = search.side_by_side([partial(flow, limit=limit) for limit in limits])
-        return next((cells for cells in found if cells is not None), None)
+        limit = FlowLimit(search.left, effort.programs, effort.roundings, seed)
+        return interval_flow(view.problem, pair, limit=limit, coverage=search.coverage_of(view))
 
     def pairs() -> list[Pair]:
         return [p for p in search.lattice.open() if any(small(view, view.turn(p)) for view in search.views)]
 
-    for i, whole in enumerate(effort.whole):
-        # two seeds to a round
-        this = partial(attempt, whole=whole, seed=search.limits.seed + 2 * i)
-        _from_the_roomiest(search, this, "interval flow", pairs=pairs, until=until)
+    for i in range(effort.seeds):
+        _from_the_roomiest(search, partial(attempt, seed=search.limits.seed + i), "interval flow", pairs=pairs)
 
 
 def _from_the_roomiest(
@@ -125,16 +94,15 @@ def _from_the_roomiest(
     name: str,
     *,
     pairs: Callable[[], list[Pair]] | None = None,
-    until: float = 0.0,
 ) -> None:
     """Try open pairs, the roomiest in the cheaper half of them first, on the view with fewer columns first.
 
     One that is built closes all dearer ones.  Where one fails, pairs with no more of either spread are not tried.
 
-    :param pairs: which pairs are left to try, by cost; ``until``: seconds that shall be left at the end.
+    :param pairs: which pairs are left to try, by cost.
     """
     failed: list[Pair] = []
-    while search.left > until:
+    while search.left > 0:
         waiting = [p for p in (pairs or search.lattice.open)() if not any(_within(p, other) for other in failed)]
         if not waiting:
             return
@@ -152,11 +120,6 @@ def _from_the_roomiest(
 
 def _within(pair: Pair, other: Pair) -> bool:
     return pair[0] <= other[0] and pair[1] <= other[1]
-
-
-def _until(search: PairSearch, share: float) -> float:
-    """Return the seconds that shall be left after a part of the time limit."""
-    return max(0.0, search.left - share * search.limits.seconds)
 
 
 def _full(search: PairSearch) -> bool:

@@ -5,16 +5,18 @@ hosts the segment of all its columns and those that leave out the first or the l
 whatever their number, and every row may be cut at columns of its own.  Column bands, ragged bands and rows cut in two
 are all of this shape.
 
-Two models, both left to SCIP, whose linear relaxation is tight and says which intervals to try.  The first finds the
-intervals: equal domains are counted, not told apart, and rows are a flow, in fractions.  The second has the intervals
-given, and makes whole rows of any segments within them.  Where it finds none, another seed of the first often does
-better; or the first has whole rows from the start, which takes ten times as long.
+Intervals are found by dives in a linear program.  Equal domains are counted, not told apart, and rows are a flow, in
+fractions.  One interval after another is taken for good, each time one that the program nearly takes anyway, while D
+rows can still be had.  It asks for many rows on few columns served, which leaves most room for what is chosen later;
+every other dive asks for domains at random in its place.  With the intervals given, whole rows of any segments within
+them are an integer program of hundredths of a second.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,30 +31,30 @@ if TYPE_CHECKING:
 
 Segment = tuple[int, int]  # columns l, ..., r - 1
 
+_PRICE = 0.05  # Rows that a domain in a column is worth: slots to spare let whole rows be made of fractions
+_GIFT = 0.02  # Part of the rows that a domain in use is worth at most, with odd seeds
+_ROUNDED = 1e-6  # What linear programs may be off
+_ROUNDING_NODES = 200  # Nodes of SCIP's tree for whole rows: mostly the first has them, or none
+
 
 @dataclass(frozen=True, slots=True)
 class FlowLimit:
     """How long a search for intervals may go on."""
 
     seconds: float
-    nodes: int  # of SCIP's tree, the same whatever the clock says
+    programs: int  # linear programs solved, the same whatever the clock says
+    roundings: int  # times that whole rows are looked for
     seed: int
-    whole: bool = False  # rows of the first model in whole numbers: slower, and rounding does not fail then
 
 
-def interval_skeleton(
-    problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound
-) -> BoolArray | None:
-    """Return which domains serve which columns, shape [domains, columns]; ``None`` when nothing was found.
+def interval_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
+    """Return a placement in which every domain serves an interval of the columns; ``None`` when none was found.
 
     Nothing found proves nothing.
-    """
-    from ortools.linear_solver import pywraplp
 
-    model = _Model(problem, pair, pywraplp.Solver.CreateSolver("SCIP"))
-    model.add_domains(coverage, whole=limit.whole)
-    _add_rows(model.solver, problem, pair[1], model.hosted, whole=False)
-    return model.intervals() if _first_solution(model.solver, limit) else None
+    :returns: shape [rows, columns], the domain of each cell.
+    """
+    return _Dives(problem, pair, coverage, limit).dive()
 
 
 def count_intervals(problem: GridProblem, pair: Pair) -> int:
@@ -66,18 +68,73 @@ def _intervals(columns: int, pp: int) -> list[Segment]:
     return [s for s in every if pp > 2 or s[0] == 0 or s[1] == columns]
 
 
-class _Model:
-    """The model of one pair."""
+class _Dives:
+    """A depth-first search over the intervals that the domains of each capacity serve."""
 
-    def __init__(self, problem: GridProblem, pair: Pair, solver: pywraplp.Solver) -> None:
-        self.problem, self.solver = problem, solver
+    def __init__(self, problem: GridProblem, pair: Pair, coverage: CoverageBound, limit: FlowLimit) -> None:
+        from ortools.linear_solver import pywraplp
+
+        self.problem, self.limit = problem, limit
         self.dp, self.pp = pair
+        self.solver = pywraplp.Solver.CreateSolver("GLOP")
         kinds, counts = np.unique(problem.capacities[: self.dp * problem.columns], return_counts=True)
         self.kinds = [(int(c), int(n)) for c, n in zip(kinds[::-1], counts[::-1], strict=True)]
         self.serving: dict[tuple[int, Segment], pywraplp.Variable] = {}
         self.hosted: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)  # rows on each segment
+        self._add_domains(coverage)
+        start, _ = _add_rows(self.solver, problem, self.pp, self.hosted, whole=False)
+        start.SetBounds(problem.rows, self.solver.infinity())
+        objective = self.solver.Objective()
+        for f in (f for f in self.solver.variables() if start.GetCoefficient(f)):
+            objective.SetCoefficient(f, 1)
+        self._rng = np.random.default_rng(limit.seed)
+        for (_, (left, right)), z in self.serving.items():
+            # what one of the two misses the other often has: few columns served, or many domains, at random
+            worth = _GIFT * problem.rows * self._rng.random() if limit.seed % 2 else -_PRICE * (right - left)
+            objective.SetCoefficient(z, worth)
+        objective.SetMaximization()
+        self._left, self._roundings = limit.programs, limit.roundings
+        self._end = perf_counter() + limit.seconds
 
-    def add_domains(self, coverage: CoverageBound, *, whole: bool) -> None:
+    def dive(self) -> IntArray | None:
+        """Return a placement within the bounds that the variables have now, or nothing."""
+        if not self._left or not self._roundings or perf_counter() > self._end or not self._enough():
+            return None
+        served = list(self.serving.values())
+        values = np.array([z.solution_value() for z in served])
+        below = np.floor(values + _ROUNDED)
+        part = values - below
+        if part.max(initial=0.0) > _ROUNDED:
+            # the largest fraction, but not always: by a random factor between 1 and 1.5
+            k = int((part * (1 + 0.5 * self._rng.random(len(part)))).argmax())
+        else:
+            self._roundings -= 1
+            cells = rows_on_intervals(self.problem, self._intervals(), pp=self.pp, limit=self.limit)
+            k = next((i for i, z in enumerate(served) if z.lb() < z.ub()), -1)
+            if cells is not None or k < 0:
+                return cells
+        z = served[k]
+        lower, upper = z.lb(), z.ub()
+        split = min(float(below[k]), upper - 1)
+        for bounds in ((split + 1, upper), (lower, split)):
+            z.SetBounds(*bounds)
+            cells = self.dive()
+            z.SetBounds(lower, upper)
+            if cells is not None:
+                return cells
+        return None
+
+    def _enough(self) -> bool:
+        """Return whether D rows can be had, in fractions."""
+        from ortools.linear_solver import pywraplp
+
+        self._left -= 1
+        settings = pywraplp.MPSolverParameters()
+        settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
+        settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)
+        return bool(self.solver.Solve(settings) == pywraplp.Solver.OPTIMAL)
+
+    def _add_domains(self, coverage: CoverageBound) -> None:
         """Add the domains of each capacity that serve an interval, and the rows on its segments."""
         problem, solver = self.problem, self.solver
         inf, columns = solver.infinity(), problem.columns
@@ -89,7 +146,7 @@ class _Model:
                 width = right - left
                 if width > c or not allowed[c][width]:
                     continue
-                z = self.serving[c, (left, right)] = solver.IntVar(0, count, "")
+                z = self.serving[c, (left, right)] = solver.NumVar(0, count, "")
                 of_kind.SetCoefficient(z, 1)
                 for column in range(left, right):
                     at_column[column].SetCoefficient(z, 1)
@@ -97,12 +154,12 @@ class _Model:
                 cells.SetCoefficient(z, -c)
                 rows.SetCoefficient(z, -min(problem.rows, c))
                 for i, j in self._segments(left, right):
-                    y = solver.Var(0, inf, whole, "")
+                    y = solver.NumVar(0, inf, "")
                     cells.SetCoefficient(y, j - i)
                     rows.SetCoefficient(y, 1)
                     self.hosted[i, j].append(y)
 
-    def intervals(self) -> BoolArray:
+    def _intervals(self) -> BoolArray:
         """Return the intervals found, and wider ones where columns have fewer than S domains: narrow ones first."""
         columns = self.problem.columns
         serves = np.zeros((len(self.problem.capacities), columns), dtype=np.bool_)
@@ -133,15 +190,6 @@ class _Model:
         return sorted(s for s in some if self.pp > 2 or s[0] == 0 or s[1] == self.problem.columns)
 
 
-def interval_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
-    """Return a placement in which every domain serves an interval of the columns; ``None`` when none was found.
-
-    :returns: shape [rows, columns], the domain of each cell.
-    """
-    serves = interval_skeleton(problem, pair, limit=limit, coverage=coverage)
-    return None if serves is None else rows_on_intervals(problem, serves, pp=pair[1], limit=limit)
-
-
 def _add_rows(
     solver: pywraplp.Solver,
     problem: GridProblem,
@@ -149,10 +197,11 @@ def _add_rows(
     hosted: dict[Segment, list[pywraplp.Variable]],
     *,
     whole: bool,
-) -> dict[tuple[int, Segment], pywraplp.Variable]:
+) -> tuple[pywraplp.Constraint, dict[tuple[int, Segment], pywraplp.Variable]]:
     """Add the rows as a flow over the columns, in layers: of each segment how many rows have it as their t-th.
 
     :param hosted: variables whose sum is the rows on a segment; ``whole``: in whole numbers.
+    :returns: the constraint that there are D rows, and the rows of each layer and segment.
     """
     columns, inf = problem.columns, solver.infinity()
     # where segment t ends segment t + 1 begins
@@ -175,18 +224,7 @@ def _add_rows(
                 joints[t - 1][i].SetCoefficient(f, -1)
             if j < columns:
                 joints[t][j].SetCoefficient(f, 1)
-    return flow
-
-
-def _first_solution(solver: pywraplp.Solver, limit: FlowLimit) -> bool:
-    """Search for any solution."""
-    from ortools.linear_solver import pywraplp
-
-    solver.SetTimeLimit(max(1, int(1000 * limit.seconds)))  # milliseconds, at least one
-    solver.SetSolverSpecificParametersAsString(
-        f"limits/totalnodes = {limit.nodes}\nrandomization/randomseedshift = {limit.seed}\nlimits/solutions = 1"
-    )
-    return solver.Solve() in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE)
+    return start, flow
 
 
 def rows_on_intervals(problem: GridProblem, serves: BoolArray, *, pp: int, limit: FlowLimit) -> IntArray | None:
@@ -213,8 +251,12 @@ def rows_on_intervals(problem: GridProblem, serves: BoolArray, *, pp: int, limit
                 y = hosted[k, (i, j)] = solver.IntVar(0, min(problem.rows, capacity // (j - i)), "")
                 cells.SetCoefficient(y, j - i)
                 on_segment[i, j].append(y)
-    flow = _add_rows(solver, problem, pp, on_segment, whole=True)
-    if not _first_solution(solver, limit):
+    _, flow = _add_rows(solver, problem, pp, on_segment, whole=True)
+    solver.SetTimeLimit(max(1, int(1000 * limit.seconds)))  # milliseconds, at least one
+    solver.SetSolverSpecificParametersAsString(
+        f"limits/totalnodes = {_ROUNDING_NODES}\nrandomization/randomseedshift = {limit.seed}\nlimits/solutions = 1"
+    )
+    if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
     rows = {key: round(f.solution_value()) for key, f in flow.items()}
     return _lay_out(problem, pp, rows, {key: round(y.solution_value()) for key, y in hosted.items()})

@@ -14,15 +14,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class BandSweep:
-    """One sweep of band searches over the open pairs."""
-
-    share: float  # part of the time limit after which the sweep ends
-    effort: float  # limit of one band search
-    partitions: int = 1  # partitions of the columns into bands that are tried for each pair, the most even first
-
-
-@dataclass(frozen=True, slots=True)
 class TabuEffort:
     """How long a tabu search for bands goes on."""
 
@@ -34,9 +25,9 @@ class TabuEffort:
 class FlowEffort:
     """How long searches for interval flows go on."""
 
-    share: float  # part of the time limit after which no more are begun
-    nodes: int  # limit of each in nodes of SCIP's tree, so that it is the same on every machine
-    whole: tuple[bool, ...]  # for each round over all pairs, whether rows are whole numbers from the start
+    programs: int  # linear programs of each, so that the limit is the same on every machine
+    roundings: int  # times that whole rows are looked for in each: where there are none other intervals are better
+    seeds: int  # rounds over all open pairs, each with another seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +94,14 @@ class ExactParams:
     tree_elements: int = 100
     # Graphs that are looked for with given widths and heights, for each thousand of those: tenths of a millisecond
     component_graphs: int = 5
-    # Bands that share domains: a search that succeeds does so in hundredths of a second, mostly on one of the two most
-    # even partitions
-    shared_bands: BandSweep = BandSweep(share=0.15, effort=0.05, partitions=2)
     # Columns up to which interval flows are looked for: with 150 of them a search for two segments took seconds
     flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size
     flow_intervals: int = 6000
-    # Flows with two segments to a row have few intervals, and mostly one is found at the root of the tree, so other
-    # seeds are worth while; whole numbers take ten times as long and hardly ever fail
-    cut_rows: FlowEffort = FlowEffort(share=0.5, nodes=200, whole=(False, False, True))
-    # Flows with more: whole numbers from the start, which find 150 x 8 cells with six segments in seconds
-    cut_segments: FlowEffort = FlowEffort(share=0.5, nodes=1000, whole=(True,))
+    # Flows: a dive that succeeds takes 15 to 30 linear programs, hundredths of a second each
+    quick_flows: FlowEffort = FlowEffort(programs=40, roundings=1, seeds=2)
+    # Where no short dive succeeds, on tight clusters, one of these does so in half of the cases
+    long_flows: FlowEffort = FlowEffort(programs=200, roundings=3, seeds=12)
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
     # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it

@@ -119,13 +119,12 @@ STAGES = (
     count_coverage,
     count_rectangles_if_quick,
     constructions.build_credits_if_full,
+    pack_components,
+    constructions.build_quick_flows,
     constructions.build_long_tabu,
     constructions.build_credits,
     count_rectangles,
-    pack_components,
-    constructions.build_shared_bands,
-    constructions.build_cut_rows,
-    constructions.build_flows,
+    constructions.build_long_flows,
 )
 """The methods in order, each applied to all open pairs; the width profiles come after them."""
 

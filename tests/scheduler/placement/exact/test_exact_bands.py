@@ -1,40 +1,12 @@
-"""Bands that share domains: placements that keep S and R, found whenever there are any; and partitions."""
+"""Partitions of columns into bands."""
 
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from scheduler.placement.exact.bands import partitions, shared_bands
-from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.problem import GridProblem
-from tests.case_counts import examples
-from tests.scheduler.placement.exact.tiny import bands_exist, check_placement, problems
-
-LIMIT = Slice(effort=10.0, wall=60.0)
-
-
-@st.composite
-def banded(draw: st.DrawFn) -> tuple[GridProblem, int, tuple[int, ...]]:
-    """A problem, S, and the widths of bands that cut its columns."""
-    problem = draw(problems())
-    bands = draw(st.integers(1, problem.columns))
-    widths = draw(st.sampled_from(list(partitions(problem.columns, bands))))
-    return problem, draw(st.integers(1, problem.largest_pair[0])), widths
-
-
-@given(banded())
-@examples(200)
-def test_column_bands_are_found_whenever_there_are_any(instance: tuple[GridProblem, int, tuple[int, ...]]) -> None:
-    """And keep S, and R by the number of bands: in each band a row lies in one domain."""
-    problem, dp, widths = instance
-    cells = shared_bands(problem, dp=dp, widths=widths, limit=LIMIT)
-    assert (cells is not None) == bands_exist(problem, dp, widths)
-    if cells is not None:
-        check_placement(problem, cells, (dp, len(widths)))
+from scheduler.placement.exact.bands import partitions
 
 
 @pytest.mark.parametrize("total", range(1, 10))

@@ -21,9 +21,8 @@ STAGES = [
     constructions.build_long_tabu,
     constructions.build_credits_if_full,
     constructions.build_credits,
-    constructions.build_shared_bands,
-    constructions.build_cut_rows,
-    constructions.build_flows,
+    constructions.build_quick_flows,
+    constructions.build_long_flows,
     constructions.build_front,
 ]
 
@@ -61,7 +60,7 @@ def test_rows_are_cut_where_two_segments_are_open() -> None:
     """Bands of whole rows do not use up the cluster; rows cut in two do, and the name says how."""
     search = started(FULL)
     apply_product(search)
-    constructions.build_cut_rows(search)
+    constructions.build_long_flows(search)
     named = [pair for pair, name in search.lattice.builders.items() if name.startswith("interval flow")]
     assert named
     assert all(min(pair) == 2 for pair in named)
@@ -90,7 +89,7 @@ def test_without_time_nothing_is_built() -> None:
     """Rows are cut only within the time that is left."""
     search = started(FULL, seconds=0.0)
     before = dict(search.lattice.builders)
-    constructions.build_cut_rows(search)
-    constructions.build_flows(search)
+    constructions.build_quick_flows(search)
+    constructions.build_long_flows(search)
     constructions.build_long_tabu(search)
     assert search.lattice.builders == before

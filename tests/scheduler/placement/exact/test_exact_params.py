@@ -19,7 +19,7 @@ from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.bounds import CoverageBound
 from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.params import DEFAULTS, BandSweep, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
+from scheduler.placement.exact.params import DEFAULTS, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profile_search import PairProfiles
 from scheduler.placement.exact.search import count_edges, count_rectangles, search_pairs
@@ -65,11 +65,10 @@ def test_the_defaults() -> None:
         "tree_elements": 100,
         "component_states": (20_000, 200_000, 1_000_000),
         "component_graphs": 5,
-        "shared_bands": {"share": 0.15, "effort": 0.05, "partitions": 2},
         "flow_columns": 16,
         "flow_intervals": 6000,
-        "cut_rows": {"share": 0.5, "nodes": 200, "whole": (False, False, True)},
-        "cut_segments": {"share": 0.5, "nodes": 1000, "whole": (True,)},
+        "quick_flows": {"programs": 40, "roundings": 1, "seeds": 2},
+        "long_flows": {"programs": 200, "roundings": 3, "seeds": 12},
         "cover_offsets": 12,
         "cover_scales": (1, 2, 3),
         "ordered_domains": 20,
@@ -197,38 +196,11 @@ class Calls:
         self.calls.append(options)
 
 
-@pytest.mark.parametrize(("share", "tried"), [(0.0, False), (0.5, True)])
-def test_a_share_ends_its_searches(monkeypatch: pytest.MonkeyPatch, share: float, tried: bool) -> None:
-    """A method that may use no part of the time tries nothing; with a part of it, it does."""
-    bands, flows = Calls(monkeypatch, "shared_bands"), Calls(monkeypatch, "interval_flow")
-    search = started(
-        OPEN,
-        shared_bands=BandSweep(share=share, effort=0.01),
-        cut_rows=replace(DEFAULTS.cut_rows, share=share),
-        cut_segments=replace(DEFAULTS.cut_segments, share=share),
-    )
-    for stage in (constructions.build_shared_bands, constructions.build_cut_rows, constructions.build_flows):
-        stage(search)
-    assert bool(bands.calls) is tried
-    assert bool(flows.calls) is tried
-
-
-def test_shared_bands_keep_to_their_effort_and_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five columns have two partitions into two bands, 3 + 2 and 4 + 1; one is tried, with the effort given."""
-    bands = Calls(monkeypatch, "shared_bands")
-    constructions.build_shared_bands(started(OPEN, shared_bands=BandSweep(share=0.5, effort=0.07, partitions=1)))
-    assert {call["limit"].effort for call in bands.calls} == {0.07}
-    assert (2, 2, 1) in {call["widths"] for call in bands.calls}
-    assert (3, 1, 1) not in {call["widths"] for call in bands.calls}
-
-
 @pytest.mark.parametrize(("many", "tried"), [(3000, True), (10, False)])
 def test_many_cells(monkeypatch: pytest.MonkeyPatch, many: int, tried: bool) -> None:
-    """Fifty cells are many or not: with many, no bands share domains, and no width profiles are searched."""
-    bands, rounds = Calls(monkeypatch, "shared_bands"), []
+    """Fifty cells are many or not: with many, no width profiles are searched."""
+    rounds: list[PairSearch] = []
     search = started(OPEN, many_cells=many)
-    constructions.build_shared_bands(search)
-    assert bool(bands.calls) is tried
     monkeypatch.setattr(search_module, "STAGES", ())
     monkeypatch.setattr(search_module, "enumerate_profiles", rounds.append)
     search_pairs(search)
@@ -299,24 +271,24 @@ def test_plans_of_credit_bands(monkeypatch: pytest.MonkeyPatch, changes: dict[st
 
 
 @pytest.mark.parametrize(
-    ("changes", "nodes"),
+    ("changes", "programs"),
     [
-        ({}, {200}),
-        ({"cut_rows": FlowEffort(0.5, 7, (False, True))}, {7}),
+        ({}, {40}),
+        ({"quick_flows": FlowEffort(programs=7, roundings=2, seeds=3)}, {7}),
         ({"flow_intervals": 3}, set()),
         ({"flow_columns": 4}, set()),
     ],
 )
-def test_rounds_of_flows(monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], nodes: set[int]) -> None:
-    """Round after round with two new seeds each, in fractions or whole numbers; none where the model is too large."""
+def test_rounds_of_flows(monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], programs: set[int]) -> None:
+    """Round after round with a new seed each; none where the model is too large."""
     flows = Calls(monkeypatch, "interval_flow")
-    constructions.build_cut_rows(started(GridProblem(8, 5, (16, 8, 8, 5, 3)), **changes))
-    assert {call["limit"].nodes for call in flows.calls} == nodes
-    rounds = changes.get("cut_rows", DEFAULTS.cut_rows)
+    constructions.build_quick_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3)), **changes))
+    assert {call["limit"].programs for call in flows.calls} == programs
+    rounds = changes.get("quick_flows", DEFAULTS.quick_flows)
     assert isinstance(rounds, FlowEffort)
-    if nodes:
-        seen = list(dict.fromkeys((call["limit"].seed // 2, call["limit"].whole) for call in flows.calls))
-        assert seen == list(enumerate(rounds.whole))
+    if programs:
+        assert list(dict.fromkeys(call["limit"].seed for call in flows.calls)) == list(range(rounds.seeds))
+        assert {call["limit"].roundings for call in flows.calls} == {rounds.roundings}
 
 
 @pytest.mark.parametrize(
@@ -427,9 +399,8 @@ def test_other_numbers_prove_the_same() -> None:
         quick_tabu=nothing,
         long_tabu=nothing,
         credit_plans=0,
-        shared_bands=BandSweep(share=0.0, effort=0.01),
-        cut_rows=FlowEffort(0.0, 1, ()),
-        cut_segments=FlowEffort(0.0, 1, ()),
+        quick_flows=FlowEffort(programs=0, roundings=0, seeds=0),
+        long_flows=FlowEffort(programs=0, roundings=0, seeds=0),
     )
     found = []
     for params in (DEFAULTS, other):
