@@ -12,12 +12,13 @@ import numpy as np
 from benchmarks.commands import run_command
 from benchmarks.instances import GPUS
 from benchmarks.report import Promise, promises, section
-from benchmarks.scale import COLUMNS, HUGE_NODES, HUGE_SECONDS, JOB_SHARE, growing_cluster
+from benchmarks.scale import COLUMNS, HUGE_NODES, JOB_SHARE, growing_cluster
 from topology.cluster import Cluster
 
 GIGABYTE = 1e9
 MEMORY = 1.0
 ALPHA = 0.5
+COMMAND_SECONDS = 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,9 @@ def report(usage: Usage) -> str:
             [
                 Promise(f"peak memory below {MEMORY:g} GB", f"{gigabytes:.2f} GB", gigabytes < MEMORY),
                 Promise(
-                    f"whole command below {HUGE_SECONDS:g} s", f"{usage.seconds:.1f} s", usage.seconds < HUGE_SECONDS
+                    f"whole command below {COMMAND_SECONDS:g} s",
+                    f"{usage.seconds:.1f} s",
+                    usage.seconds < COMMAND_SECONDS,
                 ),
             ]
         ),

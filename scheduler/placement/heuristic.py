@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from time import perf_counter
 from typing import Literal
 
@@ -35,14 +36,20 @@ class Request:
     level: Level  # at which the job's spread counts
     admitted: BoolArray  # shape [nodes], the nodes that may be used; at least as many as the job has cells
     seed: int
+    until: float = inf  # by the clock: a rule that takes long asks now and then whether there is time left
 
     @classmethod
-    def of(cls, cluster: Cluster, job: Job, limits: Limits) -> Request:
+    def of(cls, cluster: Cluster, job: Job, limits: Limits, *, until: float = inf) -> Request:
         """Return what a rule may look at for a job; raises Infeasible when too few nodes are admitted."""
         level = cluster.level(job.level)
         if reason := shortage(cluster, job):
             raise Infeasible(reason)
-        return cls(cluster, job, level, admissible(cluster, job), limits.seed)
+        return cls(cluster, job, level, admissible(cluster, job), limits.seed, until)
+
+    def check_time(self) -> None:
+        """Raise Infeasible when time is up."""
+        if perf_counter() > self.until:
+            raise Infeasible("time ran out")
 
     @property
     def grid(self) -> Grid:
@@ -77,9 +84,13 @@ class Heuristic:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Apply the rule to the admitted nodes; see :class:`scheduler.placement.types.PlacementAlgorithm`."""
+        return self.propose(cluster, job, limits)
+
+    def propose(self, cluster: Cluster, job: Job, limits: Limits, *, until: float = inf) -> Proposal:
+        """Apply the rule as far as time allows: beyond ``until``, by the clock, a rule that takes long gives up."""
         start = perf_counter()
         try:
-            request = Request.of(cluster, job, limits)
+            request = Request.of(cluster, job, limits, until=until)
             nodes = self.rule(request)[self._rank_of_cell(request.grid)].astype(np.int32)
         except Infeasible as refusal:
             return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - start)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from topology.cluster import Cluster, IntArray, Level
 
@@ -30,10 +32,23 @@ def ranks_of(names: tuple[str, ...], *, numbers: bool = False) -> IntArray:
     :param numbers: numbers in names count by value; else names are plain strings.
     """
     ranks = np.empty(len(names), dtype=np.int32)
-    ordered = sorted(range(len(names)), key=lambda i: natural(names[i]) if numbers else names[i])
+    ordered: Sequence[int] | npt.NDArray[np.int64]
+    if numbers and _digits_stand_alike(names):
+        ordered = np.argsort(np.array(names), kind="stable")
+    else:
+        ordered = sorted(range(len(names)), key=lambda i: natural(names[i]) if numbers else names[i])
     ranks[ordered] = np.arange(len(names), dtype=np.int32)
     ranks.flags.writeable = False
     return ranks
+
+
+def _digits_stand_alike(names: tuple[str, ...]) -> bool:
+    """Return whether names are as long as each other with digits at the same places: then plain order is natural."""
+    if not names or len({len(name) for name in names}) > 1 or not names[0] or not "".join(names).isascii():
+        return False
+    letters = np.array(names).view(np.uint32).reshape(len(names), -1)
+    digits = (letters >= ord("0")) & (letters <= ord("9"))
+    return bool((digits == digits[0]).all())
 
 
 class _SameNames:

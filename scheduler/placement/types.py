@@ -31,8 +31,12 @@ Pair = tuple[int, int]  # (S, R): DP spread and PP spread
 
 def corners(pairs: Iterable[Pair]) -> list[Pair]:
     """Return the Pareto front of some pairs, by S: those that no other one is as good as in both."""
-    known = set(pairs)
-    return sorted(p for p in known if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in known))
+    found: list[Pair] = []
+    # by S, then by R: one that has less R than all before it
+    for pair in sorted(pairs):
+        if not found or pair[1] < found[-1][1]:
+            found.append(pair)
+    return found
 
 
 Told = Literal["everything", "placement"]

@@ -40,7 +40,8 @@ class Exact:
         """Propose the best placement that the time allows."""
         if limits.told == "placement" and (proposal := place_plainly(cluster, job, limits, self.params)) is not None:
             return proposal
-        import ortools.sat.python.cp_model  # noqa: F401  (the import is no part of the solve time)
+        if job.grid.cells <= self.params.many_cells:
+            import ortools.sat.python.cp_model  # noqa: F401  (no part of the solve time; larger jobs hardly need it)
 
         start = perf_counter()
         options = thresholds(cluster, job)
@@ -58,7 +59,8 @@ class Exact:
         if limits.told == "everything":
             goals = self._closer(begun.best, claims, limits, end)
             if job.grid.aligned:
-                fill_front(claims.search, seconds=self.params.front_share * limits.seconds)
+                most, least = (share * limits.seconds for share in (self.params.front_share, self.params.front_least))
+                fill_front(claims.search, seconds=min(most, max(least, end - perf_counter())))
         else:
             # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
             goals = begun
@@ -91,13 +93,13 @@ class Exact:
             # as good by its objective, it may be better at closer levels; and it has seen the rules
             goals.offer(claims.goals.best.nodes)
         if not goals.counted(closer):
-            goals.offer_in_time(other_seats(reduction, claims.search, limits, self.params))
+            goals.offer_in_time(other_seats(reduction, claims.search, limits, end, self.params))
             if goals.best is not best and not goals.counted(closer):
                 # on the domains of a fill that is better the cells may lie better yet
                 cells, seconds = reduction.level.domain_of[goals.best.nodes], seating_seconds(limits, self.params)
-                goals.offer(seat_cells(reduction, cells, seconds, self.params))
+                goals.offer(seat_cells(reduction, cells, seconds, self.params, end=end))
         if claims.goals is None and not (goals.settled(0) and goals.counted(closer)):
-            goals.offer_all(quick_starts(reduction, limits, self.params))
+            goals.offer_all(quick_starts(reduction, limits, self.params, end=end))
             # a rule may have built a pair that the search has not
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
         goals.search(closer)

@@ -8,7 +8,7 @@ are a path of pairs (S, R) that are not refuted, ascending in both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from time import perf_counter
 
@@ -36,7 +36,7 @@ class LevelBounds:
     params: ExactParams
     lattices: dict[str, Lattice] = field(default_factory=dict)  # by level, those that are known already
     floors: Mapping[str, Pair] = field(default_factory=dict)  # by level, what S and R are at least, each by itself
-    end: float = inf  # of the time for knapsacks over broader domains, which take tenths of a second in all
+    end: float = inf  # of the time for coverage, and for knapsacks over broader domains: tenths of a second in all
     _lines: dict[tuple[str, str], tuple[LineTouches, ...]] = field(default_factory=dict)  # columns and rows, by levels
 
     def least(self, terms: Sequence[Count], *, among: Sequence[tuple[Sequence[Count], float]] = ()) -> float:
@@ -53,9 +53,9 @@ class LevelBounds:
         states: dict[Pair, list[tuple[float, ...]]] = {(1, 1): [tuple(fixed)]}
         for name in names:
             onward: dict[Pair, list[tuple[float, ...]]] = {}
-            floor = self.floors.get(name, (1, 1))
+            floor, least = self.floors.get(name, (1, 1)), self._corners(name, weights)
             for (dp, pp), sums in states.items():
-                for a, b in self._corners(name, weights):
+                for a, b in least:
                     pair = max(a, dp, floor[0]), max(b, pp, floor[1])
                     step = [of.get(name, (0.0, 0.0)) for of in weights]
                     costs = [w * pair[0] + v * pair[1] for w, v in step]
@@ -83,11 +83,12 @@ class LevelBounds:
                 continue
             rest = [one for one in others if one.level != broader or one.family not in _LINES]
             left = most - (self.least(rest) if rest else 0.0) + TOLERANCE
+            unrefuted_here = self._corners(name, list(map(_weights, (terms, others))))
             pairs = [
                 (max(a, columns), max(b, rows))
                 for pair in self._widest(broader, w, v, left)
                 for columns, rows in [self._touched(broader, name, pair)]
-                for a, b in self._corners(name, list(map(_weights, (terms, others))))
+                for a, b in unrefuted_here
             ]
             least = max(least, min((dp * a + pp * b for a, b in pairs), default=inf))
         return least
@@ -148,7 +149,8 @@ class LevelBounds:
         one = self.reduction
         problem = GridReduction(one.cluster, one.job.replace(level=name), one.slowest).problem
         lattice = Lattice(problem, alpha, 1.0 - alpha)
-        search = PairSearch(lattice, self.limits, self.params)
+        seconds = min(self.limits.seconds, max(self.params.least_seconds, self.end - perf_counter()))
+        search = PairSearch(lattice, replace(self.limits, seconds=seconds), self.params)
         for stage in (count_edges, apply_product, count_coverage, count_rectangles_if_quick):
             stage(search)
             if not lattice.open():

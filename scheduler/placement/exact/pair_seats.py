@@ -8,8 +8,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
+from math import inf
 from operator import neg
 from threading import Lock
+from time import perf_counter
 
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.lattice import Lattice, PairSearch
@@ -29,10 +31,13 @@ def search_reduction(reduction: GridReduction, limits: Limits, seconds: float, p
     return search
 
 
-def seat_cells(reduction: GridReduction, domain_of_cell: IntArray, seconds: float, params: ExactParams) -> IntArray:
+def seat_cells(
+    reduction: GridReduction, domain_of_cell: IntArray, seconds: float, params: ExactParams, *, end: float = inf
+) -> IntArray:
     """Return nodes for cells on the domains of the job's level, shape [rows, columns] both.
 
-    :param seconds: limit of the searches one level down, and further.
+    :param seconds: limit of the searches one level down, and further; ``end``: of the time, beyond which seating may go
+        on for so many seconds.
     """
     return seat(
         reduction.cluster,
@@ -42,6 +47,7 @@ def seat_cells(reduction: GridReduction, domain_of_cell: IntArray, seconds: floa
         admitted=reduction.admitted,
         solve_grid=partial(solve_grid, params=params),
         seconds=seconds,
+        most_seconds=max(0.0, end - perf_counter()) + max(seconds, params.least_seconds),
     )
 
 

@@ -165,10 +165,12 @@ class ExactParams:
     seating_share: float = 0.05  # Part of the time limit that exact searches below the job's level may use
     # Part of the time limit after which no further quick rule is asked: a few seconds suffice for all on 1,000 cells
     rules_share: float = 0.2
+    rules_least: float = 0.05  # The same where the limit is up: they are still asked, as none may be better in the end
     # The same for rules that go pod by pod, so that placements of hundreds of cells take hardly longer for them
     pod_rules_share: float = 0.02
     # Part of the time limit that corners of the Pareto front may take which the best pair did not need
     front_share: float = 0.05
+    front_least: float = 0.01  # The same where the limit is up
     # Seconds for the search of one threshold of slowdown, however little time is left: bounds and quick bands
     least_seconds: float = 0.05
 

@@ -8,6 +8,7 @@ know nothing of holds; the evaluator puts aside what breaks one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from math import inf
 from time import perf_counter
 
 import numpy as np
@@ -21,13 +22,13 @@ from topology.cluster import IntArray
 
 
 def quick_starts(
-    reduction: GridReduction, limits: Limits, params: ExactParams, *, names: Collection[str] = ()
+    reduction: GridReduction, limits: Limits, params: ExactParams, *, names: Collection[str] = (), end: float = inf
 ) -> Iterator[IntArray]:
     """Yield nodes, shape [rows, columns] each, from one rule after another until their share of the time is used up.
 
     Those that go pod by pod come last, and have a smaller share: on hundreds of cells each takes as long as all others.
 
-    :param names: of the rules that are asked; empty = all.
+    :param names: of the rules that are asked; empty = all; ``end``: of the time, when little of their share is left.
     """
     cluster, job = reduction.cluster, reduction.job
     # a rule takes any node that the job admits, so those slower than the threshold are hidden from it
@@ -38,8 +39,9 @@ def quick_starts(
     rules = [rule for rule in own if isinstance(rule, Heuristic)]
     for rule in sorted(rules, key=lambda rule: rule.pod_by_pod):
         share = params.pod_rules_share if rule.pod_by_pod else params.rules_share
-        if perf_counter() > start + share * limits.seconds:
+        until = min(start + share * limits.seconds, max(end, start + params.rules_least * limits.seconds))
+        if perf_counter() > until:
             return
-        nodes = rule.place(offered, job, limits).nodes
+        nodes = rule.propose(offered, job, limits, until=until).nodes
         if nodes is not None:
             yield nodes

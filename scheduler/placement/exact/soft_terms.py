@@ -57,7 +57,7 @@ def goals_of(
 
 
 def other_seats(
-    reduction: GridReduction, search: PairSearch, limits: Limits, params: ExactParams
+    reduction: GridReduction, search: PairSearch, limits: Limits, end: float, params: ExactParams
 ) -> Iterator[IntArray]:
     """Yield nodes, shape [rows, columns] each, of placements that may be as good and better at closer levels."""
     lattice, seconds = search.lattice, seating_seconds(limits, params)
@@ -69,9 +69,9 @@ def other_seats(
         best_fit = reduction.domain_of_cell(lattice.built[pair])
         looked_inside = reduction.domain_of_cell(lattice.built[pair], closer_first=True)
         if pair != lattice.best:
-            yield seat_cells(reduction, best_fit, seconds, params)
+            yield seat_cells(reduction, best_fit, seconds, params, end=end)
         if not np.array_equal(best_fit, looked_inside):
-            yield seat_cells(reduction, looked_inside, seconds, params)
+            yield seat_cells(reduction, looked_inside, seconds, params, end=end)
 
 
 def _starts(
@@ -81,12 +81,14 @@ def _starts(
     cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
     seconds = seating_seconds(limits, params)
     if not has_more_terms(cluster, job):
-        yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params)
+        yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params, end=end)
         return
-    yield from quick_starts(reduction, limits, params)
+    yield from quick_starts(reduction, limits, params, end=end)
     yield from tight_fills(reduction)
     for point in lattice.pareto():
-        yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[point.dp, point.pp]), seconds, params)
+        yield seat_cells(
+            reduction, reduction.domain_of_cell(lattice.built[point.dp, point.pp]), seconds, params, end=end
+        )
     others = list(_others(cluster, job, params))
     for number, other in enumerate(others):
         asked = GridReduction(cluster, other, reduction.slowest)
@@ -94,7 +96,7 @@ def _starts(
             continue
         share = max(params.least_seconds, (end - perf_counter()) / (len(others) - number + 1))
         found = search_reduction(asked, limits, share, params).lattice
-        yield seat_cells(asked, asked.domain_of_cell(found.built[found.best]), seconds, params)
+        yield seat_cells(asked, asked.domain_of_cell(found.built[found.best]), seconds, params, end=end)
 
 
 def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:

@@ -7,14 +7,15 @@ These fills look at every level from the broadest on, each for one family of gro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice, product
+from dataclasses import dataclass
+from itertools import islice, pairwise, product
 
 import numpy as np
 import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Job
 from scheduler.placement.exact.problem import GridReduction
-from topology.cluster import Cluster, IntArray, Level
+from topology.cluster import BoolArray, Cluster, IntArray, Level
 
 Indices = npt.NDArray[np.int64]
 
@@ -24,14 +25,12 @@ def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
     cluster, grid = reduction.cluster, reduction.job.grid
     along = cluster.along_the_tree
     admitted = reduction.admitted[along]
+    tree = _Tree.of(cluster)
     for segments in _segmentations(reduction.job):
         filled = np.empty(grid.cells, dtype=np.int32)
-        free = admitted.copy()
+        room = _Room.of(tree, admitted)
         for cells in segments:
-            left = np.flatnonzero(free)
-            taken = _tightest(cluster, along[left], left, len(cells), 0)
-            free[taken] = False
-            filled[cells] = along[np.sort(taken)]
+            filled[cells] = along[np.sort(room.take_tightest(len(cells)))]
         yield filled.reshape(grid.rows, grid.columns)
     depth = cluster.level_index(reduction.job.level)
     for first, last_come in product(dict.fromkeys((0, depth)), (False, True)):
@@ -106,9 +105,10 @@ def _roomiest(cluster: Cluster, places: Indices, wanted: int, first: int, *, las
     """
     along = cluster.along_the_tree
     for level in cluster.levels[first:]:
-        domain = level.domain_of[along[places]]
-        counts = np.bincount(domain, minlength=len(level))
-        order = np.lexsort((-np.arange(len(level)) if last_come else np.arange(len(level)), -counts))
+        # few places may lie in few of very many domains
+        numbers, domain = np.unique(level.domain_of[along[places]], return_inverse=True)
+        counts = np.bincount(domain)
+        order = np.lexsort((-numbers if last_come else numbers, -counts))
         needed = int(np.searchsorted(np.cumsum(counts[order]), wanted))
         rest = wanted - int(counts[order[:needed]].sum())
         others = order[needed:]
@@ -138,21 +138,57 @@ def _alternating(cluster: Cluster, nodes: IntArray, level: Level) -> IntArray:
     return ordered
 
 
-def _tightest(cluster: Cluster, nodes: IntArray, places: Indices, wanted: int, depth: int) -> Indices:
-    """Return so many of the places (those of free nodes along the tree), of the fewest domains level by level."""
-    if wanted == len(places) or depth == len(cluster.levels):
-        return places[:wanted]
-    domain = cluster.levels[depth].domain_of[nodes]
-    kinds, starts, counts = np.unique(domain, return_index=True, return_counts=True)
-    taken: list[Indices] = []
-    left = np.ones(len(kinds), dtype=np.bool_)
-    while wanted:
-        fits = np.flatnonzero(left & (counts >= wanted))
-        # the tightest that has room for the rest, or the roomiest
-        k = int(fits[counts[fits].argmin()]) if len(fits) else int(np.where(left, counts, -1).argmax())
-        inside = slice(starts[k], starts[k] + counts[k])
-        some = min(wanted, int(counts[k]))
-        taken.append(_tightest(cluster, nodes[inside], places[inside], some, depth + 1))
-        left[k] = False
-        wanted -= some
-    return np.concatenate(taken)
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """Where the domains of each level lie along the tree, numbered in that order from the broadest level on."""
+
+    starts: list[Indices]  # for each level, shape [domains + 1], the first place of each, and where the last ends
+    children: list[Indices]  # for each level, shape [domains + 1], the first child of each; of the closest, the places
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> _Tree:
+        """Return the domains along the tree."""
+        along = cluster.along_the_tree
+        inside = [level.domain_of[along] for level in cluster.levels]
+        starts = [np.append(np.flatnonzero(np.diff(domain, prepend=-1)), len(along)) for domain in inside]
+        children = [np.searchsorted(closer, first) for first, closer in pairwise(starts)]
+        return cls(starts, [*children, starts[-1]])
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """The places that are left, and how many of them each domain has."""
+
+    tree: _Tree
+    free: BoolArray  # shape [nodes], by place along the tree
+    counts: list[Indices]  # for each level, shape [domains]
+
+    @classmethod
+    def of(cls, tree: _Tree, free: BoolArray) -> _Room:
+        """Return room on all places that are free."""
+        before = np.concatenate([[0], np.cumsum(free)])
+        return cls(tree, free.copy(), [np.diff(before[starts]) for starts in tree.starts])
+
+    def take_tightest(self, wanted: int) -> Indices:
+        """Take so many places, of the fewest domains level by level, and return them."""
+        taken: list[Indices] = []
+        self._take(0, 0, len(self.counts[0]), wanted, taken)
+        return np.concatenate(taken)
+
+    def _take(self, depth: int, first: int, last: int, wanted: int, taken: list[Indices]) -> None:
+        """Take places of some domains of a level, numbered from first to before last."""
+        counts = self.counts[depth][first:last]
+        while wanted:
+            fits = np.flatnonzero(counts >= wanted)
+            # the tightest that has room for the rest, or the roomiest
+            k = int(fits[counts[fits].argmin()]) if len(fits) else int(counts.argmax())
+            some = min(wanted, int(counts[k]))
+            start, end = (int(one) for one in self.tree.children[depth][first + k : first + k + 2])
+            if depth + 1 < len(self.counts):
+                self._take(depth + 1, start, end, some, taken)
+            else:
+                places = start + np.flatnonzero(self.free[start:end])[:some]
+                self.free[places] = False
+                taken.append(places)
+            counts[k] -= some
+            wanted -= some

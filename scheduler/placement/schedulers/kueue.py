@@ -16,6 +16,7 @@ placement (alpha, off), replacement of a failed node.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -70,6 +71,14 @@ class _Tree:
         chosen[domains] = True
         return self.sorted(depth + 1, np.flatnonzero(chosen[self.parent[depth + 1]]).astype(np.int32))
 
+    def children_of_each(self, depth: int, domains: IntArray) -> Iterator[IntArray]:
+        """Yield what :meth:`children` says of one domain after another, from one look at all of them."""
+        closer = self.children(depth, domains)
+        parent = self.parent[depth + 1][closer]
+        by_parent = np.argsort(parent, kind="stable")
+        first, last = (np.searchsorted(parent, domains, side=side, sorter=by_parent) for side in ("left", "right"))
+        return (closer[by_parent[i:j]] for i, j in zip(first, last, strict=True))
+
     def sorted(self, depth: int, domains: IntArray) -> IntArray:
         """Return the domains in the order in which they are tried."""
         keys = self.rank[depth][domains], self.free[depth][domains], -self.slices[depth][domains]
@@ -94,10 +103,12 @@ def list_hosts(request: Request, *, required: bool, slice_size: int) -> IntArray
     pods = amount * slice_size
     while depth < host_depth:
         depth += 1
-        shares = [
-            _fill(tree.children(depth - 1, chosen[i : i + 1]), tree.free[depth], int(pods[i]))
-            for i in range(len(chosen))
-        ]
+        of_each = zip(tree.children_of_each(depth - 1, chosen), pods.tolist(), strict=True)
+        if depth == host_depth:
+            # a host takes one pod
+            chosen = np.concatenate([inside[:some] for inside, some in of_each])
+            break
+        shares = [_fill(inside, tree.free[depth], some) for inside, some in of_each]
         chosen = np.concatenate([share[0] for share in shares])
         pods = np.concatenate([share[1] for share in shares])
     return hosts[np.sort(chosen)]

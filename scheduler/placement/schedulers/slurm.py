@@ -49,8 +49,12 @@ def _tree(request: Request) -> IntArray:
     leaf_of = request.cluster.levels[-1].domain_of[nodes]
     left = request.grid.cells
     taken = np.zeros(len(nodes), dtype=np.bool_)
+    by_leaf = np.argsort(leaf_of, kind="stable")
+    first = np.searchsorted(leaf_of, np.arange(len(request.cluster.levels[-1]) + 1), sorter=by_leaf)
     while left > 0:
-        on_leaf = np.flatnonzero(leaf_of == switches.take_best(left))[:left]
+        request.check_time()
+        leaf = switches.take_best(left)
+        on_leaf = by_leaf[first[leaf] : first[leaf + 1]][:left]
         taken[on_leaf] = True
         left -= len(on_leaf)
     return nodes[taken]
@@ -68,6 +72,7 @@ def _blocks(request: Request, segment: int) -> IntArray:
     taken = np.zeros(len(nodes), dtype=np.bool_)
     segments = request.grid.cells // segment
     for number in range(segments):
+        request.check_time()
         amounts = place_segment(free, segment, base)
         if not amounts:
             which = f"segment {number + 1} of {segments} ({segment} nodes)"

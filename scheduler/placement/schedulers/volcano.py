@@ -47,6 +47,7 @@ def _any_of_the_window(request: Request) -> IntArray:
     window = Window(by_name(request.cluster), request.admitted)
     chosen = np.empty(request.grid.cells, dtype=np.int32)
     for rank in range(request.grid.cells):
+        request.check_time()
         seen = window.look()
         chosen[rank] = seen[rng.integers(len(seen))]
         window.take(int(chosen[rank]))
@@ -139,6 +140,7 @@ def _partitions(request: Request, size: int) -> IntArray:
     capacity = np.bincount(request.level.domain_of, minlength=len(request.level))
     chosen: list[int] = []
     for partition in range(request.grid.cells // size):
+        request.check_time()
         free = np.array([len(pool) for pool in pools])
         roomy = np.flatnonzero(free >= size)
         if not len(roomy):
@@ -174,6 +176,7 @@ def _one_by_one(request: Request, tiers: list[IntArray], listed: IntArray, rng: 
     chosen = np.empty(request.grid.cells, dtype=np.int32)
     gang_tier = -1
     for rank in range(request.grid.cells):
+        request.check_time()
         seen = window.look()
         tier = _common_tier(tiers, seen, int(chosen[0]), gang_tier) if rank else np.zeros(len(seen), dtype=np.int32)
         # closeness counts first, then pods of the gang nearby: the real score adds at most 1 for these

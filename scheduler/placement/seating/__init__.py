@@ -11,15 +11,19 @@ In this order: holds are kept, fewest slow nodes are used (least slow first), sp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+from time import monotonic
 
 import numpy as np
 
 from scheduler.job import Job
 from scheduler.placement.admission import blocks_at, capacity_by_level
-from scheduler.placement.node_order import natural
+from scheduler.placement.node_order import name_ranks, natural
 from scheduler.placement.seating.refine import GridSolver, refine
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
+
+_FEW = 4  # Part of all nodes from which on the order of all names, which is kept, is sooner had than that of some
 
 
 def seat(
@@ -31,6 +35,7 @@ def seat(
     admitted: BoolArray,
     solve_grid: GridSolver | None = None,
     seconds: float = 0.5,
+    most_seconds: float = inf,
 ) -> IntArray:
     """Turn an assignment of cells to domains into nodes; deterministic, as long as ``solve_grid`` is and time suffices.
 
@@ -38,10 +43,12 @@ def seat(
         level or a closer one lie in one domain, and no domain is given more than it can take in whole blocks
         (:func:`scheduler.placement.admission.capacity_by_level`).
     :param solve_grid: exact search for one rectangle of cells; ``None`` = shelves alone.
-    :param seconds: wall-clock limit of all exact searches together.
+    :param seconds: wall-clock limit of all exact searches together; ``most_seconds``: of all, after which every domain
+        that is left is filled in the first way there is.
     """
     depth = cluster.level_index(level.name)
     needed = np.bincount(domain_of_cell.ravel(), minlength=len(level)).astype(np.int32)
+    end = monotonic() + most_seconds
     pool = _choose_pool(cluster, job, depth=depth, needed=needed, admitted=admitted)
     steps = range(depth, len(cluster.levels) - 1)
     for step in steps:
@@ -53,6 +60,7 @@ def seat(
             pool=pool,
             solve_grid=solve_grid,
             seconds=seconds / len(steps),
+            end=end,
         )
     return _seat_on_nodes(cluster, domain_of_cell, node_rank=job.grid.node_rank, pool=pool)
 
@@ -134,7 +142,10 @@ def _seat_on_nodes(cluster: Cluster, domain_of_cell: IntArray, *, node_rank: Int
     used = np.zeros(len(cluster.levels[-1]), dtype=np.bool_)
     used[domain_of_cell] = True
     around = np.flatnonzero(used[domain_of])
-    around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
+    if len(around) * _FEW > len(cluster):
+        around = around[np.argsort(name_ranks(cluster)[around])]
+    else:
+        around = np.array(sorted(around.tolist(), key=lambda i: natural(cluster.names[i])), dtype=np.int64)
     around = around[np.argsort(domain_of[around], kind="stable")]
     seats = np.flatnonzero(pool[around])
     domain_of_seat = domain_of[around[seats]]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from scheduler.rank_groups import CellGroups
 from topology.cluster import IntArray
 
 _MOST_WHOLE = 8  # Fillings in whole segments are tried up to this number of shelves
+_MOST_TOUCHES = 2_000_000  # Array elements for which fillings are measured at once: those of a processor's cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,16 @@ class ParcelGroups:
     pairs: CellGroups  # of a cell of the parcel and an index into `ids`
 
     def touched(self, child_of_cell: IntArray, children: int) -> IntArray:
-        """Return how many children each group touches, shape [groups]."""
-        touches = np.zeros((len(self.ids), children), dtype=np.bool_)
-        touches[self.pairs.paired(child_of_cell)] = True
-        count: IntArray = np.count_nonzero(touches, axis=1).astype(np.int32)
+        """Return how many children each group touches, shape [fillings, groups].
+
+        :param child_of_cell: shape [fillings, cells].
+        """
+        fillings, groups = len(child_of_cell), len(self.ids)
+        child = child_of_cell if self.pairs.one_each else child_of_cell[:, self.pairs.cell]
+        touches = np.zeros(fillings * groups * children, dtype=np.bool_)
+        first = np.arange(0, len(touches), groups * children)
+        touches[child + (self.pairs.group.astype(np.int64) * children + first[:, None])] = True
+        count: IntArray = np.add.reduce(touches.reshape(fillings, groups, children), axis=2, dtype=np.int32)
         return count
 
 
@@ -150,18 +158,26 @@ class Filling:
     used: int  # number of children in use
 
 
-def measure(parcel: Parcel, child: IntArray) -> Filling:
-    """Measure the spread of a filling."""
-    child_of_cell, children = child[parcel.block_of_cell], len(parcel.capacities)
-    touched = {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()}
-    return Filling(child, touched, len(np.unique(child)))
+def measure(parcel: Parcel, fillings: Sequence[IntArray]) -> list[Filling]:
+    """Measure the spread of some fillings, the child of each block, shape [blocks] each."""
+    children = len(parcel.capacities)
+    lines = 1 + max((len(groups.ids) for groups in parcel.groups.values()), default=0)
+    together = max(1, _MOST_TOUCHES // (lines * children))
+    found: list[Filling] = []
+    for i in range(0, len(fillings), together):
+        child = np.stack(fillings[i : i + together])
+        child_of_cell = child[:, parcel.block_of_cell]
+        touched = {family: groups.touched(child_of_cell, children) for family, groups in parcel.groups.items()}
+        seen = np.zeros((len(child), children), dtype=np.bool_)
+        seen[np.arange(len(child))[:, None], child] = True
+        used = np.add.reduce(seen, axis=1, dtype=np.int32).tolist()
+        found += (Filling(child[k], {f: of[k] for f, of in touched.items()}, used[k]) for k in range(len(child)))
+    return found
 
 
-def local_score(filling: Filling, weights: Weights) -> tuple[float, ...]:
-    """Return how good a filling is when nothing is known of the other domains; less is better."""
-    worst = {family: float(touched.max()) for family, touched in filling.touched.items()}
-    mean = {family: float(touched.mean()) for family, touched in filling.touched.items()}
-    return _rated(worst, mean, filling.used, weights)
+def by_local_score(fillings: Sequence[Filling], weights: Weights) -> list[Filling]:
+    """Return fillings of one parcel, the best first: by how good each is when nothing is known of the other domains."""
+    return [fillings[i] for i in _Options.of(fillings).local_order(weights)]
 
 
 def without_twins(fillings: Iterable[Filling]) -> list[Filling]:
@@ -181,27 +197,60 @@ def choose_fillings(
 ) -> list[Filling]:
     """Choose one filling for each parcel.
 
-    :param options: for each parcel its fillings, the best by :func:`local_score` first.
+    :param options: for each parcel its fillings, the best by :func:`by_local_score` first.
     :param group_counts: family -> number of groups of the whole job.
     """
-    chosen = [fillings[0] for fillings in options]
+    chosen = [0] * len(parcels)
+    tables: dict[int, _Options] = {}
+    for of_parcel in options:
+        # parcels of one shape have the same fillings
+        tables.setdefault(id(of_parcel), _Options.of(of_parcel))
     totals = {family: np.zeros(count, dtype=np.int32) for family, count in group_counts.items()}
-    for parcel, filling in zip(parcels, chosen, strict=True):
-        _add(totals, parcel, filling, 1)
+    for parcel, fillings in zip(parcels, options, strict=True):
+        _add(totals, parcel, fillings[0], 1)
     open_parcels = [i for i, fillings in enumerate(options) if len(fillings) > 1]
     for _ in range(_ROUNDS):
         changed = False
         for i in open_parcels:
-            _add(totals, parcels[i], chosen[i], -1)
-            # without the parcel: what the other domains cost whatever it does
-            worst = {family: int(total.max()) for family, total in totals.items()}
-            best = min(options[i], key=lambda filling: _score(totals, worst, parcels[i], filling, weights))
-            changed |= best is not chosen[i]
+            _add(totals, parcels[i], options[i][chosen[i]], -1)
+            best = tables[id(options[i])].best(totals, parcels[i], weights)
+            changed |= best != chosen[i]
             chosen[i] = best
-            _add(totals, parcels[i], best, 1)
+            _add(totals, parcels[i], options[i][best], 1)
         if not changed:
             break
-    return chosen
+    return [fillings[i] for fillings, i in zip(options, chosen, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """The fillings of one parcel side by side."""
+
+    touched: Mapping[Family, IntArray]  # family -> shape [fillings, groups of the parcel]
+    used: IntArray  # shape [fillings], number of children in use
+
+    @classmethod
+    def of(cls, fillings: Sequence[Filling]) -> _Options:
+        """Return fillings side by side."""
+        touched = {family: np.stack([one.touched[family] for one in fillings]) for family in fillings[0].touched}
+        return cls(touched, np.array([one.used for one in fillings], dtype=np.int32))
+
+    def local_order(self, weights: Weights) -> list[int]:
+        """Return the fillings, the best first: by how good each is when nothing is known of the other domains."""
+        worst = {family: of.max(axis=1) for family, of in self.touched.items()}
+        mean = {family: of.mean(axis=1) for family, of in self.touched.items()}
+        return _order(worst, mean, self.used, weights)
+
+    def best(self, totals: Mapping[Family, IntArray], parcel: Parcel, weights: Weights) -> int:
+        """Return the filling with which the whole job is best, given what all other parcels add up to."""
+        worst, mean = {}, {}
+        for family, total in totals.items():
+            touched = self.touched[family]
+            # what the other domains cost whatever it does
+            others = int(total.max())
+            worst[family] = np.maximum(others, (total[parcel.groups[family].ids] + touched).max(axis=1))
+            mean[family] = touched.sum(axis=1) / len(total)
+        return _order(worst, mean, self.used, weights)[0]
 
 
 def _add(totals: Mapping[Family, IntArray], parcel: Parcel, filling: Filling, sign: int) -> None:
@@ -209,30 +258,24 @@ def _add(totals: Mapping[Family, IntArray], parcel: Parcel, filling: Filling, si
         total[parcel.groups[family].ids] += sign * filling.touched[family]
 
 
-def _score(
-    totals: Mapping[Family, IntArray], others: Mapping[Family, int], parcel: Parcel, filling: Filling, weights: Weights
-) -> tuple[float, ...]:
-    """Return the score of the whole job with this filling; ``others`` is the worst spread without the parcel."""
-    worst, mean = {}, {}
-    for family, total in totals.items():
-        touched = filling.touched[family]
-        worst[family] = float(max(others[family], int((total[parcel.groups[family].ids] + touched).max())))
-        mean[family] = float(touched.sum()) / len(total)
-    return _rated(worst, mean, filling.used, weights)
+def _order(
+    worst: Mapping[Family, npt.NDArray[Any]], mean: Mapping[Family, npt.NDArray[Any]], used: IntArray, weights: Weights
+) -> list[int]:
+    """Return fillings, the best first: by soft terms, Eq. 2 of the worst, then of the mean, then touches and children.
 
+    :param worst: family -> shape [fillings], the most domains that a group touches; ``mean``: the same of the mean.
+    """
 
-def _rated(
-    worst: Mapping[Family, float], mean: Mapping[Family, float], used: int, weights: Weights
-) -> tuple[float, ...]:
-    """Return the score of spreads: soft terms, Eq. 2 of the worst, then of the mean, then touches and children."""
+    def weighed(by: Mapping[Family, float], spreads: Mapping[Family, npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        return sum((weight * spreads[family] for family, weight in by.items()), np.zeros(len(used)))
 
-    def weighed(by: Mapping[Family, float], spreads: Mapping[Family, float]) -> float:
-        return sum(weight * spreads[family] for family, weight in by.items())
-
-    return (
+    keys = (
         weighed(weights.soft, worst),
         weighed(weights.affinity, worst),
         weighed(weights.affinity, mean),
-        sum(mean.values()),
+        sum(mean.values(), np.zeros(len(used))),
         used,
     )
+    # the first key decides; equals stay in their order
+    order: list[int] = np.lexsort(keys[::-1]).tolist()
+    return order

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from time import monotonic
 
 import numpy as np
@@ -17,8 +18,8 @@ from scheduler.placement.seating.parcel import (
     Parcel,
     ParcelGroups,
     Weights,
+    by_local_score,
     choose_fillings,
-    local_score,
     measure,
     shelf_fillings,
     without_twins,
@@ -53,11 +54,13 @@ def refine(
     pool: BoolArray,
     solve_grid: GridSolver | None,
     seconds: float,
+    end: float,
 ) -> IntArray:
     """Share the cells of every domain of one level out among its children.
 
     :param pool: shape [nodes], the nodes that may be used; they have room for all cells in whole blocks.
     :param solve_grid: exact search for one rectangle; ``None`` = none; ``seconds``: limit of all of them together.
+    :param end: by the clock; of the domains that are left then each is filled in the first way there is.
     """
     closer = cluster.levels[depth + 1]
     blocks = blocks_at(cluster, job, depth + 1)
@@ -80,7 +83,7 @@ def refine(
         parcel = sites[i].parcel
         if parcel.shape not in known:
             known[parcel.shape] = _options(
-                parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done
+                parcel, in_one_domain, solve_grid, deadline=deadline, sharing=len(sites) - done, end=end
             )
         options[i] = known[parcel.shape]
     group_counts = {family: len(job.grid.groups[family].sizes) for family in families}
@@ -157,19 +160,20 @@ def _exact_filling(parcel: Parcel, weights: Weights, solve: GridSolver | None, s
 
 
 def _options(
-    parcel: Parcel, weights: Weights, solve: GridSolver | None, *, deadline: float, sharing: int
+    parcel: Parcel, weights: Weights, solve: GridSolver | None, *, deadline: float, sharing: int, end: float
 ) -> list[Filling]:
     """Return the fillings of one parcel, the best first; so many parcels share the time until the deadline."""
     if len(parcel) <= parcel.capacities[0]:
-        return [measure(parcel, np.zeros(len(parcel), dtype=np.int32))]
-    fillings = [measure(parcel, child) for child in shelf_fillings(parcel)]
+        return measure(parcel, [np.zeros(len(parcel), dtype=np.int32)])
+    if monotonic() > end:
+        return measure(parcel, list(islice(shelf_fillings(parcel), 1)))
+    fillings = list(shelf_fillings(parcel))
     # on large parcels the shelves take time of their own: the clock is read after them
     seconds = (deadline - monotonic()) / sharing
     if (child := _exact_filling(parcel, weights, solve, seconds)) is not None:
-        fillings.append(measure(parcel, child))
-    fillings.sort(key=lambda filling: local_score(filling, weights))
-    kept = without_twins(fillings)[:_KEPT]
-    return without_twins(measure(parcel, filling.child[turn]) for filling in kept for turn in parcel.turns)
+        fillings.append(child)
+    kept = without_twins(by_local_score(measure(parcel, fillings), weights))[:_KEPT]
+    return without_twins(measure(parcel, [filling.child[turn] for filling in kept for turn in parcel.turns]))
 
 
 def _best_fit(child: IntArray, capacities: IntArray, total: IntArray) -> IntArray:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
-from scheduler.placement.node_order import name_ranks, natural
+from scheduler.placement.node_order import name_ranks, natural, ranks_of
 from scheduler.placement.seating import seat
 from scheduler.placement.seating.brim_fills import best_fill, orders_of
 from scheduler.placement.seating.quick_seat import FreeNodes, nodes_of, pair_of, seat_apart, seat_together, table_of
@@ -24,6 +24,17 @@ from topology.cluster import Cluster, Node
 def free_nodes(cluster: Cluster) -> FreeNodes:
     """All that are idle, from the broadest level down."""
     return FreeNodes.of(cluster, cluster.idle, 0)
+
+
+@given(st.lists(st.text("n019-", min_size=3, max_size=3), unique=True))
+@examples(200)
+def test_names_are_ranked_by_their_numbers(names: list[str]) -> None:
+    """Names as long as each other, with digits at the same places or not, and one that is longer: ranks are those of
+    the natural order, and of equals (01 and 1 need a longer name) the first comes first.
+    """
+    for listed in (names, [*names, "n10-1"]):
+        ranks = ranks_of(tuple(listed), numbers=True)
+        assert np.argsort(ranks).tolist() == sorted(range(len(listed)), key=lambda i: natural(listed[i]))
 
 
 @st.composite

@@ -261,7 +261,7 @@ def test_domains_make_up_for_each_other() -> None:
 def test_a_cell_in_two_groups_counts_in_both() -> None:
     """Groups {0, 1} and {1, 2}: with cells 0 and 1 in one child and 2 in another they touch one and two children."""
     groups = ParcelGroups(ids=np.array([3, 5]), pairs=CellGroups(np.array([0, 1, 1, 2]), np.array([0, 0, 1, 1])))
-    assert groups.touched(np.array([1, 1, 0], dtype=np.int32), 2).tolist() == [1, 2]
+    assert groups.touched(np.array([[1, 1, 0], [0, 0, 0]], dtype=np.int32), 2).tolist() == [[1, 2], [1, 1]]
 
 
 def test_no_time_no_exact_search() -> None:
@@ -292,6 +292,12 @@ def test_the_solver_gets_the_time_that_the_shelves_leave(monkeypatch: pytest.Mon
     for seconds in (10.0, 5.0):
         seat_all(racks(4, 4), grid(4, 2), solve_grid=record, seconds=seconds)
     assert given_seconds == [4.0]
+
+
+def test_out_of_time_every_domain_is_filled_in_the_first_way() -> None:
+    """Without a second left 4 x 2 cells still go to two racks of four nodes, whatever order that is, and none twice."""
+    nodes = seat_all(racks(4, 4), grid(4, 2), most_seconds=-1.0)
+    assert sorted(nodes.ravel().tolist()) == list(range(8))
 
 
 def test_a_broken_rack_is_used_before_a_whole_one() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.exact.lattice import Lattice, pair_order, pair_worth
 from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.types import Pair
+from scheduler.placement.types import Pair, corners
 from tests.case_counts import examples
 from topology.cluster import IntArray
 
@@ -140,3 +140,12 @@ def test_what_is_open_is_neither_refuted_nor_built(alpha: float, learnt: list[tu
     assert sorted(known.open()) == [pair for pair in left if pair_worth(pair, alpha) < worth]
     assert known.open() == sorted(known.open(), key=lambda pair: pair_order(pair, alpha))
     assert known.most_refuted == [max(r * known.is_refuted((s, r)) for r in range(1, 5)) for s in range(1, 5)]
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9))))
+@examples(200)
+def test_corners_are_what_nothing_is_as_good_as(pairs: list[Pair]) -> None:
+    """The definition, pair by pair: of those given, once each, all that no other one is as small as in both."""
+    known = set(pairs)
+    kept = [p for p in known if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in known)]
+    assert corners(pairs) == sorted(kept)

@@ -106,8 +106,10 @@ def test_the_defaults() -> None:
         "held_terms": 3,
         "seating_share": 0.05,
         "rules_share": 0.2,
+        "rules_least": 0.05,
         "pod_rules_share": 0.02,
         "front_share": 0.05,
+        "front_least": 0.01,
         "least_seconds": 0.05,
     }
     assert ExactParams() == DEFAULTS == Exact().params

@@ -69,7 +69,7 @@ def test_no_rule_is_better_where_nothing_else_is_tried(seed: int) -> None:
         level=chance.choice(["minipod", "rack"]),
         counts=tuple(terms),
     )
-    exact = Exact(ExactParams(goal_effort=0.0, term_effort=0.0, rules_share=ALL, pod_rules_share=ALL))
+    exact = Exact(ExactParams(goal_effort=0.0, term_effort=0.0, rules_share=ALL, rules_least=ALL, pod_rules_share=ALL))
     assert better_rules(cluster, job, exact, Limits(seconds=5.0, workers=1)) == []
 
 
@@ -81,7 +81,10 @@ def test_no_rule_is_better_where_one_was(number: int) -> None:
     job = with_terms(instance) if number % 2 else instance.job()
     assert (
         better_rules(
-            instance.cluster(), job, Exact(ExactParams(rules_share=ALL, pod_rules_share=ALL)), Limits(seconds=2.0)
+            instance.cluster(),
+            job,
+            Exact(ExactParams(rules_share=ALL, rules_least=ALL, pod_rules_share=ALL)),
+            Limits(seconds=2.0),
         )
         == []
     )
@@ -107,3 +110,24 @@ def test_no_rule_is_asked_when_time_is_up(
     params = ExactParams(rules_share=share, pod_rules_share=pod_share)
     reduction = GridReduction(racks((3, 3)), Job("job", Parallelism(tp=8, dp=2), level="rack"), 1.0)
     assert len(list(quick_starts(reduction, Limits(), params))) == asked
+
+
+@pytest.mark.parametrize(("least", "asked"), [(-1.0, 0), (ALL, 2)])
+def test_rules_have_little_time_beyond_the_limit(monkeypatch: pytest.MonkeyPatch, least: float, asked: int) -> None:
+    """Where the time has ended of two rules each is asked as long as what is left to them lasts."""
+    monkeypatch.setattr(ALGORITHMS, "names", lambda inside: ("best-fit", "gpu-packing"))
+    params = ExactParams(rules_share=ALL, rules_least=least)
+    reduction = GridReduction(racks((3, 3)), Job("job", Parallelism(tp=8, dp=2), level="rack"), 1.0)
+    assert len(list(quick_starts(reduction, Limits(), params, end=-np.inf))) == asked
+
+
+@pytest.mark.parametrize("name", ["slurm-tree", "slurm-segment-p", "kube-scheduler", "volcano-soft", "volcano-hard"])
+def test_a_rule_that_takes_long_gives_up_in_time(name: str) -> None:
+    """Two cells on six nodes: placed where there is time, and not where it has ended."""
+    rule, cluster = ALGORITHMS.load(name), racks((3, 3))
+    assert isinstance(rule, Heuristic)
+    job = Job("job", Parallelism(tp=8, dp=2), level="rack")
+    assert rule.propose(cluster, job, Limits()).nodes is not None
+    late = rule.propose(cluster, job, Limits(), until=-np.inf)
+    assert late.nodes is None
+    assert late.infeasible == "time ran out"
