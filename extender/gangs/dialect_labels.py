@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from extender.gangs.types import TopologyRequest
-from extender.objects import Owner
+
+if TYPE_CHECKING:  # objects are decoded with the names that are told here
+    from extender.objects import Owner
 
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -49,6 +52,7 @@ VOLCANO_TASK = "volcano.sh/task-spec"
 VOLCANO_INDEX = "volcano.sh/task-index"
 VOLCANO_MODE = "volcano.sh/network-topology-mode"
 VOLCANO_TIER = "volcano.sh/network-topology-highest-tier"
+VOLCANO_TIER_LABEL = f"{VOLCANO_TIER}-allowed"
 
 KAI_GROUP = "pod-group-name"
 KAI_REQUIRED = "kai.scheduler/topology-required-placement"
@@ -58,6 +62,9 @@ RAY_CLUSTER = "ray.io/cluster"
 RAY_TYPE = "ray.io/node-type"
 RAY_REPLICA = "ray.io/worker-group-replica-index"
 RAY_HOST = "ray.io/replica-host-index"
+
+# All of these.
+NAMES = frozenset(text for name, text in tuple(globals().items()) if name.isupper() and isinstance(text, str))
 
 # Roles with pods that come before the workers.
 FIRST_ROLES = frozenset({"chief", "head", "launcher", "leader", "master"})
@@ -92,7 +99,7 @@ def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tu
         if (level := annotations.get(key)) and (size_key is None or _slice(annotations, size_key))
     ]
     mode = annotations.get(VOLCANO_MODE, labels.get(VOLCANO_MODE))
-    tier = annotations.get(VOLCANO_TIER, labels.get(f"{VOLCANO_TIER}-allowed", ""))
+    tier = annotations.get(VOLCANO_TIER, labels.get(VOLCANO_TIER_LABEL, ""))
     if mode == "hard" and _SMALL.fullmatch(tier) and int(tier):
         found.append(TopologyRequest(None, True, VOLCANO_TIER, tier=int(tier)))
     return tuple(found)

@@ -24,7 +24,7 @@ from extender.kubernetes_names import (
     PREEMPTIBLE,
     TP_LEVEL,
 )
-from extender.texts import LONGEST_KEY, clip
+from extender.texts import LONGEST_KEY, CutText, clip, size_of
 from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
 from scheduler.type_names import read_type_names
@@ -116,7 +116,7 @@ def parse_alpha(text: str) -> float:
 
 def parse_level(text: str, *, key: str = LEVEL) -> str:
     """Return a node label that may be a level of the cluster, or raise ``InvalidGang``: too long to be repeated."""
-    size = len(text.encode("utf-8", "replace"))
+    size = size_of(text)
     if size > LONGEST_KEY:
         message = f"{text[:40]!r}... is no node label: it has {size:,} bytes"
         fix = f"name a node label of at most {LONGEST_KEY} bytes"
@@ -156,9 +156,11 @@ def parse_model(text: str) -> Model:
 
 def _check_length(text: str, key: str, *, reason: str) -> None:
     """Raise ``InvalidGang`` for a text that would take long to read, and much room in the caches of what was read."""
-    if len(text) > MOST_TEXT[key]:
+    cut = isinstance(text, CutText)
+    if cut or len(text) > MOST_TEXT[key]:
         fix = f"write at most {MOST_TEXT[key]:,} characters"
-        raise InvalidGang(f"it has {len(text):,} characters", reason=reason, where=key, fix=fix)
+        size = f"{size_of(text):,} bytes" if cut else f"{len(text):,} characters"
+        raise InvalidGang(f"it has {size}", reason=reason, where=key, fix=fix)
 
 
 def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:

@@ -19,7 +19,7 @@ from extender.gangs.ranks import equal_parts, index_of, numbered_by
 from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest
 from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
 from extender.objects import Owner
-from extender.texts import LONGEST, clip, short_name
+from extender.texts import LONGEST, clip, short_name, size_of
 from topology.readers.kubernetes_pods import Pod
 
 Owners = Mapping[str, Owner]
@@ -45,8 +45,7 @@ def recognise(pod: Pod, owners: Owners) -> GangMember | None:
     name = short_name(form.name)
     problem = None
     if name != form.name:
-        size = len(form.name.encode("utf-8", "replace"))
-        message = f"names a gang with {size:,} bytes, beginning with {form.name[:40]!r}"
+        message = f"names a gang with {size_of(form.name):,} bytes, beginning with {form.name[:40]!r}"
         problem = _invalid(pod, "InvalidName", message, f"give the gang a name of at most {LONGEST} bytes")
     try:
         gpus = pod.gpus
