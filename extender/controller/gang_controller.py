@@ -152,7 +152,8 @@ class GangController:
         """Run all actions in order, and last all writes of pods together, up to the first error."""
         for action in actions:
             match action:
-                case Write(plan, _, said):
+                case Write(plan, _, said, weigh):
+                    plan = await self._planning.weighed(plan) if weigh else plan
                     announce(self._shared.events, await self._shared.writer.write(plan), said)
                 case RepairAction():
                     await self._planning.repair(action)

@@ -23,8 +23,8 @@ from extender.controller.dependencies import Dependencies
 from extender.controller.pacing import Reminders
 from extender.gangs.types import GangKey
 from extender.planner.planning_round import Answer, PlanningRound
-from extender.planner.question import Question, Stopping, repair_question
-from extender.planner.solve import solve
+from extender.planner.question import Question, Stopping, repair_question, worth_question
+from extender.planner.solve import solve, weigh
 from extender.plans.gang_plan import HINTS_READ, GangPlan, PlanPhase, object_name, uids_of
 from extender.texts import counted
 from topology.errors import ArnoldError
@@ -122,6 +122,12 @@ class Planning:
         if told != before:
             await self._write(told, EventNote("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
+
+    async def weighed(self, plan: GangPlan) -> GangPlan:
+        """Return a plan with what its nodes are worth, as far as that can be told."""
+        async with self.shared.solver:
+            question = worth_question(self.shared.state, plan, self.shared.now())
+            return await self.shared.ask(weigh, question, what="weigh", found=lambda made: made.spread is not None)
 
     async def _solve(self, question: Question, what: str) -> Answer:
         return await self.shared.ask(solve, question, what=what, found=lambda answer: answer.found)
