@@ -374,7 +374,7 @@ def test_a_plan_that_somebody_deleted() -> None:
 
 
 def test_a_plan_that_somebody_deleted_was_not_the_best() -> None:
-    """A gang over two minipods, of which others have left one since: what its nodes are worth, and how far from best."""
+    """A gang over two minipods, of which others have left one since: what it is worth, and how far from best."""
     world = World()
     for taken in ("m0-0", "m0-1", "m1-0", "m1-1"):
         world.add(pod_json(f"on-{taken}", node=taken, phase="Running"))
