@@ -13,13 +13,12 @@ from itertools import islice
 
 from msgspec.structs import force_setattr
 
-from extender.gangs.dialect_labels import NAMES
-from extender.gangs.gang_annotations import ANNOTATIONS, MOST_TEXT
-from extender.kubernetes_names import EXPECTED_DURATION, GROUP, PREEMPTIBLE
+from extender.kubernetes_names import ANNOTATIONS_READ, GROUP, MOST_TEXT
+from extender.peer_names import NAMES
 from extender.texts import LONGEST_KEY, cut
 from topology.readers.kubernetes_objects import Metadata, OwnerReference
 
-READ = frozenset((*ANNOTATIONS.values(), EXPECTED_DURATION, PREEMPTIBLE, *NAMES))  # annotations that mean something
+READ = frozenset((*ANNOTATIONS_READ, *NAMES))  # annotations that mean something
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any
 
 

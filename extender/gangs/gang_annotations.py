@@ -19,6 +19,7 @@ from extender.kubernetes_names import (
     LEVEL,
     MICROBATCHES,
     MODEL,
+    MOST_TEXT,
     ORDER,
     PARALLELISM,
     PREEMPTIBLE,
@@ -32,8 +33,6 @@ from topology.errors import InvalidJob, did_you_mean
 from topology.readers.kubernetes_pods import Pod
 
 MOST_TYPES = 32  # types of GPU that a GangPlan can hold (maxItems of the CRD)
-# Characters of the texts that a parser reads, as many as the CRD lets a CapacityReservation have
-MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096, GPU_TYPES: 4_096}
 MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 _DEGREE = re.compile(r"\s*([A-Za-z]{1,20})\s*=\s*([0-9]{1,9})\s*")

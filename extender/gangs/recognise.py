@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from extender.gangs import dialect_labels as d
+from extender import peer_names as d
 from extender.gangs.dialect_labels import requests_of, requests_of_group
 from extender.gangs.gang_annotations import asked_by, parse_whole
 from extender.gangs.ranks import equal_parts, index_of, numbered_by

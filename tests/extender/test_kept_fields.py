@@ -10,9 +10,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.gangs import dialect_labels
-from extender.gangs.gang_annotations import ANNOTATIONS, MOST_TEXT
+from extender import peer_names
+from extender.gangs.gang_annotations import ANNOTATIONS
 from extender.kept_fields import MOST_LABELS
+from extender.kubernetes_names import MOST_TEXT
 from extender.objects import decode_owner, decode_pod
 from extender.texts import LONGEST_KEY, CutText
 from tests.case_counts import examples
@@ -54,14 +55,14 @@ def test_ten_thousand_pods_with_long_annotations() -> None:
 
 def test_what_is_read_stays() -> None:
     """Each annotation of the contract and of peers, as it was written; and nothing else."""
-    wanted = dict.fromkeys((*ANNOTATIONS.values(), *dialect_labels.NAMES), "v" * LONGEST_KEY)
+    wanted = dict.fromkeys((*ANNOTATIONS.values(), *peer_names.NAMES), "v" * LONGEST_KEY)
     wanted |= {key: "v" * most for key, most in MOST_TEXT.items()}
     wanted |= {"arnold.dev/expected-duration": "1h", "arnold.dev/preemptible": "true"}
     kept = decode_pod(pod_json("p", annotations={**wanted, "kubectl.kubernetes.io/last-applied": "x"})).annotations
     assert kept == wanted
     # Constants of other kinds are no names of labels.
-    assert "leaderworkerset.sigs.k8s.io/size" in dialect_labels.NAMES
-    assert all("/" in name or name == "pod-group-name" for name in dialect_labels.NAMES)
+    assert "leaderworkerset.sigs.k8s.io/size" in peer_names.NAMES
+    assert all("/" in name or name == "pod-group-name" for name in peer_names.NAMES)
 
 
 @examples(100)
