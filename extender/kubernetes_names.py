@@ -32,8 +32,10 @@ PREEMPTIBLE = f"{GROUP}/preemptible"  # true = may be stopped for a large job th
 # Characters of the texts that a parser reads, as many as the CRD lets a CapacityReservation have
 MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096, GPU_TYPES: 4_096}
 # Annotations of pods, all of them
-ANNOTATIONS_READ = (GANG_SIZE, PARALLELISM, ORDER, ALPHA, MODEL, MICROBATCHES, CONSTRAINTS, GPU_TYPES, LEVEL, TP_LEVEL)
-ANNOTATIONS_READ += (AVOID, EXPECTED_DURATION, PREEMPTIBLE)
+ANNOTATIONS_READ = (
+    *(GANG_SIZE, PARALLELISM, ORDER, ALPHA, MODEL, MICROBATCHES, CONSTRAINTS, GPU_TYPES),
+    *(LEVEL, TP_LEVEL, AVOID, EXPECTED_DURATION, PREEMPTIBLE),
+)
 
 # Our resources
 VERSION = "v1alpha1"
