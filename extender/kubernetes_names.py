@@ -29,6 +29,14 @@ AVOID = f"{GROUP}/avoid"  # strict, price or ignore: what to do about slow nodes
 EXPECTED_DURATION = f"{GROUP}/expected-duration"  # how long the pod will hardly run, 36h, 1h30m or seconds: a hint
 PREEMPTIBLE = f"{GROUP}/preemptible"  # true = may be stopped for a large job that was announced, and queued again
 
+# Characters of the texts that a parser reads, as many as the CRD lets a CapacityReservation have
+MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096, GPU_TYPES: 4_096}
+# Annotations of pods, all of them
+ANNOTATIONS_READ = (
+    *(GANG_SIZE, PARALLELISM, ORDER, ALPHA, MODEL, MICROBATCHES, CONSTRAINTS, GPU_TYPES),
+    *(LEVEL, TP_LEVEL, AVOID, EXPECTED_DURATION, PREEMPTIBLE),
+)
+
 # Our resources
 VERSION = "v1alpha1"
 KIND = "GangPlan"

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from extender.kept_fields import trim
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import Metadata, NodeObject, Object
 from topology.readers.kubernetes_pods import Pod, PodSpec
@@ -94,10 +95,13 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {
 def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     """Return an object from JSON, read or unread, or raise ``InvalidInput``: none of that kind."""
     try:
-        return _decoders[kind].decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, kind)
+        found = _decoders[kind].decode(raw) if isinstance(raw, bytes) else msgspec.convert(raw, kind)
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fix = "send the object as the API server writes it"
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
+    if isinstance(found, Pod | Owner):
+        trim(found.metadata)
+    return found
 
 
 decode_pod = partial(_decode, kind=Pod)

@@ -24,9 +24,35 @@ def clip(text: str, most: int = LONGEST) -> str:
     return encoded[: most - len(_CUT)].decode("utf-8", "ignore") + _CUT
 
 
+class CutText(str):
+    """The beginning of a text too long to be kept, and a hash that tells it from others; above :data:`LONGEST_KEY`."""
+
+    size: int  # bytes of all of it
+
+    __slots__ = ("size",)
+
+    def __new__(cls, text: str) -> CutText:
+        """Return what stays of a text."""
+        encoded = text.encode("utf-8", "replace")
+        digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
+        found = super().__new__(cls, f"{clip(text, LONGEST_KEY)}{digest}")
+        found.size = len(encoded)
+        return found
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters, at least :data:`LONGEST_KEY`; of a longer one, what stays of it."""
+    return text if len(text) <= most else CutText(text)
+
+
+def size_of(text: str) -> int:
+    """Return the bytes of a text, or of that of which it is the beginning."""
+    return text.size if isinstance(text, CutText) else len(text.encode("utf-8", "replace"))
+
+
 def short_name(name: str) -> str:
     """Return a name of at most :data:`LONGEST` bytes: itself, or its beginning and a hash that tells it from others."""
-    if len(name.encode("utf-8", "replace")) <= LONGEST:
+    if size_of(name) <= LONGEST:
         return name
     digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).hexdigest()
     return f"{clip(name, LONGEST - len(digest) - 1)}-{digest}"

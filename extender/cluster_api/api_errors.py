@@ -22,6 +22,10 @@ class Unreachable(ClusterError):
     """The API server did not answer: away, refusing connections, or showing a certificate that we do not trust."""
 
 
+class LongAnswer(ClusterError):
+    """The API server answered with more than is read at once: ask for less."""
+
+
 class Refused(ClusterError):
     """The API server said no, for a reason of one word, to be asked again after some seconds; 0 = it did not say."""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote, urlencode
 from urllib.request import getproxies
 
-from extender.cluster_api.api_errors import Busy, ClusterError, Unreachable, refusal
+from extender.cluster_api.api_errors import Busy, ClusterError, LongAnswer, Unreachable, refusal
 from extender.cluster_api.flow import FlowControl
 
 if TYPE_CHECKING:
@@ -113,13 +113,17 @@ class ClusterApi:
         """Return one object."""
         return await self._ask("GET", resource.path(namespace=namespace, name=name))
 
-    async def page(self, resource: Resource, *, limit: int = 500, token: str = "") -> bytes:
-        """Return a page of the list of all objects, or raise ``Gone``: its snapshot is forgotten by now.
+    async def page(
+        self, resource: Resource, *, limit: int = 500, token: str = "", most_bytes: int | None = None
+    ) -> bytes:
+        """Return a page of the list of all objects.
 
         :param token: ``metadata.continue`` of the page before; empty = the first page.
+        :raises Gone: its snapshot is forgotten by now.
+        :raises LongAnswer: it has more than ``most_bytes``.
         """
         query = {"limit": str(limit)} | ({"continue": token} if token else {})
-        return await self._ask("GET", resource.path(), query=query)
+        return await self._ask("GET", resource.path(), query=query, most_bytes=most_bytes)
 
     async def watch(self, resource: Resource, *, version: str) -> AsyncIterator[Sequence[bytes]]:
         """Yield changes as lists of JSON objects with ``type`` and ``object``, until the server ends it, in minutes.
@@ -194,12 +198,15 @@ class ClusterApi:
                 await asyncio.sleep(max(error.retry_after, 0.1 * 2**attempt) * uniform(1, 1.2))
         return await self._ask_once(method, path, **sent)
 
-    async def _ask_once(self, method: str, path: str, **sent: Any) -> bytes:
+    async def _ask_once(self, method: str, path: str, *, most_bytes: int | None = None, **sent: Any) -> bytes:
         from aiohttp import ClientTimeout
 
         response = await self._send(method, path, timeout=ClientTimeout(total=ANSWER_SECONDS), **sent)
         with self._reaching():
-            answer: bytes = await response.read()
+            if most_bytes is None:
+                answer: bytes = await response.read()
+            else:
+                answer = await _read(response.response, most_bytes, where=f"{method} {path}")
         if 200 <= response.status < 300:
             return answer
         said = response.headers.get("Retry-After", "")
@@ -246,6 +253,18 @@ class ClusterApi:
             said = f"no answer within {ANSWER_SECONDS:g} s"
         fix = "check that it runs and that the address in the kubeconfig is right"
         return Unreachable(f"the API server does not answer: {said}", where=self.server, fix=fix)
+
+
+async def _read(response: Any, most: int, *, where: str) -> bytes:
+    """Return the body of an answer, or raise ``LongAnswer`` as soon as it has more bytes."""
+    chunks, size = list[bytes](), 0
+    async for chunk in response.content.iter_any():
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > most:
+            response.close()
+            raise LongAnswer(f"an answer of more than {most:,} bytes", where=where)
+    return b"".join(chunks)
 
 
 class Lines:

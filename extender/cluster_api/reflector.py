@@ -18,7 +18,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from extender.cluster_api.api_errors import ClusterError, Gone, Refused, refusal
+from extender.cluster_api.api_errors import ClusterError, Gone, LongAnswer, Refused, refusal
 from extender.cluster_api.client import ClusterApi, Resource
 from extender.cluster_api.flow import Backoff
 from topology.errors import InvalidInput
@@ -31,7 +31,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 ABSENT_SECONDS = 0.5, 60.0  # between two looks whether a kind is there that was not: at first, and at the most
 REFUSED_SECONDS = 30.0  # a kind that was there is taken for absent when it was refused for so long
 HASTY_SECONDS = 1.0  # a watch that ends so soon without a word is not started again at once
-PAGE = 500  # objects of a page of a list
+PAGE = 500  # objects of a page of a list, at most
+PAGE_BYTES = 2**25  # of a page that is read; pods of 10 kB make 5 MB of it, but one may have more than a megabyte
+FEWER = 8  # of a page that has more, so small a part is asked for; pages of large objects then have about a quarter
 
 
 class Sink(Protocol[T_contra]):
@@ -75,13 +77,18 @@ _heads = msgspec.json.Decoder(_Object)
 
 async def pages_of(api: ClusterApi, resource: Resource) -> AsyncIterator[Page]:
     """Yield the pages of the list of all objects of a kind; raise :class:`ClusterError` when it cannot be listed."""
-    token = ""
+    token, limit = "", PAGE
     while True:
-        body = await api.page(resource, limit=PAGE, token=token)
+        try:
+            body = await api.page(resource, limit=limit, token=token, most_bytes=PAGE_BYTES if limit > 1 else None)
+        except LongAnswer:
+            limit = max(1, limit // FEWER)
+            continue
         try:
             page = _pages.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise refusal(502, body[:200], where=f"listing {resource.plural}") from error
+        limit = min(PAGE, max(1, len(page.items or ()) * PAGE_BYTES // (4 * len(body))))
         yield page
         if not (token := page.metadata.token):
             return

@@ -181,7 +181,8 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         context.do(RepairAction(base, nodes_of(base, unfit.move), why))
     else:
         note = f"the nodes of the plan before are free: {counted(len(base.nodes), 'pod')} go on"
-        context.do(Write(context.renewed(base, gang), events=(EventNote("Planned", note),)))
+        events = (EventNote("Planned", note),)
+        context.do(Write(context.renewed(base, gang), events=events, weigh=remembered is None))
     return True
 
 

@@ -20,7 +20,8 @@ from extender.controller.actions import Action, Evict, Forget, Learn, NotifyPod,
 from extender.controller.api_writer import NotLeading
 from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
-from extender.controller.pacing import PAUSE, QUIET, RETHINK, SHARE, SLICE, GangRetries, PlanningPass
+from extender.controller.newcomers import Newcomers
+from extender.controller.pacing import LONGEST_PAUSE, PAUSE, QUIET, RETHINK, SHARE, SLICE, GangRetries, PlanningPass
 from extender.controller.planning import Planning, PlanningOutcome, announce
 from extender.gangs.types import GangKey
 from extender.plans.gang_history import EndedRun
@@ -38,7 +39,8 @@ class GangController:
         self._state = shared.state
         self._changed = changed
         self._draining = False
-        self._planning = Planning(shared, stop=self._stop)
+        self._newcomers = Newcomers(shared, busy=lambda key: key in self._tasks)
+        self._planning = Planning(shared, stop=self._stop, told=self._newcomers.told)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._retries = GangRetries()
         self._written_at: dict[GangKey, float] = {}
@@ -61,7 +63,7 @@ class GangController:
                     self._rethink = monotonic() + RETHINK
                 started = perf_counter()
                 wake = min(await self.step(), max(0.0, self._rethink - monotonic()))
-                pause = max(PAUSE, (perf_counter() - started) / SHARE)
+                pause = min(max(PAUSE, (perf_counter() - started) / SHARE), LONGEST_PAUSE)
                 led = True
             else:
                 led = False
@@ -92,12 +94,13 @@ class GangController:
                 slice_ = perf_counter()
         self._shared.metrics.decide_seconds.observe(perf_counter() - slice_)
         wakes = [*self._due.values(), *self._start_round()]
+        self._newcomers.look(self._unplaced)
         return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else RETHINK
 
     async def drain(self) -> None:
         """Begin nothing more, and wait for what is under way."""
         self._draining = True
-        under_way = {task for task in (*self._tasks.values(), self._round) if task is not None}
+        under_way = {task for task in (*self._tasks.values(), self._round, *self._newcomers.tasks) if task is not None}
         if under_way:
             await asyncio.wait(under_way)
 
@@ -152,7 +155,8 @@ class GangController:
         """Run all actions in order, and last all writes of pods together, up to the first error."""
         for action in actions:
             match action:
-                case Write(plan, _, said):
+                case Write(plan, _, said, weigh):
+                    plan = await self._planning.weighed(plan) if weigh else plan
                     announce(self._shared.events, await self._shared.writer.write(plan), said)
                 case RepairAction():
                     await self._planning.repair(action)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:  # the options of the extender are read from here: its help wa
     from extender.gangs.types import Gang, GangKey
 
 PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
-SHARE = 0.1  # part of its time that the event loop thinks at the most
+SHARE = 0.1  # part of its time that the event loop thinks at the most, but for
+LONGEST_PAUSE = 0.25  # seconds of a pause at the most: whoever comes meanwhile would hear nothing
 SLICE = 0.005  # seconds of thinking after which requests are let in
 QUIET = 2.0  # seconds between two writes about a gang that only tell people more
 REMIND = 30.0  # seconds after which a gang that waits is told newer numbers: they change for a whole queue

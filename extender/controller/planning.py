@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import Enum, auto
 
@@ -20,12 +20,13 @@ from extender.controller.actions import EventNote, RepairAction
 from extender.controller.api_writer import GANGPLANS
 from extender.controller.context import Obstacles
 from extender.controller.dependencies import Dependencies
+from extender.controller.newcomers import TOGETHER
 from extender.controller.pacing import Reminders
 from extender.gangs.types import GangKey
 from extender.planner.planning_round import Answer, PlanningRound
-from extender.planner.question import Question, Stopping, repair_question
-from extender.planner.solve import solve
-from extender.plans.gang_plan import HINTS_READ, GangPlan, PlanPhase, object_name, uids_of
+from extender.planner.question import Question, Stopping, repair_question, worth_question
+from extender.planner.solve import solve, weigh
+from extender.plans.gang_plan import HINTS_READ, IN_LINE, GangPlan, PlanPhase, object_name, uids_of
 from extender.texts import counted
 from topology.errors import ArnoldError
 
@@ -49,6 +50,7 @@ class Planning:
 
     shared: Dependencies
     stop: Callable[[GangKey, str], None]  # has a gang stopped that may be, for a reason
+    told: Callable[[GangKey], Awaitable[None]]  # waits until a gang has heard that it is in the queue, if it just does
     reminders: Reminders = field(default_factory=Reminders)  # which gangs wait, and may be told more about it
 
     async def round(
@@ -61,29 +63,49 @@ class Planning:
         """
         self.reminders.keep(self.shared.state.plans.keys())
         queue, came, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
-        while (question := queue.next(self.shared.state, self.shared.now())) is not None:
-            if blocked and glance and question.stopping is None:
-                break
-            key = question.gang.key
-            with claim(key) as free:
-                if not free:
-                    continue
-                async with self.shared.solver:
-                    answer = await self._solve(question, "plan" if question.stopping is None else "stop")
-                    if question.stopping is None:
+        refusals = dict[GangKey, asyncio.Task[None]]()
+
+        async def settle(question: Question, answer: Answer) -> None:
+            try:
+                came.add(await self._settle(question, answer))
+            except ArnoldError as error:
+                failed(answer.key, error)
+                came.add(PlanningOutcome.NOTHING)
+
+        async def settle_aside(question: Question, answer: Answer, claimed: ExitStack) -> None:
+            with claimed:
+                await settle(question, answer)
+
+        try:
+            while (question := queue.next(self.shared.state, self.shared.now())) is not None:
+                if blocked and glance and question.stopping is None:
+                    break
+                if (key := question.gang.key) in refusals:
+                    await refusals.pop(key)
+                with ExitStack() as claimed:
+                    if not claimed.enter_context(claim(key)):
+                        continue
+                    async with self.shared.solver:
+                        answer = await self._solve(question, "plan" if question.stopping is None else "stop")
+                        if question.stopping is None and answer.found:
+                            await settle(question, answer)
+                    if question.stopping is None and not answer.found:
+                        # Nobody waits for what it is told: the next is asked about meanwhile.
                         blocked = blocked or answer.usable is not None
+                        aside = settle_aside(question, answer, claimed.pop_all())
+                        refusals[key] = asyncio.create_task(aside, name=f"refusal {key}")
+                    if question.stopping is not None and answer.found:
                         try:
-                            came.add(await self._settle(question, answer))
+                            await self._stop(key, question.stopping)
                         except ArnoldError as error:
                             failed(key, error)
                             came.add(PlanningOutcome.NOTHING)
-                if question.stopping is not None and answer.found:
-                    try:
-                        await self._stop(key, question.stopping)
-                    except ArnoldError as error:
-                        failed(key, error)
-                        came.add(PlanningOutcome.NOTHING)
-                queue.tell(answer)
+                    queue.tell(answer)
+                if len(refusals) >= TOGETHER:
+                    await asyncio.wait(refusals.values(), return_when=asyncio.FIRST_COMPLETED)
+                    refusals = {key: task for key, task in refusals.items() if not task.done()}
+        finally:
+            await asyncio.gather(*refusals.values())
         return frozenset(came)
 
     async def _stop(self, key: GangKey, stopping: Stopping) -> None:
@@ -123,12 +145,22 @@ class Planning:
             await self._write(told, EventNote("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
 
+    async def weighed(self, plan: GangPlan) -> GangPlan:
+        """Return a plan with what its nodes are worth, as far as that can be told."""
+        async with self.shared.solver:
+            question = worth_question(self.shared.state, plan, self.shared.now())
+            return await self.shared.ask(weigh, question, what="weigh", found=lambda made: made.spread is not None)
+
     async def _solve(self, question: Question, what: str) -> Answer:
         return await self.shared.ask(solve, question, what=what, found=lambda answer: answer.found)
 
     async def _settle(self, question: Question, answer: Answer) -> PlanningOutcome:
         """Write what came of a question."""
+        await self.told(answer.key)
         before, plan, now = self.shared.state.plans.get(answer.key), answer.plan, self.shared.now()
+        if question.before is None and before is not None and before.reason == IN_LINE:
+            question = replace(question, before=before)
+            plan = plan.replace(uid=before.uid, resource_version=before.resource_version)
         if (before and before.resource_version) != (question.before and question.before.resource_version):
             return PlanningOutcome.NOTHING
         extra = {"gang": str(answer.key)}

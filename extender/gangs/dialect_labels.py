@@ -1,8 +1,4 @@
-"""The labels and annotations in which other projects say what belongs together, in which order, and how near.
-
-Names as of JobSet 0.12, LeaderWorkerSet 0.9, Kubeflow Training Operator 1.9 and Trainer 2 (which makes JobSets),
-Kueue 0.15, Volcano 1.14, KAI 0.10, KubeRay 1.5, Kubernetes 1.36.
-"""
+"""What the labels and annotations of other projects ask: what belongs together, in which order, and how near."""
 
 from __future__ import annotations
 
@@ -11,57 +7,20 @@ from collections.abc import Mapping
 
 from extender.gangs.types import TopologyRequest
 from extender.objects import Owner
-
-COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-POD_INDEX = "apps.kubernetes.io/pod-index"
-
-JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
-JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
-JOBSET_JOB = "jobset.sigs.k8s.io/job-index"
-JOBSET_GLOBAL_JOB = "jobset.sigs.k8s.io/job-global-index"
-JOBSET_REPLICAS = "jobset.sigs.k8s.io/replicatedjob-replicas"
-JOBSET_GLOBAL_REPLICAS = "jobset.sigs.k8s.io/global-replicas"
-
-LWS_NAME = "leaderworkerset.sigs.k8s.io/name"
-LWS_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
-LWS_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
-LWS_SIZE = "leaderworkerset.sigs.k8s.io/size"
-LWS_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
-LWS_SUBGROUP_EXCLUSIVE = "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology"
-LWS_SUBGROUP_SIZE = "leaderworkerset.sigs.k8s.io/subgroup-size"
-
-KUBEFLOW_JOB = "training.kubeflow.org/job-name"
-KUBEFLOW_TYPE = "training.kubeflow.org/replica-type"
-KUBEFLOW_INDEX = "training.kubeflow.org/replica-index"
-
-POD_GROUP = "scheduling.x-k8s.io/pod-group"
-
-KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
-KUEUE_COUNT = "kueue.x-k8s.io/pod-group-total-count"
-KUEUE_INDEX = "kueue.x-k8s.io/pod-group-pod-index"
-KUEUE_REQUIRED = "kueue.x-k8s.io/podset-required-topology"
-KUEUE_PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
-KUEUE_SLICE = "kueue.x-k8s.io/podset-slice-required-topology"
-KUEUE_SLICE_SIZE = "kueue.x-k8s.io/podset-slice-size"
-
-VOLCANO_GROUP = "scheduling.k8s.io/group-name"
-VOLCANO_TASK = "volcano.sh/task-spec"
-VOLCANO_INDEX = "volcano.sh/task-index"
-VOLCANO_MODE = "volcano.sh/network-topology-mode"
-VOLCANO_TIER = "volcano.sh/network-topology-highest-tier"
-
-KAI_GROUP = "pod-group-name"
-KAI_REQUIRED = "kai.scheduler/topology-required-placement"
-KAI_PREFERRED = "kai.scheduler/topology-preferred-placement"
-
-RAY_CLUSTER = "ray.io/cluster"
-RAY_TYPE = "ray.io/node-type"
-RAY_REPLICA = "ray.io/worker-group-replica-index"
-RAY_HOST = "ray.io/replica-host-index"
-
-# Roles with pods that come before the workers.
-FIRST_ROLES = frozenset({"chief", "head", "launcher", "leader", "master"})
-
+from extender.peer_names import (
+    KAI_PREFERRED,
+    KAI_REQUIRED,
+    KUEUE_PREFERRED,
+    KUEUE_REQUIRED,
+    KUEUE_SLICE,
+    KUEUE_SLICE_SIZE,
+    LWS_EXCLUSIVE,
+    LWS_SUBGROUP_EXCLUSIVE,
+    LWS_SUBGROUP_SIZE,
+    VOLCANO_MODE,
+    VOLCANO_TIER,
+    VOLCANO_TIER_LABEL,
+)
 
 _SMALL = re.compile(r"[0-9]{1,6}")
 
@@ -92,7 +51,7 @@ def requests_of(annotations: Mapping[str, str], labels: Mapping[str, str]) -> tu
         if (level := annotations.get(key)) and (size_key is None or _slice(annotations, size_key))
     ]
     mode = annotations.get(VOLCANO_MODE, labels.get(VOLCANO_MODE))
-    tier = annotations.get(VOLCANO_TIER, labels.get(f"{VOLCANO_TIER}-allowed", ""))
+    tier = annotations.get(VOLCANO_TIER, labels.get(VOLCANO_TIER_LABEL, ""))
     if mode == "hard" and _SMALL.fullmatch(tier) and int(tier):
         found.append(TopologyRequest(None, True, VOLCANO_TIER, tier=int(tier)))
     return tuple(found)

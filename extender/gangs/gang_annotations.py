@@ -19,12 +19,13 @@ from extender.kubernetes_names import (
     LEVEL,
     MICROBATCHES,
     MODEL,
+    MOST_TEXT,
     ORDER,
     PARALLELISM,
     PREEMPTIBLE,
     TP_LEVEL,
 )
-from extender.texts import LONGEST_KEY, clip
+from extender.texts import LONGEST_KEY, CutText, clip, size_of
 from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
 from scheduler.type_names import read_type_names
@@ -32,8 +33,6 @@ from topology.errors import InvalidJob, did_you_mean
 from topology.readers.kubernetes_pods import Pod
 
 MOST_TYPES = 32  # types of GPU that a GangPlan can hold (maxItems of the CRD)
-# Characters of the texts that a parser reads, as many as the CRD lets a CapacityReservation have
-MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096, GPU_TYPES: 4_096}
 MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
 
 _DEGREE = re.compile(r"\s*([A-Za-z]{1,20})\s*=\s*([0-9]{1,9})\s*")
@@ -116,7 +115,7 @@ def parse_alpha(text: str) -> float:
 
 def parse_level(text: str, *, key: str = LEVEL) -> str:
     """Return a node label that may be a level of the cluster, or raise ``InvalidGang``: too long to be repeated."""
-    size = len(text.encode("utf-8", "replace"))
+    size = size_of(text)
     if size > LONGEST_KEY:
         message = f"{text[:40]!r}... is no node label: it has {size:,} bytes"
         fix = f"name a node label of at most {LONGEST_KEY} bytes"
@@ -156,9 +155,11 @@ def parse_model(text: str) -> Model:
 
 def _check_length(text: str, key: str, *, reason: str) -> None:
     """Raise ``InvalidGang`` for a text that would take long to read, and much room in the caches of what was read."""
-    if len(text) > MOST_TEXT[key]:
+    cut = isinstance(text, CutText)
+    if cut or len(text) > MOST_TEXT[key]:
         fix = f"write at most {MOST_TEXT[key]:,} characters"
-        raise InvalidGang(f"it has {len(text):,} characters", reason=reason, where=key, fix=fix)
+        size = f"{size_of(text):,} bytes" if cut else f"{len(text):,} characters"
+        raise InvalidGang(f"it has {size}", reason=reason, where=key, fix=fix)
 
 
 def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:

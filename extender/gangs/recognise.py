@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from extender.gangs import dialect_labels as d
+from extender import peer_names as d
 from extender.gangs.dialect_labels import requests_of, requests_of_group
 from extender.gangs.gang_annotations import asked_by, parse_whole
 from extender.gangs.ranks import equal_parts, index_of, numbered_by
 from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest
 from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
 from extender.objects import Owner
-from extender.texts import LONGEST, clip, short_name
+from extender.texts import LONGEST, clip, short_name, size_of
 from topology.readers.kubernetes_pods import Pod
 
 Owners = Mapping[str, Owner]
@@ -45,8 +45,7 @@ def recognise(pod: Pod, owners: Owners) -> GangMember | None:
     name = short_name(form.name)
     problem = None
     if name != form.name:
-        size = len(form.name.encode("utf-8", "replace"))
-        message = f"names a gang with {size:,} bytes, beginning with {form.name[:40]!r}"
+        message = f"names a gang with {size_of(form.name):,} bytes, beginning with {form.name[:40]!r}"
         problem = _invalid(pod, "InvalidName", message, f"give the gang a name of at most {LONGEST} bytes")
     try:
         gpus = pod.gpus

@@ -136,6 +136,11 @@ def repair_question(
     return _with_cluster(question, state.fleet, job, () if job.holds else gang.tiers)
 
 
+def worth_question(state: ClusterCache, plan: GangPlan, now: datetime) -> Question:
+    """Return what to ask about the worth of a plan: a repair that need not be, on its nodes and all that are free."""
+    return repair_question(state, plan, plan.node_names[:1], now)
+
+
 def _as_it_lies(job: Job, plan: GangPlan, lost: Sequence[str], fleet: Fleet) -> Job:
     """Return a job that has nodes; where their labels changed since, its types are those of the nodes that it keeps."""
     hosts = (fleet.host(name) for name in plan.nodes if name not in lost)

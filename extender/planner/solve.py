@@ -26,6 +26,7 @@ from extender.queueing import UsableRows
 from scheduler.algorithm_run import fits, run
 from scheduler.gpu_types import in_words
 from scheduler.job import Job
+from scheduler.objective import evaluate, trivial_bound
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible, check_held_together, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -201,6 +202,28 @@ def _mended(question: Question, limits: Limits) -> Answer:
     plan = plan.with_worth(found.after, bound=found.bound, gap=found.gap)
     plan = plan.with_condition("Healthy", True, "Repaired", moves, question.now)
     return Answer(question.gang.key, True, plan, moved=moved)
+
+
+def weigh(question: Question, limits: Limits) -> GangPlan:
+    """Return the plan of a question with what its nodes are worth, and how far that is from the best of these and all
+    that are free; without, where it cannot be told.
+    """
+    job, cluster, plan = question.job, question.cluster, question.before
+    assert plan is not None
+    if job is None or cluster is None:
+        return plan
+    own = [cluster.index_of[name] for name in plan.node_names]
+    free = cluster.free_gpus.copy()
+    free[own] = cluster.gpus[own]
+    flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
+    cluster = cluster.replace(free_gpus=free, flags=flags)
+    try:
+        worth = evaluate(cluster, job, by_cell(cluster, job, plan.node_names))
+        best = run(ALGORITHMS.load("exact"), cluster, job, limits)
+    except ArnoldError:
+        return plan
+    found = best.weighed(best.proposal, worth, trivial_bound(job) if best.bound is None else best.bound)
+    return plan.with_worth(worth, bound=found.bound, gap=found.gap)
 
 
 @dataclass(frozen=True)

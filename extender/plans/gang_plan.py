@@ -40,6 +40,7 @@ from scheduler.queue.run_times import Prediction
 from topology.quantities import duration
 
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
+IN_LINE = "InLine"  # reason of a queued gang that the solver was not asked about yet
 
 
 class PlanPhase(StrEnum):

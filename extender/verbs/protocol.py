@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
+from extender.kept_fields import trim
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_pods import Pod
 
@@ -132,5 +133,15 @@ def _decode(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw, what: s
         raise InvalidInput(f"not an {what}: {error}", fix=fix) from None
 
 
-decode_filter = partial(_decode, msgspec.json.Decoder(FilterArgs), what="ExtenderArgs")
-decode_preempt = partial(_decode, msgspec.json.Decoder(PreemptArgs), what="ExtenderPreemptionArgs")
+A = TypeVar("A", FilterArgs, PreemptArgs)
+
+
+def _decode_asked(decoder: msgspec.json.Decoder[A], body: bytes, what: str) -> A:
+    """Read a question; of its pod stays what the cache keeps, so that both name the same gang."""
+    args = _decode(decoder, body, what)
+    trim(args.pod.metadata)
+    return args
+
+
+decode_filter = partial(_decode_asked, msgspec.json.Decoder(FilterArgs), what="ExtenderArgs")
+decode_preempt = partial(_decode_asked, msgspec.json.Decoder(PreemptArgs), what="ExtenderPreemptionArgs")

@@ -189,6 +189,22 @@ def pin_of(thing: Object) -> str:
     return str(terms[0]["matchFields"][0]["values"][0]) if terms else ""
 
 
+# Many gangs
+
+
+def test_a_gang_behind_many_of_another_namespace(arnold_plane: ControlPlane, namespace: str, cluster: Cluster) -> None:
+    """500 gangs of one pod ask for 16 nodes: one that comes after them hears that it is queued before they all do."""
+    plane = arnold_plane
+    name = "patient"
+    plane.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    with running(plane, levels=level_labels(cluster)), guarded(plane):
+        plane.admin.create_all(one for number in range(500) for one in gang(f"g{number}", namespace, size=1))
+        plane.admin.create_all(gang("late", name, size=2))
+        wait_until(lambda: plane.admin.find("gangplans", "late", name), "the late one to hear of itself", every=0.05)
+        assert len(plane.admin.all("gangplans", namespace)) < 450
+    plane.admin.request("DELETE", f"api/v1/namespaces/{name}")
+
+
 # Plans of others
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from extender.cluster_api.api_errors import ClusterError, Conflict, Gone, NotFound, PatchFailed
+from extender.cluster_api.api_errors import ClusterError, Conflict, Gone, LongAnswer, NotFound, PatchFailed
 from extender.cluster_api.client import Document, PatchKind, Resource
 
 Key = tuple[str, str]
@@ -87,14 +87,19 @@ class FakeCluster:
         self._ask("get", resource, name)
         return _bytes(self._find(resource, name, namespace))
 
-    async def page(self, resource: Resource, *, limit: int = 500, token: str = "") -> bytes:
+    async def page(
+        self, resource: Resource, *, limit: int = 500, token: str = "", most_bytes: int | None = None
+    ) -> bytes:
         """A page of a list; the token is the place of the next object."""
         self._ask("page", resource, token)
         everything = [copy.deepcopy(one) for key, one in sorted(self.objects[resource.plural].items())]
         start = int(token or 0)
         rest = str(start + limit) if start + limit < len(everything) else ""
         metadata = {"resourceVersion": str(self.version), "continue": rest}
-        return _bytes({"metadata": metadata, "items": everything[start : start + limit]})
+        body = _bytes({"metadata": metadata, "items": everything[start : start + limit]})
+        if most_bytes is not None and len(body) > most_bytes:
+            raise LongAnswer("too large")
+        return body
 
     async def watch(self, resource: Resource, *, version: str) -> AsyncIterator[Sequence[bytes]]:
         """An empty list as soon as it is open, then changes after a version, until :meth:`hang_up`."""

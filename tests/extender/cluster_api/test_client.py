@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.cluster_api.api_errors import Busy, Conflict, Gone, InvalidKubeconfig, Refused, Unreachable
+from extender.cluster_api.api_errors import Busy, Conflict, Gone, InvalidKubeconfig, LongAnswer, Refused, Unreachable
 from extender.cluster_api.client import NODES, PODS, ClusterApi
 from extender.cluster_api.credentials import find_cluster
 from extender.cluster_api.flow import FlowControl
@@ -116,6 +116,18 @@ def test_a_busy_server_is_asked_again() -> None:
             with pytest.raises(Busy):
                 await api.create(PODS, {}, namespace="ns")
             assert len(server.asked) == 1
+
+    run(scenario)
+
+
+def test_an_answer_that_is_too_large_is_not_read() -> None:
+    """A page may have so many bytes as were asked for; one with more is given up."""
+
+    async def scenario() -> None:
+        async with serving(always(200, {"items": ["x" * 100_000]})) as (_, api):
+            assert len(await api.page(PODS, most_bytes=200_000)) > 100_000
+            with pytest.raises(LongAnswer, match="more than 50,000 bytes"):
+                await api.page(PODS, most_bytes=50_000)
 
     run(scenario)
 

@@ -103,6 +103,32 @@ def test_long_lists_come_in_pages() -> None:
     run(scenario)
 
 
+def test_lists_of_large_objects_come_in_short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No page is read beyond its bytes: fewer objects are asked for, and again more when they are small; all come."""
+    monkeypatch.setattr("extender.cluster_api.reflector.PAGE_BYTES", 100_000)
+    answers = list[int]()
+
+    class Measured(FakeCluster):
+        async def page(self, *asked: Any, **options: Any) -> bytes:
+            answers.append(len(body := await super().page(*asked, **options)))
+            return body
+
+    async def scenario() -> None:
+        api = Measured()
+        for i in range(200):
+            api.put(PODS, pod(f"p{i:04}", notes="x" * (10_000 if i < 100 else 10)))
+        api.put(PODS, pod("p9999", notes="x" * 150_000))
+        async with reflecting(api) as made:
+            await soon(200)
+            assert len(made.mirror.names) == 201
+        # Only one that is too large alone is read whatever it has.
+        assert sum(size > 100_000 for size in answers) == 1
+        # A quarter of the bytes holds two large pods; the last is asked for with fewer others until it is alone.
+        assert len(answers) < 60
+
+    run(scenario)
+
+
 def test_a_watch_goes_on_where_it_ended() -> None:
     """The server ends watches now and then; the next one starts at the last version seen, without a new list."""
 

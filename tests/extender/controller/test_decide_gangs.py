@@ -368,6 +368,31 @@ def test_a_plan_that_somebody_deleted() -> None:
     world.settle()
     after = world.plan("g")
     assert (after.nodes, after.pods, after.phase) == (before.nodes, before.pods, PlanPhase.BOUND)
+    worth = (before.spread, before.objective, before.bound, before.gap)
+    assert (after.spread, after.objective, after.bound, after.gap) == worth
+    assert None not in worth
+
+
+def test_a_plan_that_somebody_deleted_was_not_the_best() -> None:
+    """A gang over two minipods, of which others have left one since: what it is worth, and how far from best."""
+    world = World()
+    for taken in ("m0-0", "m0-1", "m1-0", "m1-1"):
+        world.add(pod_json(f"on-{taken}", node=taken, phase="Running"))
+    planned(world=world)
+    world.settle()
+    world.bind(*names())
+    world.settle()
+    assert world.plan("g").spread == (2, 1)
+    world.delete("on-m0-0", "on-m0-1")
+    world.state.drop_plan(key("g"))
+    world.settle()
+    after = world.plan("g")
+    # One data-parallel group over two minipods, where one would do now.
+    assert (after.spread, after.phase) == ((2, 1), PlanPhase.BOUND)
+    assert after.bound is not None
+    assert after.objective is not None
+    assert after.gap == pytest.approx((after.objective - after.bound) / after.objective)
+    assert after.gap > 0
 
 
 def test_a_plan_deleted_in_the_middle() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from extender.cluster_api.api_errors import Busy, Conflict, PatchFailed, Refused
-from extender.cluster_api.client import EVENTS, NODES, PODS
+from extender.cluster_api.client import EVENTS, NODES, PODS, Resource
 from extender.cluster_api.events import EventRecorder
 from extender.cluster_api.reflector import Reflector
 from extender.cluster_cache import ClusterCache
@@ -21,10 +21,12 @@ from extender.controller import pacing
 from extender.controller.api_writer import GANGPLANS, HISTORIES, RESERVATIONS, Writer
 from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
+from extender.controller.newcomers import TOGETHER
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
+from extender.gangs.types import GangKey
 from extender.objects import decode_node, decode_pod
 from extender.planner.solve import ZoneQuestion, find_zone
 from extender.plans.gang_history import decode_history
@@ -122,6 +124,7 @@ async def kill(replica: Replica, tasks: list[asyncio.Task[None]]) -> None:
     """Whatever a replica does ends where it is."""
     controller = replica.controller
     everything = [*tasks, *(task for task in (*controller._tasks.values(), controller._round) if task)]
+    everything += controller._newcomers.tasks
     for task in everything:
         task.cancel()
     await asyncio.gather(*everything, return_exceptions=True)
@@ -810,3 +813,50 @@ class _Mortal:
             return await asyncio.sleep(3600)
 
         return ask
+
+
+def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 gangs of one namespace wait on a full cluster; one of another that comes is told before a score of these."""
+    monkeypatch.setattr("extender.controller.newcomers.PATIENCE", 0.001)
+
+    class Slow(FakeCluster):
+        def __init__(self) -> None:
+            super().__init__()
+            self.let = asyncio.Semaphore(4)
+
+        async def create(self, resource: Resource, document: Json, *, namespace: str = "") -> bytes:
+            if resource is GANGPLANS:
+                await self.let.acquire()
+            return await super().create(resource, document, namespace=namespace)
+
+    async def scenario() -> None:
+        api = Slow()
+        for number in range(8):
+            api.put(NODES, node_json(f"m0-{number}", "mp0", "mp0r0"))
+            api.put(PODS, pod_json(f"busy-{number}", node=f"m0-{number}", phase="Running"))
+        for number in range(300):
+            api.put(PODS, member_json(f"many-{number:03}", 0, 1))
+        plans = api.objects[GANGPLANS.plural]
+        late = GangKey("other", "late")
+        async with running(api) as replica:
+            await until(lambda: len(plans) == 4, "the first to be told")
+            document = member_json(late.name, 0, 1, created="2026-11-21T11:30:00Z")
+            document["metadata"]["namespace"] = late.namespace
+            api.put(PODS, document)
+            await until(lambda: late in replica.controller._newcomers._known, "the late one to be seen")
+            assert len(plans) == 4
+            while late not in plans:
+                # Before it are those alone that are being written already, by the round and beside it.
+                assert len(plans) <= 4 + 2 * TOGETHER
+                api.let.release()
+                await asyncio.sleep(0.01)
+            told = decode_plan(dict(plans[late]))
+            assert (told.phase, told.spec.size) == (PlanPhase.QUEUED, 1)
+            for _ in range(300):
+                api.let.release()
+            await until(lambda: len(plans) == 301, "all to be told")
+            await until(
+                lambda: all(decode_plan(dict(one)).reason == "NoRoom" for one in plans.values()), "all to hear why"
+            )
+
+    run(scenario)

@@ -16,8 +16,8 @@ from extender.gangs.types import GangKey
 from extender.kubernetes_names import GATE, PLANNED
 from extender.objects import decode_pod
 from extender.planner.planning_round import PlanningRound
-from extender.planner.question import repair_question
-from extender.planner.solve import solve
+from extender.planner.question import repair_question, worth_question
+from extender.planner.solve import solve, weigh
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, PlanPhase
 from tests.extender.fake_cluster import patched
@@ -132,7 +132,7 @@ class World:
         for action in decision.actions:
             match action:
                 case Write(plan):
-                    self.write(plan)
+                    self.write(weigh(worth_question(self.state, plan, self.now), LIMITS) if action.weigh else plan)
                 case Learn(run):
                     before = self.state.histories.get(run.key.namespace) or GangHistory(namespace=run.key.namespace)
                     self.state.put_history(before.learnt(run))

@@ -1,0 +1,105 @@
+"""What the cache keeps of what users write on pods, and how much room that takes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender import peer_names
+from extender.gangs.gang_annotations import ANNOTATIONS
+from extender.kept_fields import MOST_LABELS
+from extender.kubernetes_names import MOST_TEXT
+from extender.objects import decode_owner, decode_pod
+from extender.texts import LONGEST_KEY, CutText
+from tests.case_counts import examples
+from tests.extender.things import pod_json
+
+PODS = 10_000
+
+BOMB = 250_000
+"""Characters of an annotation; the API server takes 256 kB of them on one object."""
+
+MOST_MEGABYTES = 400
+"""Of a process that has all those pods in its cache; the annotations alone are 2,500 MB."""
+
+FEED = """
+import resource, sys
+from extender.cluster_cache import ClusterCache
+from extender.controller.object_store import Stores
+from extender.objects import decode_pod
+
+keys, bytes_, pods = ("example.com/notes", "arnold.dev/constraints", "pod-group-name"), *map(int, sys.argv[1:])
+cache = ClusterCache(["example.com/rack"])
+stores = Stores(cache)
+box = b'{"name": "c", "resources": {"limits": {"nvidia.com/gpu": "8"}}}'
+spec = b'"spec": {"schedulerName": "arnold", "containers": [' + box + b"]}"
+rest = b"x" * (bytes_ - 10) + b'"}}, ' + spec + b"}"
+for number in range(pods):
+    meta = '{"metadata": {"name": "p-%d", "namespace": "team", "uid": "%d", "annotations": {"%s": "%010d'
+    stores.pods.put(decode_pod((meta % (number, number, keys[number % 3], number)).encode() + rest))
+assert len(cache.pods) == pods
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def test_ten_thousand_pods_with_long_annotations() -> None:
+    """A process that takes up 10,000 pods, each with 250 kB of its own, some read and some not, stays small."""
+    ran = subprocess.run([sys.executable, "-c", FEED, str(BOMB), str(PODS)], check=True, capture_output=True, text=True)
+    assert int(ran.stdout) < MOST_MEGABYTES
+
+
+def test_what_is_read_stays() -> None:
+    """Each annotation of the contract and of peers, as it was written; and nothing else."""
+    wanted = dict.fromkeys((*ANNOTATIONS.values(), *peer_names.NAMES), "v" * LONGEST_KEY)
+    wanted |= {key: "v" * most for key, most in MOST_TEXT.items()}
+    wanted |= {"arnold.dev/expected-duration": "1h", "arnold.dev/preemptible": "true"}
+    kept = decode_pod(pod_json("p", annotations={**wanted, "kubectl.kubernetes.io/last-applied": "x"})).annotations
+    assert kept == wanted
+    # Constants of other kinds are no names of labels.
+    assert "leaderworkerset.sigs.k8s.io/size" in peer_names.NAMES
+    assert all("/" in name or name == "pod-group-name" for name in peer_names.NAMES)
+
+
+@examples(100)
+@given(beginning=st.text(max_size=400), ends=st.lists(st.text(min_size=1, max_size=20), min_size=2, unique=True))
+def test_what_is_too_long_is_as_different_as_before(beginning: str, ends: list[str]) -> None:
+    """Of long texts that begin alike each stays another, and too long to be taken for one that is short enough."""
+    texts = [f"{beginning}{'-' * LONGEST_KEY}{end}" for end in ends]
+    kept = [
+        decode_pod(pod_json("p", annotations={"pod-group-name": text})).annotations["pod-group-name"] for text in texts
+    ]
+    assert len(set(kept)) == len(kept)
+    for one, text in zip(kept, texts, strict=True):
+        assert isinstance(one, CutText)
+        assert LONGEST_KEY < len(one.encode("utf-8", "replace")) < 2 * LONGEST_KEY
+        assert one.size == len(text.encode("utf-8", "replace"))
+
+
+def test_owners_and_labels() -> None:
+    """The owner that controls a pod stays, by a name that is cut; of thousands of labels, those with a meaning do."""
+    labels = {f"example.com/l{number}": "x" for number in range(5_000)} | {
+        "arnold.dev/gang": "g",
+        "ray.io/cluster": "r",
+    }
+    raw = pod_json("p", labels=labels, owner=("StatefulSet", "n" * 200_000))
+    raw["metadata"]["ownerReferences"] += [{"kind": "ConfigMap", "name": "m" * 1_000, "uid": str(n)} for n in range(99)]
+    pod = decode_pod(json.dumps(raw).encode())
+    assert pod.owner is not None
+    assert len(pod.owner.name) < 2 * LONGEST_KEY
+    assert len(pod.metadata.owner_references or ()) == 1
+    assert len(pod.labels) == MOST_LABELS + 2
+    assert (pod.labels["arnold.dev/gang"], pod.labels["ray.io/cluster"]) == ("g", "r")
+
+
+def test_makers_of_pods_are_kept_as_shortly() -> None:
+    """A Job's annotations count for its pods where these say nothing; what nothing reads goes here too."""
+    meta: dict[str, Any] = {"name": "j", "uid": "u"}
+    meta["annotations"] = {"example.com/notes": "x" * BOMB, "kueue.x-k8s.io/podset-required-topology": "rack"}
+    assert decode_owner({"kind": "Job", "metadata": meta}).metadata.annotations == {
+        "kueue.x-k8s.io/podset-required-topology": "rack"
+    }
