@@ -11,6 +11,7 @@ from topology.readers.kubernetes_objects import (
     NamedObject,
     Object,
     OwnerReference,
+    gpus_among,
     instant,
     pod_gpus,
 )
@@ -19,22 +20,33 @@ RELEASED = "arnold.dev/released"
 """Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
 
 
-class _Resources(Object, frozen=True):
+class Resources(Object, frozen=True):
+    """What a container, or a pod as a whole, asks for."""
+
     requests: Amounts | None = None
     limits: Amounts | None = None
+
+
+class ContainerPort(Object, frozen=True):
+    """A port of a container; with ``host_port`` one of the node."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
 
 
 class Container(Object, frozen=True):
     """A container of a pod; ``restart_policy`` Always makes an init container a sidecar."""
 
-    resources: _Resources | None = None
+    resources: Resources | None = None
     restart_policy: str | None = None
+    ports: list[ContainerPort] | None = None
 
     @property
     def gpus(self) -> int:
         """GPUs it asks for; the limit of an extended resource is its request.  Raises ValueError for no number."""
         found = (self.resources.requests, self.resources.limits) if self.resources else ()
-        said = (one.gpus for one in found if one is not None)
+        said = map(gpus_among, found)
         return next((gpus for gpus in said if gpus is not None), 0)
 
 
@@ -121,6 +133,8 @@ class PodSpec(Object, frozen=True):
     tolerations: list[Toleration] | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
+    resources: Resources | None = None  # of the pod as a whole (KEP-2837)
+    overhead: Amounts | None = None  # of its runtime class
 
     @property
     def gpus(self) -> int:
