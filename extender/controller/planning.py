@@ -25,7 +25,7 @@ from extender.gangs.types import GangKey
 from extender.planner.planning_round import Answer, PlanningRound
 from extender.planner.question import Question, Stopping, repair_question
 from extender.planner.solve import solve
-from extender.plans.gang_plan import HINTS_READ, GangPlan, PlanPhase, object_name, uids_of
+from extender.plans.gang_plan import CHECKED, HINTS_READ, GangPlan, PlanPhase, object_name, uids_of
 from extender.texts import counted
 from topology.errors import ArnoldError
 
@@ -184,7 +184,8 @@ def _worth(plan: GangPlan) -> str:
 def _gist(plan: GangPlan) -> tuple[object, ...]:
     """Return what a plan says, but for words and numbers, which change with every node that is taken or left."""
     hints = plan.condition(HINTS_READ)
-    told = hints and (hints.status, hints.message)
+    unchecked = plan.condition(CHECKED)
+    told = hints and (hints.status, hints.message), unchecked and (unchecked.status, unchecked.message)
     return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, told
 
 

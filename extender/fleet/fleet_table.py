@@ -134,7 +134,7 @@ class GangView:
     left_out: Mapping[str, int]  # why the other nodes are not in it, and how many
     # shape [nodes of the cluster], the row of each in the fleet's table; -1 = it is gone
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
-    # shape [nodes of the cluster], those that count as in use as others leave too little of something else than GPUs
+    # shape [nodes of the cluster], those with free GPUs that count as in use, as others leave too little else
     short: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), compare=False)
     shortages: Mapping[str, int] = field(
         default_factory=dict
@@ -197,6 +197,7 @@ def make_view(
         flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now),
     )
     missing = [name for name in own.nodes if name not in table.index_of]
+    short &= occupancy.available > 0
     if missing:
         cluster = _with_missing(cluster, missing, own)
         rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])

@@ -13,6 +13,7 @@ from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any
 
+from extender.gangs.pod_rules import rules_of, stays_alone
 from topology.readers.kubernetes_objects import GPUS, Amounts, pod_gpus
 from topology.readers.kubernetes_pods import Pod, PodSpec, Resources
 
@@ -64,11 +65,13 @@ def request_of(pod: Pod) -> PodRequest:
         if port.host_port > 0
     }
     given = tuple((name, amount) for name, amount in sorted(amounts.items()) if amount)
-    return PodRequest(given, tuple(sorted(ports)), pod.readable_gpus)
+    return PodRequest(given, tuple(sorted(ports)), pod.readable_gpus, stays_alone(pod))
 
 
 def like_boxes(one: PodSpec, other: PodSpec) -> bool:
     """Return whether two pods ask for the same, as all pods of a template do; much cheaper than to add it up."""
+    if rules_of(one) or rules_of(other):
+        return False
     same = one.containers == other.containers and one.init_containers == other.init_containers
     return same and one.resources == other.resources and one.overhead == other.overhead
 

@@ -47,7 +47,7 @@ class Question:
     job: Job | None = None  # on nodes, with its level and holds; None when refused, as cluster and table
     cluster: Cluster | None = None  # the nodes that the gang's pods may use
     left_out: str = ""  # why other nodes are not in it, and how many
-    # shape [nodes of the cluster], those that count as in use as others leave too little of something else than GPUs
+    # shape [nodes of the cluster], those with free GPUs that count as in use, as others leave too little else
     short: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), compare=False)
     shortages: str = ""  # what is short on those whose GPUs are free, on how many
     table: FleetTable | None = None  # the fleet's; its rows are those of rows and of the offers of candidate
@@ -204,21 +204,22 @@ def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]
     for one in entries:
         held[list(one.places)] += one.gpus
     free = np.minimum(question.cluster.gpus, question.cluster.free_gpus + held[question.rows])
-    free[_short_without(state, question, {one.key for one in entries})] = 0
+    freed = np.flatnonzero((held[question.rows] > 0) & (question.cluster.free_gpus < free))
+    free[_short_without(state, question, freed.tolist(), gone={one.key for one in entries})] = 0
     return replace(question, cluster=question.cluster.replace(free_gpus=free.astype(np.int32)))
 
 
-def _short_without(state: ClusterCache, question: Question, gone: AbstractSet[GangKey]) -> list[int]:
-    """Return nodes of the cluster that have too little of something else than GPUs even when some are gone."""
+def _short_without(
+    state: ClusterCache, question: Question, nodes: Sequence[int], *, gone: AbstractSet[GangKey]
+) -> list[int]:
+    """Return those of some nodes of the cluster that have too little besides GPUs even when some are gone."""
     assert question.cluster is not None
-    if not question.short.any():
-        return []
     members = [member.pod for member in question.gang.members if member is not None]
     demands, gpus = demands_of(members), max(1, question.of_pods.gpus_per_node)
     leaving = [pod.uid for key in gone if (gang := state.gang(key)) is not None for pod in gang.pods]
     leaving += [uid for uid, pod in state.pods.items() if state.member(uid) is None and key_of_pod(pod) in gone]
     found = []
-    for i in np.flatnonzero(question.short).tolist():
+    for i in nodes:
         pods = max(1, min(len(members), int(question.cluster.gpus[i]) // gpus))
         if state.fleet.lacking(question.cluster.names[i], demands, pods=pods, own=leaving):
             found.append(i)

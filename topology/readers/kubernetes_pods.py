@@ -15,7 +15,9 @@ from topology.readers.kubernetes_objects import (
     instant,
     pod_gpus,
 )
+from topology.readers.kubernetes_pod_rules import PodTerms, SpreadConstraint, Volume
 
+MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
 """Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
 
@@ -114,9 +116,11 @@ class NodeAffinity(Object, frozen=True):
 
 
 class PodAffinity(Object, frozen=True):
-    """Affinities of a pod; only those to nodes are read."""
+    """Affinities of a pod: to nodes, to pods, and to be away from pods."""
 
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodTerms | None = None
+    pod_anti_affinity: PodTerms | None = None
 
 
 class PodSpec(Object, frozen=True):
@@ -135,6 +139,8 @@ class PodSpec(Object, frozen=True):
     init_containers: list[Container] | None = None
     resources: Resources | None = None  # of the pod as a whole (KEP-2837)
     overhead: Amounts | None = None  # of its runtime class
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
 
     @property
     def gpus(self) -> int:
@@ -144,13 +150,23 @@ class PodSpec(Object, frozen=True):
 
 
 class PodCondition(Object, frozen=True):
-    """A finding about a pod: of which kind, when it was last looked at, and when it last changed."""
+    """A finding about a pod: of which kind, when it was last looked at, and when it last changed.
+
+    The message is kept of what kube-scheduler says alone, and no more than a sentence or two of it.
+    """
 
     type: str = ""
     status: str = ""
     reason: str = ""
+    message: str = ""
     last_probe_time: str | None = None
     last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        """Cut the message."""
+        if self.message:
+            kept = self.message[:MOST_TOLD] if self.type == "PodScheduled" else ""
+            msgspec.structs.force_setattr(self, "message", kept)
 
 
 class _Terminated(Object, frozen=True):

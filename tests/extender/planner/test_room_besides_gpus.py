@@ -22,7 +22,7 @@ def test_a_gang_goes_where_its_cpu_is() -> None:
 def test_a_gang_that_waits_for_cpu_is_told() -> None:
     """Two nodes have GPUs in use, four have too little CPU free: two are left for three pods."""
     tenants = [pod(f"web-{i}", gpus=0, node=f"m0-{i}", asks={"cpu": "100"}) for i in range(4)]
-    busy = [pod(f"busy-{i}", node=f"m1-{i}") for i in range(2)]
+    busy = [pod(f"busy-{i}", node=f"m1-{i}", asks={"cpu": "150"}) for i in range(2)]
     state = state_of(minipods(4, 4), [*gang_pods("g", 3, **CPU), *tenants, *busy])
     answer = plan_all(state)["g"]
     assert (answer.plan.phase, answer.plan.reason, answer.plan.would_fit_if_empty) == (PlanPhase.QUEUED, "NoRoom", True)
