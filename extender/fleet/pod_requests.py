@@ -26,6 +26,7 @@ _QUANTITY = re.compile(
 _MOST = 2**60  # of any resource: sums of a node's pods stay within 64 bits
 _OF_PODS = re.compile(r"cpu|memory|hugepages-.*")  # resources that a pod as a whole may ask for
 
+_Pairs = tuple[tuple[str, Any], ...]  # Resources and quantities as written
 HostPort = tuple[str, str, int]  # Address, protocol, number
 _EVERY = ("", "0.0.0.0", "::")  # addresses that stand for all of a node; it binds none itself
 
@@ -47,25 +48,44 @@ def request_of(pod: Pod) -> PodRequest:
     """Return what a pod asks of its node; a quantity that cannot be read, as no API server has it, counts as 0."""
     spec = pod.spec
     boxes, before = spec.containers or (), spec.init_containers or ()
-    sidecars = [box for box in before if box.restart_policy == "Always"]
-    names = {name for box in (*boxes, *before) for name in _asked(box.resources)}
-    whole, overhead = _asked(spec.resources), spec.overhead or {}
-    amounts = {PODS: 1}
-    for name in sorted({*names, *whole, *overhead} - {*GPUS, PODS}):
-        if name in whole and _OF_PODS.fullmatch(name):
-            amount = _amount(name, whole)
-        else:
-            init = ((_amount(name, _asked(box.resources)), box.restart_policy == "Always") for box in before)
-            amount = pod_gpus((_amount(name, _asked(box.resources)) for box in boxes), init)
-        amounts[name] = min(_MOST, amount + _amount(name, overhead))
+    asked = (
+        tuple([tuple(_asked(box.resources).items()) for box in boxes]),
+        tuple([(tuple(_asked(box.resources).items()), box.restart_policy == "Always") for box in before]),
+        tuple(_asked(spec.resources).items()),
+        tuple((spec.overhead or {}).items()),
+    )
+    try:
+        amounts = _total(*asked)
+    except TypeError:  # a list, say, for an amount
+        amounts = _total.__wrapped__(*asked)
+    exposed = [box for box in before if box.restart_policy == "Always" and box.ports]
+    exposed += [box for box in boxes if box.ports]
     ports = {
         (port.host_ip if port.host_ip not in _EVERY else "", port.protocol, port.host_port)
-        for box in (*boxes, *sidecars)
+        for box in exposed
         for port in box.ports or ()
         if port.host_port > 0
     }
-    given = tuple((name, amount) for name, amount in sorted(amounts.items()) if amount)
-    return PodRequest(given, tuple(sorted(ports)), pod.readable_gpus, stays_alone(pod))
+    return PodRequest(amounts, tuple(sorted(ports)), pod.readable_gpus, stays_alone(pod))
+
+
+@lru_cache(maxsize=4096)
+def _total(
+    boxes: tuple[_Pairs, ...], before: tuple[tuple[_Pairs, bool], ...], whole: _Pairs, overhead: _Pairs
+) -> tuple[tuple[str, int], ...]:
+    """Return what a pod asks for of each resource but GPUs: most pods ask for what others did."""
+    each, init = [dict(box) for box in boxes], [(dict(box), sidecar) for box, sidecar in before]
+    of_pod, besides = dict(whole), dict(overhead)
+    names = {name for box in (*each, *(box for box, _ in init), of_pod, besides) for name in box}
+    amounts = {PODS: 1}
+    for name in names - {*GPUS, PODS}:
+        if name in of_pod and _OF_PODS.fullmatch(name):
+            amount = _amount(name, of_pod)
+        else:
+            early = ((_amount(name, box), sidecar) for box, sidecar in init)
+            amount = pod_gpus((_amount(name, box) for box in each), early)
+        amounts[name] = min(_MOST, amount + _amount(name, besides))
+    return tuple((name, amount) for name, amount in sorted(amounts.items()) if amount)
 
 
 def like_boxes(one: PodSpec, other: PodSpec) -> bool:

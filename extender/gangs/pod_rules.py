@@ -23,7 +23,9 @@ Rule = tuple[str, PodTerm]  # Kind and whom it is about
 
 def rules_of(spec: PodSpec) -> tuple[Rule, ...]:
     """Return the rules that a pod must be placed by."""
-    return tuple(_rules(spec))
+    affinity = spec.affinity
+    plain = affinity is None or affinity.pod_affinity is affinity.pod_anti_affinity is None
+    return () if plain and not spec.topology_spread_constraints else tuple(_rules(spec))
 
 
 def _rules(spec: PodSpec) -> Iterator[Rule]:
