@@ -130,8 +130,10 @@ class ClusterCache:
     def put_pod(self, pod: Pod) -> None:
         """Take up a pod."""
         self._node_changed(self._node_of(pod.uid))
-        self._pods[pod.uid] = pod
-        self.fleet.put_pod(pod)
+        before, self._pods[pod.uid] = self._pods.get(pod.uid), pod
+        # most news of a pod are of its status: nothing is added up anew for them
+        if before is None or before.terminal != pod.terminal or before.spec != pod.spec:
+            self.fleet.put_pod(pod)
         ours = pod.spec.scheduler_name == self._scheduler
         self._put_member(pod.uid, recognise(pod, self._owners) if ours else None)
         self._node_changed(pod.node)

@@ -55,7 +55,7 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
     return QueuedJob(
         key=gang.key,
         priority=gang.priority,
-        submitted=gang.created.timestamp(),
+        submitted=came(state, gang).timestamp(),
         nodes=nodes,
         gpus=gpus,
         predicted=gang.seconds if told is None else told.seconds,
@@ -65,6 +65,13 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
         gpu_types=None if gang.job is None else gang.job.gpu_types,
         mix_types=gang.job is not None and gang.job.mix_types,
     )
+
+
+def came(state: ClusterCache, gang: Gang) -> datetime:
+    """Return since when a gang stands in the queue: since it came, or was refused on its nodes and has rested."""
+    plan = state.plans.get(gang.key)
+    again = None if plan is None else plan.comes_again
+    return gang.created if again is None else max(gang.created, again)
 
 
 def _nodes_wanted(state: ClusterCache, gang: Gang) -> tuple[int, int]:

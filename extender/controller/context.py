@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -141,6 +141,8 @@ class Obstacles:
             room = 0 if host is None else host.allocatable - others
             if room < self._wanted[node]:
                 return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
+        if lacks := self.fleet.lacking(node, self._demands, pods=self._pods_on[node], own=self._own_pods[node]):
+            return f"node {node}: {lacks}", None
         return "", until
 
     @cached_property
@@ -151,7 +153,21 @@ class Obstacles:
     def _wanted(self) -> Counter[str]:
         """GPUs that the gang's pods want of each node of the plan; of one that they fill in part fewer than it has."""
         gpus = self.plan.spec.gpus_per_pod
-        return Counter({node: pods * gpus for node, pods in Counter(self.plan.nodes).items()})
+        return Counter({node: pods * gpus for node, pods in self._pods_on.items()})
+
+    @cached_property
+    def _pods_on(self) -> Counter[str]:
+        """Pods of the gang on each node of the plan."""
+        return Counter(self.plan.nodes)
+
+    @cached_property
+    def _own_pods(self) -> defaultdict[str, list[str]]:
+        """UIDs of the gang's own pods, by node."""
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for pod in self.gang.pods:
+            if pod.node is not None:
+                found[pod.node].append(pod.uid)
+        return found
 
     @cached_property
     def _own_gpus(self) -> Counter[str]:

@@ -8,7 +8,8 @@ looks at what *is* and takes the next step towards a gang that is whole on its p
     Released    no gate is left; the scheduler binds
     Bound       all pods are, or were, on their nodes; a pod that comes anew gets its rank's node
     Queued      for the reason Preempted: every pod that is on a node is evicted, then it waits as any other
-    Expired     time ran out before the first pod was bound: the nodes are given back, and taken again if they are free
+    Expired     time ran out before the first pod was bound: the nodes are given back, and taken again if they are free,
+                after a rest and behind those that wait when kube-scheduler had tried the pods and found no node
 
 A rank *cannot have* its node when the node is lost, or others are on it, or when time ran out although other ranks were
 bound.  Then ranks that are not bound move: repaired with the fewest moves.  A pod that is pinned to the node before is
@@ -32,6 +33,7 @@ from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
 from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts
 from extender.texts import counted, named
+from topology.readers.kubernetes_objects import START_OF_TIME
 from topology.readers.kubernetes_pods import Pod
 
 # Reasons of plans.
@@ -88,6 +90,8 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
         _tell(context, gang, plan, phase=PlanPhase.WAITING, reason="OtherGates", message=held)
     elif chosen := _chosen_by_themselves(context, gang, plan):
         _tell(context, gang, plan, phase=PlanPhase.INVALID, reason="ChoosesNodes", message=chosen)
+    elif plan is not None and plan.resting(context.now):
+        context.decision.wake_by(plan.comes_again or context.now)
     elif not _take_again(context, gang, plan):
         context.decision.unplaced.append(context.key)
 
@@ -168,12 +172,21 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     sight = PlanProgress(gang, base)
     if not sight.matching or not sight.started:
         return False
+    if _comes_after_others(context, base):
+        return True
     unfit = context.unfit_ranks(sight)
     context.watch(unfit)
+    if unfit.stuck and not sight.bound:
+        # Its pods cannot go anywhere else, and they are not there yet: it has no right to nodes that others have now.
+        if plan is None:
+            why = f"no plan says where its pods are: {next(iter(unfit.stuck.values()))[1]}\nTo fix: delete all its pods"
+            _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=why)
+        return True
     if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
+        others = named(str(one.key) for one in waiting)
         message = (
             f"no plan says where its pods are, {counted(len(unfit.move), 'pod')} of it have no node, and others wait: "
-            f"{named(waiting)}\nTo fix: wait for them, or delete all its pods to have it planned as a whole"
+            f"{others}\nTo fix: wait for them, or delete all its pods to have it planned as a whole"
         )
         _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=message)
     elif unfit.move:
@@ -186,10 +199,24 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     return True
 
 
-def _in_the_queue(context: Context) -> list[str]:
-    """Return the other gangs that wait for nodes which they could have."""
+def _comes_after_others(context: Context, plan: GangPlan) -> bool:
+    """Return whether others wait before a gang that kube-scheduler refused on its nodes, and that has rested."""
+    again = plan.comes_again
+    if again is None:
+        return False
+    mine = -plan.spec.priority, again
+    return any((-one.spec.priority, _waits_since(one)) <= mine for one in _in_the_queue(context))
+
+
+def _waits_since(plan: GangPlan) -> datetime:
+    complete = plan.condition("Complete")
+    return plan.comes_again or (START_OF_TIME if complete is None else complete.since)
+
+
+def _in_the_queue(context: Context) -> list[GangPlan]:
+    """Return the plans of the other gangs that wait for nodes which they could have."""
     plans = (plan for plan in context.plans.values() if plan.key != context.key and plan.phase is PlanPhase.QUEUED)
-    return [str(plan.key) for plan in plans if plan.reason != LOST and plan.would_fit_if_empty is not False]
+    return [plan for plan in plans if plan.reason != LOST and plan.would_fit_if_empty is not False]
 
 
 def _from_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:

@@ -108,3 +108,9 @@ class Timeouts:
     gather: timedelta = timedelta(seconds=2)  # an incomplete gang gets its GangPlan then; most are complete by then
     # Pods without a gate are told of their node so often until they are on it; released ones if tried in vain.
     tell: timedelta = timedelta(seconds=30)
+    # A gang that kube-scheduler refuses again and again rests so long at most.
+    rest_most: timedelta = timedelta(hours=1)
+
+    def rest(self, expiries: int) -> timedelta:
+        """Return how long a gang rests that was refused so often: its time to bind at first, then twice as long."""
+        return min(self.bind * (1 << min(expiries - 1, 20)), max(self.rest_most, self.bind))

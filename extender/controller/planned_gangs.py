@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from operator import attrgetter
 
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
@@ -9,7 +10,9 @@ from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pi
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
-from extender.texts import counted, named
+from extender.texts import clip, counted, named
+from topology.quantities import duration
+from topology.readers.kubernetes_pods import Pod
 
 # what a gang's pods ask, but for its levels and holds
 _ASKED = attrgetter(
@@ -90,6 +93,7 @@ def _advance(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
     events: tuple[EventNote, ...] = ()
     if new.phase is not PlanPhase.BOUND and bound == plan.size:
         new = new.replace(phase=PlanPhase.BOUND, reason="Bound", message="", expires=None)
+        new = new.replace(expiries=0, comes_again=None)
         new = new.with_condition("Bound", True, "Bound", "", context.now)
         events = (EventNote("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
     new = _with_health(context, new, sight, unfit).replace(bound_pods=bound, estimate=context.estimate)
@@ -122,6 +126,8 @@ def _expire(context: Context, sight: PlanProgress) -> None:
     names = named(pod.name for pod, _ in late) or "none is left"
     message = f"{len(sight.bound)} of {counted(plan.size, 'pod')} were bound in time; not bound: {names}"
     if not sight.bound or sight.gang.waits or plan.expires is None:
+        if not sight.bound and (refused := [pod for pod, _ in late if pod.unschedulable]):
+            plan, message = _refused(context, plan, refused, message)
         context.give_back(plan, PlanPhase.EXPIRED, "Expired", message)
         return
     renewed = context.renewed(plan, sight.gang).with_condition("Bound", False, "Expired", message, context.now)
@@ -132,6 +138,21 @@ def _expire(context: Context, sight: PlanProgress) -> None:
         context.do(RepairAction(plan, lost, message, else_keep=renewed))
     else:
         context.do(Write(renewed, events=(EventNote("Expired", message, "Warning"),)))
+
+
+def _refused(context: Context, plan: GangPlan, pods: Sequence[Pod], message: str) -> tuple[GangPlan, str]:
+    """Return the plan of a gang of which kube-scheduler has bound no pod, with its rest, and what is to be said."""
+    expiries = plan.expiries + 1
+    rest = context.terms.rest(expiries)
+    why = next((f"; {pod.name}: {clip(text)}" for pod in pods if (text := _said(pod))), "")
+    again = f"it is queued again in {duration(rest.total_seconds())}, behind those of its priority that came before"
+    return plan.replace(expiries=expiries, comes_again=context.now + rest), f"{message}{why}; {again}"
+
+
+def _said(pod: Pod) -> str:
+    """Return why kube-scheduler found no node for a pod; empty = it says nothing but what Arnold told it."""
+    told = next((one.message for one in pod.status.conditions or () if one.type == "PodScheduled"), "")
+    return "" if f"gang {pod.namespace}/" in told else told
 
 
 def _with_health(context: Context, plan: GangPlan, sight: PlanProgress, unfit: UnfitRanks) -> GangPlan:

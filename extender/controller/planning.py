@@ -26,7 +26,7 @@ from extender.gangs.types import GangKey
 from extender.planner.planning_round import Answer, PlanningRound
 from extender.planner.question import Question, Stopping, repair_question, worth_question
 from extender.planner.solve import solve, weigh
-from extender.plans.gang_plan import HINTS_READ, IN_LINE, GangPlan, PlanPhase, object_name, uids_of
+from extender.plans.gang_plan import CHECKED, HINTS_READ, IN_LINE, GangPlan, PlanPhase, object_name, uids_of
 from extender.texts import counted
 from topology.errors import ArnoldError
 
@@ -216,7 +216,8 @@ def _worth(plan: GangPlan) -> str:
 def _gist(plan: GangPlan) -> tuple[object, ...]:
     """Return what a plan says, but for words and numbers, which change with every node that is taken or left."""
     hints = plan.condition(HINTS_READ)
-    told = hints and (hints.status, hints.message)
+    unchecked = plan.condition(CHECKED)
+    told = hints and (hints.status, hints.message), unchecked and (unchecked.status, unchecked.message)
     return plan.phase, plan.reason, plan.would_fit_if_empty, plan.estimate, plan.spec, told
 
 

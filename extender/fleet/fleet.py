@@ -13,8 +13,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from extender.fleet.fleet_table import FleetTable, GangView, Own, Problem, make_table, make_view
+from extender.fleet.fleet_table import NOWHERE, FleetTable, GangView, Own, Problem, make_table, make_view
 from extender.fleet.hosts import GONE, Demand, Host, host_of
+from extender.fleet.node_resources import NodeResources
+from extender.fleet.pod_requests import widest
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import BoolArray, Cluster
@@ -41,6 +43,7 @@ class Fleet:
         self._hosts: dict[str, Host] = {}
         self._holding: dict[str, tuple[str, int]] = {}
         self._held: Counter[str] = Counter()
+        self._resources = NodeResources()
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
         # node -> pods released to it whose gang has no plan -> the gang
@@ -50,7 +53,7 @@ class Fleet:
         self._occupancy = _uncounted((), None)
         self._annotated = np.zeros(0, dtype=np.bool_)
         self._dirty: set[str] = set()
-        self._views: dict[tuple[frozenset[Demand], frozenset[str]], tuple[int, datetime, GangView]] = {}
+        self._views: dict[tuple[frozenset[Demand], frozenset[str], int], tuple[int, datetime, GangView]] = {}
         self.holding: Mapping[str, tuple[str, int]] = MappingProxyType(self._holding)
         """Node and GPUs, at least one, of each pod that holds some, by its UID."""
         self.version = 0  # counts changes that a plan could depend on
@@ -70,18 +73,20 @@ class Fleet:
             self._changed(name, rebuild=True)
 
     def put_pod(self, pod: Pod) -> None:
-        """Take in a pod that appeared or changed: the GPUs it holds on a node, until it has ended or is gone."""
+        """Take in a pod that appeared or changed: what it holds of a node, until it has ended or is gone."""
         node = pod.node
         if node is None or pod.terminal:
             self.drop_pod(pod.uid)
             return
         gpus = pod.readable_gpus
-        if self._holding.get(pod.uid) != (node, gpus):
+        if self._holding.get(pod.uid, (node, 0)) != (node, gpus):
             self.drop_pod(pod.uid)
             if gpus:
                 self._holding[pod.uid] = (node, gpus)
                 self._held[node] += gpus
                 self._changed(node)
+        if self._resources.put(pod, node):
+            self._taken(node)
 
     def drop_pod(self, uid: str) -> None:
         """Drop a pod that is gone."""
@@ -89,6 +94,8 @@ class Fleet:
             node, gpus = old
             self._held[node] -= gpus
             self._changed(node)
+        if (where := self._resources.drop(uid)) is not None:
+            self._taken(where)
 
     def promise(self, key: GangKey, nodes: Collection[str]) -> None:
         """Promise nodes to a gang: all of these, and no others."""
@@ -179,6 +186,8 @@ class Fleet:
             self._occupancy = _uncounted(self._table.hosts, self._table.tree)
             self._annotated = np.zeros(len(self._table.hosts), dtype=np.bool_)
             self._dirty = set(self._table.index_of)
+            rows = self._table.hosts
+            self._resources.place([host.name for host in rows], [self._hosts[host.name].offers for host in rows])
         return self._table
 
     @property
@@ -202,22 +211,50 @@ class Fleet:
         return next((level.name for level in tree.levels if int((~level.implicit).sum()) > 1), tree.levels[0].name)
 
     def view(
-        self, demands: frozenset[Demand], now: datetime, *, counted: frozenset[str], own: Own | None = None
+        self,
+        demands: frozenset[Demand],
+        now: datetime,
+        *,
+        counted: frozenset[str],
+        pods: int = 1,
+        own: Own = NOWHERE,
     ) -> GangView:
-        """Return the cluster for the pods of one gang, as :func:`make_view` does."""
-        if own is not None:
-            return self._view(demands, counted, own, now)
-        known = self._views.get((demands, counted))
+        """Return the cluster for the pods of one gang, so many, as :func:`make_view` does."""
+        tree = self.table.tree
+        if tree is not None:
+            gpus = widest(one.request for one in demands).gpus or 1
+            pods = max(1, min(pods, int(tree.gpus.max()) // gpus))  # more share no node
+        if own is not NOWHERE:
+            return self._view(demands, counted, own, pods, now)
+        known = self._views.get((demands, counted, pods))
         if known is None or known[0] != self.version or known[1] <= now:
-            view = self._view(demands, counted, Own((), 0, {}), now)
-            known = self._views[demands, counted] = (self.version, self._until(now), view)
+            view = self._view(demands, counted, own, pods, now)
+            known = self._views[demands, counted, pods] = (self.version, self._until(now), view)
             while len(self._views) > _VIEWS:
                 del self._views[next(iter(self._views))]
         return known[2]
 
-    def _view(self, demands: frozenset[Demand], counted: frozenset[str], own: Own, now: datetime) -> GangView:
+    def _view(
+        self, demands: frozenset[Demand], counted: frozenset[str], own: Own, pods: int, now: datetime
+    ) -> GangView:
+        occupancy = self.occupancy  # counts first what has changed
         hosts = [self._hosts[host.name] for host in self.table.hosts]
-        return make_view(self.table, hosts, self.occupancy, demands=demands, counted=counted, own=own, now=now)
+        request = widest(one.request for one in demands)
+        shortages = []
+        if self.table.tree is not None:
+            each = np.clip(self.table.tree.gpus // max(1, request.gpus), 1, pods).astype(np.int32)
+            shortages = [one for one in self._resources.shortages(request, each) if one.rows.any()]
+        return make_view(
+            self.table, hosts, occupancy, demands=demands, counted=counted, own=own, shortages=shortages, now=now
+        )
+
+    def lacking(self, name: str, demands: frozenset[Demand], *, pods: int, own: Collection[str] = ()) -> str:
+        """Return what others leave too little of on a node for so many pods; empty = nothing.
+
+        :param own: UIDs of pods that are not others.
+        """
+        host, request = self._hosts.get(name), widest(one.request for one in demands)
+        return "" if host is None else self._resources.lacking(name, host.offers, request, pods=pods, own=own)
 
     def _until(self, now: datetime) -> datetime:
         """Return the first end of a flag from now on."""
@@ -232,6 +269,11 @@ class Fleet:
     def outdate(self) -> None:
         """Take note that something else has changed that plans depend on: which gangs may use which nodes."""
         self.version += 1
+
+    def _taken(self, name: str) -> None:
+        """Take note of a pod that came or went; one on a node without GPUs concerns no plan."""
+        if (host := self._hosts.get(name)) is None or host.gpus:
+            self._changed(name)
 
     def _changed(self, name: str, *, rebuild: bool = False) -> None:
         self.version += 1
@@ -248,6 +290,7 @@ class Fleet:
                 free = min(host.gpus, max(0, host.allocatable - self._held[name]))
                 self._occupancy.put(i, free=free, promised=self.promised_to(name) is not None)
                 self._annotated[i] = host.annotated is not None
+                self._resources.recount(i, host.offers)
         self._dirty.clear()
 
 

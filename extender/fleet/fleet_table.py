@@ -11,6 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from extender.fleet.hosts import GONE, Demand, Host
+from extender.fleet.node_resources import Shortage
 from scheduler.job import NodeSize
 from scheduler.node_sizes import count_sizes
 from scheduler.occupancy import Occupancy
@@ -133,6 +134,11 @@ class GangView:
     left_out: Mapping[str, int]  # why the other nodes are not in it, and how many
     # shape [nodes of the cluster], the row of each in the fleet's table; -1 = it is gone
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
+    # shape [nodes of the cluster], those with free GPUs that count as in use, as others leave too little else
+    short: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), compare=False)
+    shortages: Mapping[str, int] = field(
+        default_factory=dict
+    )  # what is short on those whose GPUs are free, on how many
 
     @property
     def counted_out(self) -> str:
@@ -149,6 +155,9 @@ class Own:
     likenesses: Mapping[str, str]  # nodes that are gone -> others at whose places they are taken to have been
 
 
+NOWHERE = Own((), 0, {})
+
+
 def make_view(
     table: FleetTable,
     hosts: Sequence[Host],
@@ -157,12 +166,14 @@ def make_view(
     demands: frozenset[Demand],
     counted: frozenset[str],
     own: Own,
+    shortages: Sequence[Shortage],
     now: datetime,
 ) -> GangView:
     """Return the cluster for the pods of one gang, its own nodes in it in any case.
 
     :param hosts: the nodes of the table as they are now, in its order.
     :param counted: levels at which a node must have a place to be of use.
+    :param shortages: what nodes lack for the pods besides GPUs.
     """
     if table.tree is None:
         return GangView(None, {})
@@ -174,18 +185,38 @@ def make_view(
             _leave_out(kept, lacking, f"without the label {level.name}", left_out, always)
     for why, refused in _refused(hosts, demands):
         _leave_out(kept, refused, why, left_out, always)
+    for one in shortages:
+        if not one.passing:
+            _leave_out(kept, one.rows, one.why, left_out, always)
     rows = np.flatnonzero(kept)
     if not len(rows):
         return GangView(None, left_out)
+    short, counts = _short(shortages, kept & (occupancy.available > 0), always)
     cluster = tree.replace(
-        free_gpus=occupancy.available, flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now)
+        free_gpus=np.where(short, 0, occupancy.available).astype(np.int32),
+        flags=_flags({i: hosts[i] for i in rows.tolist()}, demands, now),
     )
     missing = [name for name in own.nodes if name not in table.index_of]
+    short &= occupancy.available > 0
     if missing:
         cluster = _with_missing(cluster, missing, own)
         rows = np.concatenate([rows, np.arange(len(tree), len(cluster))])
+        short = np.append(short, np.zeros(len(missing), dtype=np.bool_))
     here = np.where(rows < len(tree), rows, -1)
-    return GangView(cluster.subset(rows.astype(np.int32)), left_out, here.astype(np.int32))
+    return GangView(cluster.subset(rows.astype(np.int32)), left_out, here.astype(np.int32), short[rows], counts)
+
+
+def _short(shortages: Sequence[Shortage], free: BoolArray, always: Sequence[int]) -> tuple[BoolArray, Counter[str]]:
+    """Return nodes on which others leave too little of something, and of those with free GPUs how many, by what."""
+    short, counts = np.zeros_like(free), Counter[str]()
+    for one in shortages:
+        if one.passing:
+            rows = one.rows & ~short
+            rows[list(always)] = False
+            if count := int((rows & free).sum()):
+                counts[one.why] += count
+            short |= rows
+    return short, counts
 
 
 def _refused(hosts: Sequence[Host], demands: frozenset[Demand]) -> Iterator[tuple[str, BoolArray]]:

@@ -1,21 +1,22 @@
 """One node as the fleet sees it, and whether a pod may use it: node selector, required node affinity, tolerations.
 
 These are rules of Kubernetes (``nodeaffinity.GetRequiredNodeAffinity``, ``v1helper.TolerationsTolerateTaint``); a plan
-that ignored them would name nodes on which the scheduler never binds.  Affinity between pods, and what pods ask besides
-GPUs, is left to the scheduler: a plan that it refuses expires.
+that ignored them would name nodes on which the scheduler never binds.  What pods ask besides GPUs is added up in
+:mod:`extender.fleet.pod_requests`; affinity to other pods is left to the scheduler: a plan that it refuses expires.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from extender.fleet.pod_requests import NOTHING, PodRequest, like_boxes, offered, request_of
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
-from topology.readers.kubernetes_objects import Amounts, NodeObject, Taint, instant
+from topology.readers.kubernetes_objects import NodeObject, Taint, gpus_among, instant
 from topology.readers.kubernetes_pods import NodeSelector, Pod, Requirement
 
 GONE = "the node is gone"
@@ -37,6 +38,7 @@ class Host:
     annotated: NodeFlag | None = None
     ready_since: datetime | None = None  # when Ready last changed, if it is not True now
     problem: InvalidTopology | None = None
+    offers: Mapping[str, int] = field(default_factory=dict)  # other resources for pods, CPU in thousandths
 
     def ailing(self, now: datetime) -> str:
         """Return why what runs here is in danger, a flag ``faulty`` included; empty = fine."""
@@ -63,8 +65,8 @@ def host_of(node: NodeObject) -> Host:
     except InvalidTopology as error:
         problem = error
     try:
-        has = _gpus(node.status.capacity)
-        offers = _gpus(node.status.allocatable)
+        has = gpus_among(node.status.capacity)
+        offers = gpus_among(node.status.allocatable)
         gpus, allocatable = max(has or 0, offers or 0), (has or 0) if offers is None else offers
     except ValueError as error:
         problem = InvalidTopology(f"node {node.name!r}: {error}", where=node.name, fix="write a whole number of GPUs")
@@ -86,11 +88,8 @@ def host_of(node: NodeObject) -> Host:
         annotated=annotated,
         ready_since=instant(ready.last_transition_time) if ready is not None and ready.status != "True" else None,
         problem=problem,
+        offers=offered(node.status.allocatable or node.status.capacity),
     )
-
-
-def _gpus(amounts: Amounts | None) -> int | None:
-    return None if amounts is None else amounts.gpus
 
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
@@ -108,11 +107,14 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a pod asks of a node, as all pods of a template: labels, one of the terms (``None`` = any), tolerations."""
+    """What a pod asks of a node, as all pods of a template: labels, one of the terms (``None`` = any), tolerations, and
+    what it takes of the node.
+    """
 
     selector: tuple[tuple[str, str], ...] = ()
     terms: tuple[AffinityTerm, ...] | None = None
     tolerations: tuple[tuple[str, str, str, str], ...] = ()
+    request: PodRequest = NOTHING
 
     def accepts(self, name: str, labels: Mapping[str, str]) -> bool:
         """Return whether a node has the labels (and the name) that the pod asks for."""
@@ -130,8 +132,10 @@ class Demand:
         return bool(self.selector) or self.terms is not None
 
 
-def demand_of(pod: Pod) -> Demand:
+def demand_of(pod: Pod, request: PodRequest | None = None) -> Demand:
     """Return what a pod asks of a node.
+
+    :param request: what it takes of it, where that is known.
 
     The name to which a pod was pinned at its release is no demand of its own, nor is any that a bound pod bears: where
     that goes is decided, and another pod of its gang may go elsewhere.
@@ -144,12 +148,19 @@ def demand_of(pod: Pod) -> Demand:
         selector=tuple(sorted((spec.node_selector or {}).items())),
         terms=None if required is None else _terms(required, pinned=pod.released or pod.node is not None),
         tolerations=tuple(sorted(tolerations)),
+        request=request_of(pod) if request is None else request,
     )
 
 
 def demands_of(pods: Iterable[Pod]) -> frozenset[Demand]:
     """Return the different demands of some pods."""
-    return frozenset(map(demand_of, pods))
+    found: set[Demand] = set()
+    before: tuple[Pod, PodRequest] | None = None  # most pods of a gang ask for what the last one did
+    for pod in pods:
+        if before is None or not like_boxes(pod.spec, before[0].spec):
+            before = pod, request_of(pod)
+        found.add(demand_of(pod, before[1]))
+    return frozenset(found)
 
 
 def _terms(required: NodeSelector, *, pinned: bool) -> tuple[AffinityTerm, ...] | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from extender.gangs.gang_annotations import ANNOTATIONS, hints_of
 from extender.gangs.gang_job import Understood, understand
+from extender.gangs.pod_rules import check_rules, left_to_scheduler
 from extender.gangs.ranks import Ranks, ranks_of
 from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
 from topology.readers.kubernetes_pods import Pod
@@ -26,6 +27,7 @@ def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:
         size = max((member.size for member in everyone if member.size), default=None)
         understood = understand(key, _agreed(speakers), _gpus(speakers), size=size)
         ranks = ranks_of(everyone, understood.size)
+        check_rules([member.pod for member in speakers])
     except InvalidGang as error:
         problem = error
     hints = hints_of(member.pod for member in needed or everyone)
@@ -44,6 +46,7 @@ def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:
         seconds=hints.seconds,
         preemptible=hints.preemptible,
         doubts=(*understood.doubts, *hints.doubts),
+        unchecked=left_to_scheduler([member.pod for member in needed or everyone]),
         waits="" if problem is not None else ranks.waits,
         problem=problem,
     )

@@ -111,6 +111,7 @@ class Gang:
     preemptible: bool = False
     # hints of its pods that cannot be read; they place nothing, so they are no problem
     doubts: tuple[InvalidGang, ...] = ()
+    unchecked: str = ""  # what its pods ask for that no plan looks at, one sentence; empty = nothing
     waits: str = ""  # why it is not complete, one sentence; empty when it is
     problem: InvalidGang | None = None  # why it can never be planned as it is
 

@@ -57,7 +57,7 @@ class PlanningRound:
 
     def next(self, state: ClusterCache, now: datetime) -> Question | None:
         """Return what to ask next; ``None`` = the round is over."""
-        self._look(state)
+        self._look(state, now)
         cluster = self._dispatch.cluster = FleetState(state, now, self._usable)
         if self._passing is None:
             self._passing = self._dispatch.candidates()
@@ -84,25 +84,27 @@ class PlanningRound:
             about = id(table).to_bytes(8) + np.packbits(mask).tobytes()
             self._usable[answer.key] = self._masks.setdefault(about, answer.usable)
 
-    def _look(self, state: ClusterCache) -> None:
+    def _look(self, state: ClusterCache, now: datetime) -> None:
         """Let gangs that came join the queue, and those leave that wait no more or have changed."""
         known = self._waiting
         for key in state.gang_keys if self._keys is None else self._keys:
-            before, now = known.get(key), _waiting(state, key)
-            if now == before or (now is not None and key in self._asked):
+            before, waits = known.get(key), _waiting(state, key, now)
+            if waits == before or (waits is not None and key in self._asked):
                 continue
             if before is not None:
                 self._dispatch.backlog.leave(known.pop(key))
-            if now is not None:
-                known[key] = now
-                self._dispatch.join(now)
+            if waits is not None:
+                known[key] = waits
+                self._dispatch.join(waits)
         for key in [key for key in known if key not in state.gang_keys]:
             self._dispatch.backlog.leave(known.pop(key))
 
 
-def _waiting(state: ClusterCache, key: GangKey) -> QueuedJob | None:
+def _waiting(state: ClusterCache, key: GangKey, now: datetime) -> QueuedJob | None:
     """Return a gang in the queue; ``None`` = it is not, or not any more."""
-    gang = state.gang(key)
+    gang, plan = state.gang(key), state.plans.get(key)
     if gang is None or gang.over or not gang.complete or state.holding_plan(key) is not None:
+        return None
+    if plan is not None and plan.resting(now):
         return None
     return waiting_gang(state, gang)

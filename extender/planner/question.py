@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from extender.cluster_cache import ClusterCache
 from extender.fleet.fleet import Fleet
-from extender.fleet.fleet_table import FleetTable, Own
+from extender.fleet.fleet_table import NOWHERE, FleetTable, Own
 from extender.fleet.hosts import demands_of
 from extender.gangs.gang_job import holds_for
 from extender.gangs.pods_on_nodes import on_nodes
@@ -22,7 +23,7 @@ from scheduler.job import Job, NodeSize
 from scheduler.queue.candidate import Candidate, closed_to, live_candidate
 from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, QueuePolicy, Running
 from scheduler.queue.run_times import Prediction
-from topology.cluster import Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
 from topology.readers.kubernetes_labels import gpu_type
 from topology.readers.kubernetes_pods import Pod
@@ -46,6 +47,9 @@ class Question:
     job: Job | None = None  # on nodes, with its level and holds; None when refused, as cluster and table
     cluster: Cluster | None = None  # the nodes that the gang's pods may use
     left_out: str = ""  # why other nodes are not in it, and how many
+    # shape [nodes of the cluster], those with free GPUs that count as in use, as others leave too little else
+    short: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), compare=False)
+    shortages: str = ""  # what is short on those whose GPUs are free, on how many
     table: FleetTable | None = None  # the fleet's; its rows are those of rows and of the offers of candidate
     # shape [nodes of the cluster], the row of each; -1 = it is gone
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
@@ -166,7 +170,7 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
         job = placed_in(job, tiers, fleet, sizes=() if question.lost else fleet.table.node_sizes)
     except InvalidGang as error:
         return replace(question, refused=str(error))
-    own, stay = None, set[str]()
+    own, stay = NOWHERE, set[str]()
     if question.lost and question.before is not None:
         plan = question.before
         own = Own(plan.node_names, job.gpus_per_node, _likenesses(plan, job, fleet))
@@ -175,6 +179,7 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
         demands_of(member.pod for member in question.gang.members if member is not None),
         question.now,
         counted=levels_counted(job),
+        pods=len(question.gang.members),
         own=own,
     )
     if view.cluster is None:
@@ -182,7 +187,9 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
         return replace(question, refused=f"no node with GPUs can be used by the pods{others}")
     flags = {node: flag for node, flag in view.cluster.flags.items() if view.cluster.names[node] not in stay}
     cluster = view.cluster.replace(flags=flags)
-    return replace(question, job=job, cluster=cluster, left_out=view.counted_out, table=fleet.table, rows=view.rows)
+    short = ", ".join(f"{count} {why}" for why, count in view.shortages.items())
+    question = replace(question, short=view.short, shortages=short, table=fleet.table, rows=view.rows)
+    return replace(question, job=job, cluster=cluster, left_out=view.counted_out)
 
 
 def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
@@ -202,7 +209,26 @@ def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]
     for one in entries:
         held[list(one.places)] += one.gpus
     free = np.minimum(question.cluster.gpus, question.cluster.free_gpus + held[question.rows])
+    freed = np.flatnonzero((held[question.rows] > 0) & (question.cluster.free_gpus < free))
+    free[_short_without(state, question, freed.tolist(), gone={one.key for one in entries})] = 0
     return replace(question, cluster=question.cluster.replace(free_gpus=free.astype(np.int32)))
+
+
+def _short_without(
+    state: ClusterCache, question: Question, nodes: Sequence[int], *, gone: AbstractSet[GangKey]
+) -> list[int]:
+    """Return those of some nodes of the cluster that have too little besides GPUs even when some are gone."""
+    assert question.cluster is not None
+    members = [member.pod for member in question.gang.members if member is not None]
+    demands, gpus = demands_of(members), max(1, question.of_pods.gpus_per_node)
+    leaving = [pod.uid for key in gone if (gang := state.gang(key)) is not None for pod in gang.pods]
+    leaving += [uid for uid, pod in state.pods.items() if state.member(uid) is None and key_of_pod(pod) in gone]
+    found = []
+    for i in nodes:
+        pods = max(1, min(len(members), int(question.cluster.gpus[i]) // gpus))
+        if state.fleet.lacking(question.cluster.names[i], demands, pods=pods, own=leaving):
+            found.append(i)
+    return found
 
 
 def placed_in(job: Job, tiers: Sequence[TopologyRequest], fleet: Fleet, *, sizes: Sequence[NodeSize] = ()) -> Job:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from extender.cluster_cache import ClusterCache
-from extender.fleet.fleet_table import Own
+from extender.fleet.fleet_table import NOWHERE, Own
 from extender.gangs.pods_on_nodes import nodes_of_pods
 from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
@@ -117,7 +117,10 @@ def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, l
         why, fix = _kept_from_it(question)
         sentences = [f"it would fit, but {why}"]
     else:
-        sentences = [shortage(cluster, job) or outcome.reason]
+        lasting = cluster.subset(np.flatnonzero(~question.short).astype(np.int32)) if question.shortages else cluster
+        sentences = [shortage(lasting, job) or outcome.reason]
+        if question.shortages:
+            sentences.append(f"nodes with free GPUs that have no room for its pods: {question.shortages}")
         if question.left_out:
             sentences.append(f"nodes that its pods cannot use: {question.left_out}")
         if fits_empty is False:
@@ -248,8 +251,8 @@ def zone_question(state: ClusterCache, reservation: Reservation, lost: Sequence[
         job = placed_in(job, (), state.fleet)
     except InvalidGang as error:
         return replace(question, refused=str(error))
-    own = Own(reservation.zone, job.gpus_per_node, {}) if lost else None
-    view = state.fleet.view(frozenset((reservation.demand,)), now, counted=levels_counted(job), own=own)
+    own = Own(reservation.zone, job.gpus_per_node, {}) if lost else NOWHERE
+    view = state.fleet.view(frozenset((reservation.demand,)), now, counted=levels_counted(job), pods=1, own=own)
     if view.cluster is None:
         others = f": {view.counted_out}" if view.left_out else ""
         return replace(question, refused=f"no node with GPUs can be used{others}")

@@ -39,6 +39,7 @@ from scheduler.job import Avoid, Count, Hold, Job
 from scheduler.queue.run_times import Prediction
 from topology.quantities import duration
 
+CHECKED = "Checked"  # condition: whether plans look at all that pods ask for; absent where they always did
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
 IN_LINE = "InLine"  # reason of a queued gang that the solver was not asked about yet
 
@@ -120,7 +121,7 @@ class PlanSpec(StoredPart, frozen=True):
 class GangPlan(CustomResource, frozen=True):
     """What was decided about a gang.
 
-    Its conditions are ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``.
+    Conditions: ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``, ``Checked``.
     """
 
     key: GangKey
@@ -132,6 +133,8 @@ class GangPlan(CustomResource, frozen=True):
     pods: tuple[str | None, ...] = ()
     expires: Instant | None = None  # pods that are not bound by then lose their nodes; None = the plan waits for no pod
     bound_pods: int = written(0)  # pods that are on their nodes
+    expiries: int = 0  # times in a row that its time ran out with no pod bound, kube-scheduler having refused them
+    comes_again: Instant | None = None  # after such an expiry, when it stands in the queue again, as if it came then
     would_fit_if_empty: bool | None = None  # of a queued gang; None = not known
     # how long it will run, as gangs tell that ended before it came; None = its pods say it, or too few have ended
     estimate: Prediction | None = None
@@ -173,6 +176,10 @@ class GangPlan(CustomResource, frozen=True):
     def without_nodes(self) -> Self:
         """Return the plan of a gang that has no nodes."""
         return self.without_worth().replace(nodes=(), pods=(), pods_per_node=1)
+
+    def resting(self, now: datetime) -> bool:
+        """Return whether the gang is not to be planned yet, as its pods were refused on their nodes."""
+        return self.comes_again is not None and now < self.comes_again
 
     def expired(self, now: datetime) -> bool:
         """Return whether the time for pods to bind is over."""
@@ -283,7 +290,10 @@ def _unpack_uids(packed: bytes) -> tuple[str | None, ...]:
 
 
 def with_doubts(plan: GangPlan, gang: Gang, now: datetime) -> GangPlan:
-    """Return the plan with a condition about its gang's hints, if there was ever something to say."""
+    """Return the plan with conditions about its gang's hints, and what is left unchecked, if there ever was any."""
+    if gang.unchecked or plan.condition(CHECKED) is not None:
+        reason = "LeftToScheduler" if gang.unchecked else "Understood"
+        plan = plan.with_condition(CHECKED, not gang.unchecked, reason, gang.unchecked, now)
     if gang.doubts:
         message = "; ".join(map(str, gang.doubts))
         return plan.with_condition(HINTS_READ, False, gang.doubts[0].reason, message, now)

@@ -44,8 +44,8 @@ def test_single_pods_stay_off_promised_nodes(arnold_plane: ControlPlane, namespa
     cluster = generate("minipods", minipods=2, nodes=16)
     make_real(plane.admin, cluster)
     with running(plane, levels=level_labels(cluster)), guarded(plane):
-        # No node has the processors that the gang asks for, which a plan leaves to kube-scheduler: it stays a promise.
-        plane.admin.create_all(_with_processors(999, gang("llm", namespace, size=12, parallelism="tp=8,pp=2,dp=6")))
+        # Nobody has made the claims of its volumes, which a plan leaves to kube-scheduler: it stays a promise.
+        plane.admin.create_all(_with_claims(gang("llm", namespace, size=12, parallelism="tp=8,pp=2,dp=6")))
         plan = wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Released"), "the gang to be released")
         plane.admin.create_all(pod(f"single-{number}", namespace, scheduler="arnold") for number in range(16))
         wait_until(lambda: len(bound(plane.admin, namespace)) == 4, "single pods on the four other nodes")
@@ -137,12 +137,9 @@ def _are_bound(plane: ControlPlane, namespace: str, count: int) -> bool:
     return len(bound(plane.admin, namespace)) == count
 
 
-def _with_processors(number: int, pods: list[Object]) -> list[Object]:
+def _with_claims(pods: list[Object]) -> list[Object]:
     for thing in pods:
-        resources = thing["spec"]["containers"][0]["resources"]
-        thing["spec"]["containers"][0]["resources"] = {
-            kind: {**amounts, "cpu": str(number)} for kind, amounts in resources.items()
-        }
+        thing["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": "missing"}}]
     return pods
 
 

@@ -54,15 +54,17 @@ def pod_json(
     owner: tuple[str, str] | None = None,
     leaving: bool = False,
     created: str = "2026-11-21T11:00:00Z",
+    asks: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Json:
     """A pod.
 
     :param owner: kind and name of its controller.
+    :param asks: resources besides GPUs.
     :param spec: further fields of its spec.
     """
     kind, owner_name = owner or ("", "")
-    amounts = {"cpu": "1"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    amounts = {"cpu": "1", **(asks or {})} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
     metadata: Json = {
         "name": name,
         "namespace": SPACE,
@@ -111,11 +113,13 @@ def gang_pods(gang: str, size: int, annotations: Mapping[str, str] | None = None
 def node_json(name: str, minipod: str = "mp0", rack: str = "r0", *, gpus: int = 8, **more: Any) -> Json:
     """A node that is Ready.
 
-    :param more: ``labels``, ``annotations``, ``taints``, ``unschedulable``, ``ready``, ``conditions``, ``allocatable``.
+    :param more: ``labels``, ``annotations``, ``taints``, ``unschedulable``, ``ready``, ``conditions``, ``allocatable``,
+        and ``offers``: resources besides GPUs.
     """
     labels = {MINIPOD: minipod, RACK: rack} if more.get("labels") is None else more["labels"]
-    amount = {"cpu": "192"} | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
-    allocatable = {"nvidia.com/gpu": str(more["allocatable"])} if "allocatable" in more else amount
+    others = {"cpu": "192", "memory": "1Ti", "pods": "110", **more.get("offers", {})}
+    amount = others | ({"nvidia.com/gpu": str(gpus)} if gpus else {})
+    allocatable = others | {"nvidia.com/gpu": str(more["allocatable"])} if "allocatable" in more else amount
     ready = {"type": "Ready", "status": more.get("ready", "True"), "lastTransitionTime": "2026-11-21T11:59:00Z"}
     return {
         "kind": "Node",

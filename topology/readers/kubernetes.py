@@ -163,9 +163,9 @@ class _Listing:
 
     def _gpus(self, number: int, field: str, amounts: objects.Amounts | None) -> int | None:
         try:
-            return None if amounts is None else amounts.gpus
+            return objects.gpus_among(amounts)
         except ValueError as error:
-            named = GPUS[0] if amounts is not None and amounts.nvidia is not None else GPUS[1]
+            named = GPUS[0] if amounts is not None and amounts.get(GPUS[0]) is not None else GPUS[1]
             place = self.document.where("items", number, "status", field, named)
             raise InvalidTopology(f"{field}: {error}", where=place, fix=_WHOLE) from None
 

@@ -50,17 +50,14 @@ class Metadata(Object, frozen=True):
     deletion_timestamp: str | None = None
 
 
-class Amounts(Object, frozen=True):
-    """Of all resources, the GPUs, which are of one maker or the other."""
+Amounts = dict[str, Any]
+"""Resource -> how much of it, as Kubernetes writes quantities; unread, as each has readers of its own."""
 
-    nvidia: Any = msgspec.field(default=None, name=GPUS[0])
-    amd: Any = msgspec.field(default=None, name=GPUS[1])
 
-    @property
-    def gpus(self) -> int | None:
-        """GPUs, of both makers together; ``None`` = not said.  Raises ValueError for no number."""
-        said = [quantity(value) for value in (self.nvidia, self.amd) if value is not None]
-        return sum(said) if said else None
+def gpus_among(amounts: Amounts | None) -> int | None:
+    """Return the GPUs among resources, of both makers; ``None`` = not said.  Raises ValueError for no number."""
+    said = [quantity(amounts[name]) for name in GPUS if amounts is not None and amounts.get(name) is not None]
+    return sum(said) if said else None
 
 
 class Taint(Object, frozen=True):

@@ -11,30 +11,44 @@ from topology.readers.kubernetes_objects import (
     NamedObject,
     Object,
     OwnerReference,
+    gpus_among,
     instant,
     pod_gpus,
 )
+from topology.readers.kubernetes_pod_rules import PodTerms, SpreadConstraint, Volume
 
+MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
 """Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
 
 
-class _Resources(Object, frozen=True):
+class Resources(Object, frozen=True):
+    """What a container, or a pod as a whole, asks for."""
+
     requests: Amounts | None = None
     limits: Amounts | None = None
+
+
+class ContainerPort(Object, frozen=True):
+    """A port of a container; with ``host_port`` one of the node."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
 
 
 class Container(Object, frozen=True):
     """A container of a pod; ``restart_policy`` Always makes an init container a sidecar."""
 
-    resources: _Resources | None = None
+    resources: Resources | None = None
     restart_policy: str | None = None
+    ports: list[ContainerPort] | None = None
 
     @property
     def gpus(self) -> int:
         """GPUs it asks for; the limit of an extended resource is its request.  Raises ValueError for no number."""
         found = (self.resources.requests, self.resources.limits) if self.resources else ()
-        said = (one.gpus for one in found if one is not None)
+        said = map(gpus_among, found)
         return next((gpus for gpus in said if gpus is not None), 0)
 
 
@@ -102,9 +116,11 @@ class NodeAffinity(Object, frozen=True):
 
 
 class PodAffinity(Object, frozen=True):
-    """Affinities of a pod; only those to nodes are read."""
+    """Affinities of a pod: to nodes, to pods, and to be away from pods."""
 
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodTerms | None = None
+    pod_anti_affinity: PodTerms | None = None
 
 
 class PodSpec(Object, frozen=True):
@@ -121,6 +137,10 @@ class PodSpec(Object, frozen=True):
     tolerations: list[Toleration] | None = None
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
+    resources: Resources | None = None  # of the pod as a whole (KEP-2837)
+    overhead: Amounts | None = None  # of its runtime class
+    topology_spread_constraints: list[SpreadConstraint] | None = None
+    volumes: list[Volume] | None = None
 
     @property
     def gpus(self) -> int:
@@ -130,13 +150,23 @@ class PodSpec(Object, frozen=True):
 
 
 class PodCondition(Object, frozen=True):
-    """A finding about a pod: of which kind, when it was last looked at, and when it last changed."""
+    """A finding about a pod: of which kind, when it was last looked at, and when it last changed.
+
+    The message is kept of what kube-scheduler says alone, and no more than a sentence or two of it.
+    """
 
     type: str = ""
     status: str = ""
     reason: str = ""
+    message: str = ""
     last_probe_time: str | None = None
     last_transition_time: str | None = None
+
+    def __post_init__(self) -> None:
+        """Cut the message."""
+        if self.message:
+            kept = self.message[:MOST_TOLD] if self.type == "PodScheduled" else ""
+            msgspec.structs.force_setattr(self, "message", kept)
 
 
 class _Terminated(Object, frozen=True):

@@ -29,6 +29,7 @@ CONTROLLERS = (
     "garbage-collector-controller",
     "job-controller",
     "namespace-controller",
+    "persistentvolume-binder-controller",
     "pod-garbage-collector-controller",
     "statefulset-controller",
 )

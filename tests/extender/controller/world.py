@@ -72,9 +72,9 @@ class World:
         for name in names:
             self.state.drop_pod(self.pods.pop(name)["metadata"]["uid"])
 
-    def refuse(self, *names: str) -> None:
+    def refuse(self, *names: str, message: str = "") -> None:
         """The scheduler has tried released pods, and found that they fit nowhere."""
-        tried = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        tried = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
         for name in names:
             self.change(name, lambda pod: pod["status"].update(conditions=[tried]))
 

@@ -1,0 +1,88 @@
+"""Rules of pods about the places of other pods, and volumes: which a gang cannot have, and which are left to others.
+
+kube-scheduler looks at them pod by pod, after the plan, when each pod may go to one node only.  A rule among the pods
+of one gang is then without effect, or half of the gang cannot bind: such a gang is refused.  That pods of a gang do not
+share a node (``kubernetes.io/hostname``) is the exception: a plan can see to it, and most do by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from extender.gangs.types import InvalidGang
+from extender.kubernetes_names import CONSTRAINTS
+from extender.texts import clip, named
+from topology.readers.kubernetes_pod_rules import LabelSelector, PodTerm
+from topology.readers.kubernetes_pods import Pod, PodSpec
+
+HOSTNAME = "kubernetes.io/hostname"
+AFFINITY, ANTI_AFFINITY, SPREAD = "podAffinity", "podAntiAffinity", "topologySpreadConstraints"
+
+Rule = tuple[str, PodTerm]  # Kind and whom it is about
+
+
+def rules_of(spec: PodSpec) -> tuple[Rule, ...]:
+    """Return the rules that a pod must be placed by."""
+    affinity = spec.affinity
+    plain = affinity is None or affinity.pod_affinity is affinity.pod_anti_affinity is None
+    return () if plain and not spec.topology_spread_constraints else tuple(_rules(spec))
+
+
+def _rules(spec: PodSpec) -> Iterator[Rule]:
+    if spec.affinity is not None:
+        for kind, terms in ((AFFINITY, spec.affinity.pod_affinity), (ANTI_AFFINITY, spec.affinity.pod_anti_affinity)):
+            yield from ((kind, term) for term in (terms.required if terms is not None else None) or ())
+    for one in spec.topology_spread_constraints or ():
+        if one.when_unsatisfiable != "ScheduleAnyway":
+            yield SPREAD, PodTerm(topology_key=one.topology_key, label_selector=one.label_selector)
+
+
+def check_rules(pods: Sequence[Pod]) -> None:
+    """Raise ``InvalidGang``: a rule of a pod is about the gang's own pods."""
+    seen: list[tuple[Rule, ...]] = []
+    for pod in pods:
+        if not (rules := rules_of(pod.spec)) or rules in seen:
+            continue
+        seen.append(rules)
+        for kind, term in rules:
+            if term.topology_key == HOSTNAME and kind != AFFINITY:
+                continue
+            if any(_means(term, pod, other) for other in pods):
+                raise _invalid(pod, kind, term.topology_key)
+
+
+def stays_alone(pod: Pod) -> bool:
+    """Return whether no pod like it may share its node."""
+    hosts = (term for kind, term in rules_of(pod.spec) if term.topology_key == HOSTNAME and kind != AFFINITY)
+    return any(_means(term, pod, pod) for term in hosts)
+
+
+def left_to_scheduler(pods: Sequence[Pod]) -> str:
+    """Return what of the pods' wishes no plan looks at, one sentence; empty = nothing."""
+    volumes = {one.name: None for pod in pods for one in pod.spec.volumes or () if one.claimed}
+    rules: dict[str, None] = {}
+    for pod in pods:
+        for kind, term in rules_of(pod.spec):
+            if not _means(term, pod, pod):
+                rules[f"{kind} by {clip(term.topology_key)}"] = None
+    if not volumes and not rules:
+        return ""
+    told = [f"the zone of volumes ({named(volumes)})"] if volumes else []
+    told += [f"rules about other pods ({named(rules)})"] if rules else []
+    why = f"left to kube-scheduler, which may refuse the planned nodes: {'; '.join(told)}"
+    return f"{why}\nTo fix: where it does, say in nodeSelector on which nodes the pods may be"
+
+
+def _means(term: PodTerm, pod: Pod, other: Pod) -> bool:
+    """Return whether a term of one pod is about another, which is in the same namespace."""
+    selector: LabelSelector | None = term.label_selector
+    return selector is not None and term.among(pod.namespace, other.namespace) and selector.selects(other.labels)
+
+
+def _invalid(pod: Pod, kind: str, key: str) -> InvalidGang:
+    message = (
+        f"pod {pod.name} has {kind} by {clip(key)} that is about pods of its own gang: a plan gives each pod one node, "
+        "so that kube-scheduler could not keep it"
+    )
+    fix = f"take it out; say with {CONSTRAINTS} which pods should be together, the solver sees to it"
+    return InvalidGang.of_pod(pod, message, reason="RuleInsideGang", fix=fix)

@@ -1,0 +1,142 @@
+"""Gangs that ask for what the nodes have not, or not where they were planned, on a real cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.harness.arnold import running
+from tests.e2e.harness.client import Object
+from tests.e2e.harness.invariants import guarded
+from tests.e2e.harness.nodes import level_labels, make_real
+from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.plans import plan_in
+from tests.e2e.harness.pods import bound, gang, pod
+from tests.e2e.harness.waiting import wait_until
+from topology.cluster import Cluster
+from topology.generate import generate
+
+
+@pytest.fixture
+def cluster(arnold_plane: ControlPlane) -> Cluster:
+    """Two minipods of 4 free nodes with 128 CPU each."""
+    cluster = generate("minipods", minipods=2, nodes=8)
+    make_real(arnold_plane.admin, cluster)
+    return cluster
+
+
+@pytest.fixture
+def storage(arnold_plane: ControlPlane, namespace: str) -> str:
+    """The name of a storage class of the test's own, whose volumes are bound when their pods come."""
+    about = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": namespace}}
+    made = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    arnold_plane.admin.apply({**about, **made})
+    return namespace
+
+
+def asking(pods: list[Object], **amounts: str) -> list[Object]:
+    """The pods, asking for more than GPUs."""
+    for one in pods:
+        for said in one["spec"]["containers"][0]["resources"].values():
+            said.update(amounts)
+    return pods
+
+
+def with_volume(pods: list[Object], storage: str) -> list[Object]:
+    """The pods, each with a claim of its own."""
+    asked = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage,
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    claims = []
+    for one in pods:
+        about = {key: one["metadata"][key] for key in ("name", "namespace")}
+        one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": about["name"]}}]
+        claims.append({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about, "spec": asked})
+    return [*claims, *pods]
+
+
+def volume(storage: str, node: str) -> Object:
+    """A volume on the disk of a node."""
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage,
+        "persistentVolumeReclaimPolicy": "Retain",
+        "local": {"path": "/data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"{storage}-{node}"}, "spec": spec}
+
+
+def test_cpu_that_the_nodes_have_not(arnold_plane: ControlPlane, namespace: str, cluster: Cluster) -> None:
+    """A gang of 500 CPU a pod has no nodes and keeps none; of 100 CPU it goes where others hold less than 28."""
+    plane, levels = arnold_plane, level_labels(cluster)
+    taken = [row.name for row in cluster][:4]
+    tenants = [pod(f"web-{name}", namespace, gpus=0, node=name) for name in taken]
+    plane.admin.create_all(asking(tenants, cpu="60"))
+    with running(plane, levels=levels), guarded(plane):
+        plane.admin.create_all(asking(gang("greedy", namespace, size=4), cpu="500"))
+        greedy = wait_until(lambda: plan_in(plane.admin, "greedy", namespace, "Queued"), "it to be told")
+        assert "8 with less than 500 CPU" in greedy.message
+        plane.admin.create_all(asking(gang("modest", namespace, size=4), cpu="100"))
+        plan = wait_until(lambda: plan_in(plane.admin, "modest", namespace, "Bound"), "the other gang to be bound")
+        plane.admin.create_all(asking(gang("third", namespace, size=4), cpu="100"))
+        third = wait_until(lambda: plan_in(plane.admin, "third", namespace, "Queued"), "the third to be told")
+    assert not {*plan.nodes} & {*taken}
+    assert "nodes with free GPUs that have no room for its pods: 4 with less than 100 CPU free" in third.message
+
+
+def test_rules_between_pods(arnold_plane: ControlPlane, namespace: str, cluster: Cluster) -> None:
+    """One pod a minipod is refused, with the reason; one pod a node is what a plan of whole nodes does."""
+    plane, levels = arnold_plane, level_labels(cluster)
+    apart, alone = gang("apart", namespace, size=2), gang("alone", namespace, size=4)
+    for pods, key in ((apart, levels[0]), (alone, "kubernetes.io/hostname")):
+        selector = {"matchLabels": {"arnold.dev/gang": pods[0]["metadata"]["labels"]["arnold.dev/gang"]}}
+        required = [{"topologyKey": key, "labelSelector": selector}]
+        for one in pods:
+            one["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    with running(plane, levels=levels), guarded(plane):
+        plane.admin.create_all(apart)
+        refused = wait_until(lambda: plan_in(plane.admin, "apart", namespace, "Invalid"), "it to be refused")
+        plane.admin.create_all(alone)
+        plan = wait_until(lambda: plan_in(plane.admin, "alone", namespace, "Bound"), "the other gang to be bound")
+    assert f"pod apart-0 has podAntiAffinity by {levels[0]} that is about pods of its own gang" in refused.message
+    assert len({*plan.nodes}) == 4
+
+
+def test_volumes_go_where_the_pods_are_planned(
+    arnold_plane: ControlPlane, namespace: str, cluster: Cluster, storage: str
+) -> None:
+    """Volumes that are bound when their pods come: every node has one, so the plan holds; it says what it left open."""
+    plane, levels = arnold_plane, level_labels(cluster)
+    plane.admin.create_all([volume(storage, row.name) for row in cluster])
+    with running(plane, levels=levels), guarded(plane):
+        plane.admin.create_all(with_volume(gang("g", namespace, size=4), storage))
+        plan = wait_until(lambda: plan_in(plane.admin, "g", namespace, "Bound"), "the gang to be bound")
+    told = plan.condition("Checked")
+    assert (told["status"], told["reason"]) == ("False", "LeftToScheduler")
+    assert "the zone of volumes (data)" in told["message"]
+
+
+def test_a_gang_that_never_binds_lets_others_pass(
+    arnold_plane: ControlPlane, namespace: str, cluster: Cluster, storage: str
+) -> None:
+    """No node has a volume for its pods: its time runs out, it says what kube-scheduler says, and another gang that
+    needs all nodes has them.  The extender is killed in between, and knows of the refusal when it is back.
+    """
+    plane, levels = arnold_plane, level_labels(cluster)
+    with running(plane, levels=levels, options=["--bind-timeout=6"]) as arnold, guarded(plane):
+        plane.admin.create_all(with_volume(gang("never", namespace, size=8), storage))
+        plan = wait_until(lambda: plan_in(plane.admin, "never", namespace, "Expired"), "its time to run out")
+        assert "0 of 8 pods were bound in time" in plan.message
+        assert "persistent volumes to bind" in plan.message
+        assert plan.status["expiries"] == 1
+        arnold.extender.kill()
+        plane.admin.create_all(gang("other", namespace, size=8))
+        arnold.extender.start()
+        wait_until(lambda: plan_in(plane.admin, "other", namespace, "Bound"), "the other gang to be bound", seconds=120)
+        again = wait_until(lambda: plan_in(plane.admin, "never", namespace, "Expired"), "the refused gang to be let go")
+    assert set(bound(plane.admin, namespace)) == {f"other-{rank}" for rank in range(8)}
+    assert again.status["expiries"] >= 1
