@@ -15,7 +15,8 @@ from extender.fleet.fleet import Fleet
 from extender.fleet.hosts import Demand, Host, demands_of
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
-from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, uids_of
+from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid, uids_of
+from extender.plans.plan_spec import PlanSpec
 from extender.texts import counted
 from scheduler.queue.run_times import Prediction
 from topology.readers.kubernetes_pods import Pod

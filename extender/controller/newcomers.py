@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from extender.controller.context import spec_of
 from extender.controller.dependencies import Dependencies
 from extender.gangs.types import Gang, GangKey
-from extender.plans.gang_plan import IN_LINE, GangPlan, PlanPhase, PlanSpec, with_doubts
+from extender.plans.gang_plan import IN_LINE, GangPlan, PlanPhase, with_doubts
+from extender.plans.plan_spec import PlanSpec
 from extender.texts import counted
 from topology.errors import ArnoldError
 

@@ -9,7 +9,8 @@ from extender.controller.actions import EventNote, NotifyPod, Recreate, Release,
 from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, is_stuck, nodes_of
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
-from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, canonical_uid, with_doubts
+from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid, with_doubts
+from extender.plans.plan_spec import PlanSpec
 from extender.texts import clip, counted, named
 from topology.quantities import duration
 from topology.readers.kubernetes_pods import Pod

@@ -20,7 +20,8 @@ from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
 from extender.planner.planning_round import Answer
 from extender.planner.question import Question, levels_counted, placed_in
-from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, uids_of, with_doubts
+from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts
+from extender.plans.plan_spec import PlanSpec
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
 from scheduler.algorithm_run import fits, run

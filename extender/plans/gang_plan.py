@@ -23,19 +23,18 @@ from uuid import UUID
 import msgspec
 
 from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
-from extender.gangs.pods_on_nodes import nodes_by_rank, nodes_of_pods, pods_of, ranks_by_node
+from extender.gangs.pods_on_nodes import nodes_by_rank, nodes_of_pods, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import KIND
 from extender.plans.custom_resource import (
     CustomResource,
     Instant,
     StoredObject,
-    StoredPart,
     decode_resource,
     encode_resource,
     written,
 )
-from scheduler.job import Avoid, Count, Hold, Job
+from extender.plans.plan_spec import PlanSpec
 from scheduler.queue.run_times import Prediction
 from topology.quantities import duration
 
@@ -58,64 +57,6 @@ class PlanPhase(StrEnum):
 
 HOLDING = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
 """Phases in which the plan's nodes are promised to the gang, and its pods may go there."""
-
-
-class PlanSpec(StoredPart, frozen=True):
-    """What was asked: all it takes to make the same :class:`~scheduler.job.Job` again."""
-
-    dialect: str = ""
-    size: int | None = None  # pods of the gang; None = no pod says
-    # of each pod, 0 while the gang is not understood; it is called after the nodes since each pod had one
-    gpus_per_pod: int = msgspec.field(default=0, name="gpusPerNode")
-    # degrees, tp=8,cp=1,ep=1,dp=12,pp=8; None while the gang is not understood, as the rest
-    parallelism: str | None = None
-    order: str | None = None  # dimensions from the fastest running rank to the slowest
-    alpha: float | None = None
-    level: str | None = None
-    tp_level: str | None = None  # whose domains hold a TP group of several nodes; None = no group takes several
-    avoid: Avoid | None = None
-    holds: tuple[Hold, ...] | None = None
-    counts: tuple[Count, ...] = ()
-    gpu_types: tuple[str, ...] | None = None  # that its nodes may have; None = any
-    mix_types: bool = False  # whether they may have several of these
-    microbatches: int | None = None
-    priority: int = written(0)
-
-    @cached_property
-    def gpus(self) -> int:
-        """GPUs of the gang in all; 0 while it is not understood."""
-        return parse_parallelism(self.parallelism).gpus if self.parallelism else 0
-
-    @classmethod
-    def of(cls, job: Job, *, dialect: str, priority: int) -> PlanSpec:
-        """Return the spec that makes this job, whose cells are pods."""
-        return cls(
-            dialect=dialect,
-            size=pods_of(job.parallelism, job.gpus_per_node),
-            gpus_per_pod=job.gpus_per_node,
-            parallelism=format_parallelism(job.parallelism),
-            order=job.parallelism.order,
-            alpha=job.alpha,
-            level=job.level,
-            tp_level=job.tp_level,
-            avoid=job.avoid,
-            holds=job.holds,
-            counts=job.counts,
-            gpu_types=job.gpu_types,
-            mix_types=job.mix_types,
-            microbatches=job.microbatches,
-            priority=priority,
-        )
-
-    def job(self, name: str) -> Job | None:
-        """Return the job that was asked for, a cell for each pod; ``None`` while the gang is not understood."""
-        if not self.parallelism:
-            return None
-        degrees = parse_parallelism(self.parallelism, order=self.order)
-        names = ("alpha", "level", "tp_level", "avoid", "holds", "counts", "gpu_types", "mix_types", "microbatches")
-        asked = {field: getattr(self, field) for field in names}
-        given: dict[str, Any] = {field: value for field, value in asked.items() if value is not None}
-        return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_pod, **given)
 
 
 class GangPlan(CustomResource, frozen=True):

@@ -13,7 +13,8 @@ import yaml
 from extender.cluster_api.api_errors import refusal
 from extender.cluster_api.client import NODES, PODS
 from extender.controller.api_writer import GANGPLANS
-from extender.plans.gang_plan import GangPlan, PlanPhase, PlanSpec, encode_plan
+from extender.plans.gang_plan import GangPlan, PlanPhase, encode_plan
+from extender.plans.plan_spec import PlanSpec
 from scheduler.job import Job, Parallelism
 from tests.extender.fake_cluster import FakeCluster, stand_in, unreachable
 from tests.extender.things import MINIPOD, RACK, key, node_json, pod_json

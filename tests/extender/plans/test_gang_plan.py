@@ -20,12 +20,12 @@ from extender.plans.gang_plan import (
     HOLDING,
     GangPlan,
     PlanPhase,
-    PlanSpec,
     canonical_uid,
     decode_plan,
     encode_plan,
     object_name,
 )
+from extender.plans.plan_spec import PlanSpec
 from scheduler.job import Count, Hold, Job, Parallelism
 from tests.case_counts import examples
 from tests.extender.things import NOW, key
