@@ -26,7 +26,7 @@ from scheduler.placement.exact.problem import GridProblem
 _NEVER = 1 << 20  # More row touches than any placement has
 _TABLES = 2000  # Tables kept at a time, some ten kilobytes each
 
-Room = tuple[int, ...]  # capacities of domains, descending
+Domains = tuple[int, ...]  # capacities of domains, descending
 
 
 class TreeShares:
@@ -40,12 +40,12 @@ class TreeShares:
         self._branch = lru_cache(_TABLES)(self._make_branch)
         self._hung = lru_cache(_TABLES)(self._make_hung)
 
-    def work(self, capacities: Room) -> int:
+    def work(self, capacities: Domains) -> int:
         """Return about how many array elements a tree on these domains takes: parts, parts of them, and shares."""
         parts = prod((many + 1) * (many + 2) // 2 for many in Counter(capacities).values())
         return parts * min(self._spare + 1, self._height) * self._height * self._largest
 
-    def least(self, capacities: Room) -> Touches:
+    def least(self, capacities: Domains) -> Touches:
         """Return the least row touches of all trees on these domains, and the columns of one that has them."""
         root, others = capacities[0], capacities[1:]
         rows = self._hung(others)[:, root] + np.arange(self._height + 1)
@@ -57,55 +57,55 @@ class TreeShares:
             free.setdefault(capacity, []).append(place)
         return Touches(int(rows[height]), self._columns(free[root].pop(), others, height, root, free))
 
-    def _shares(self, room: Room) -> range:
+    def _shares(self, domains: Domains) -> range:
         """Return the shares that a subtree may have: its other columns are full, and it leaves little free."""
-        most = sum(room) - (len(room) - 1) * self._height
+        most = sum(domains) - (len(domains) - 1) * self._height
         return range(max(0, most - self._spare), min(most, self._height) + 1)
 
-    def _make_branch(self, room: Room) -> Integers:
+    def _make_branch(self, domains: Domains) -> Integers:
         """Return the least row touches of a subtree, of all its domains as the root the best, shape [shares]."""
-        return np.array([self._best_root(room, share)[0] for share in self._shares(room)], dtype=np.int64)
+        return np.array([self._best_root(domains, share)[0] for share in self._shares(domains)], dtype=np.int64)
 
-    def _best_root(self, room: Room, share: int) -> tuple[int, int, int]:
+    def _best_root(self, domains: Domains, share: int) -> tuple[int, int, int]:
         """Return the least row touches of a subtree with this share, and the capacity and height of its root."""
         best = (_NEVER, 0, 0)
-        for root in dict.fromkeys(room):
+        for root in dict.fromkeys(domains):
             if share <= root:
                 # it touches as many rows as its share of the column above, or more
-                rows = self._hung(_without(room, (root,)))[share:, root - share] + np.arange(share, self._height + 1)
+                rows = self._hung(_without(domains, (root,)))[share:, root - share] + np.arange(share, self._height + 1)
                 height = int(rows.argmin())
                 best = min(best, (int(rows[height]), root, share + height))
         return best
 
-    def _make_hung(self, room: Room) -> Integers:
+    def _make_hung(self, domains: Domains) -> Integers:
         """Return the least row touches of subtrees that hang on a root, shape [height of the root + 1, cells + 1].
 
         The root touches at most so many rows, and holds at most so many cells in the columns above the subtrees.
         """
-        best = np.full((self._height + 1, self._largest + 1), 0 if not room else _NEVER, dtype=np.int64)
-        for part, share, needed in self._hangings(room):
+        best = np.full((self._height + 1, self._largest + 1), 0 if not domains else _NEVER, dtype=np.int64)
+        for part, share, needed in self._hangings(domains):
             rows = int(self._branch(part)[share])
             if rows < _NEVER:
-                rest = self._hung(_without(room, part))[needed:, : self._largest + 1 - needed] + rows
+                rest = self._hung(_without(domains, part))[needed:, : self._largest + 1 - needed] + rows
                 np.minimum(best[needed:, needed:], rest, out=best[needed:, needed:])
         return best
 
-    def _hangings(self, room: Room) -> Iterator[tuple[Room, int, int]]:
+    def _hangings(self, domains: Domains) -> Iterator[tuple[Domains, int, int]]:
         """Yield subtrees with the first of some domains, the place of a share, and what the root holds beside it."""
-        for part in _parts(room):
+        for part in _parts(domains):
             for i, share in enumerate(self._shares(part)):
                 if self._height - share <= self._largest:
                     yield part, i, self._height - share
 
-    def _columns(self, root: int, room: Room, height: int, cells: int, free: dict[int, list[int]]) -> Columns:
+    def _columns(self, root: int, domains: Domains, height: int, cells: int, free: dict[int, list[int]]) -> Columns:
         """Return the columns of the best subtrees that hang on a root, by its place, and take places for them."""
-        if not room:
+        if not domains:
             return ()
-        least = self._hung(room)[height, cells]
-        for part, i, needed in self._hangings(room):
+        least = self._hung(domains)[height, cells]
+        for part, i, needed in self._hangings(domains):
             if needed > min(height, cells):
                 continue
-            rest = _without(room, part)
+            rest = _without(domains, part)
             if self._branch(part)[i] + self._hung(rest)[height, cells - needed] == least:
                 _, below, tall = self._best_root(part, share := self._height - needed)
                 place = free[below].pop()
@@ -114,18 +114,18 @@ class TreeShares:
         raise AssertionError("the least is that of one of them")
 
 
-def _without(room: Room, part: Room) -> Room:
+def _without(domains: Domains, part: Domains) -> Domains:
     """Return the domains of a set without some of them, descending."""
-    left = Counter(room)
+    left = Counter(domains)
     left.subtract(part)
     return tuple(left.elements())
 
 
-def _parts(room: Room) -> Iterator[Room]:
+def _parts(domains: Domains) -> Iterator[Domains]:
     """Yield the sets of domains with the first one, each once."""
-    if not room:
+    if not domains:
         return
-    many = Counter(room)
+    many = Counter(domains)
     for taken in product(*(range(count + 1) for count in many.values())):
         if taken[0]:
             yield tuple(c for c, count in zip(many, taken, strict=True) for _ in range(count))
