@@ -7,7 +7,6 @@ that ignored them would name nodes on which the scheduler never binds.  What pod
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,7 +16,8 @@ from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
 from topology.readers.kubernetes_objects import NodeObject, Taint, gpus_among, instant
-from topology.readers.kubernetes_pods import NodeSelector, Pod, Requirement
+from topology.readers.kubernetes_pods import NodeSelector, Pod
+from topology.readers.kubernetes_requirement import Requirement
 
 GONE = "the node is gone"
 
@@ -92,17 +92,12 @@ def host_of(node: NodeObject) -> Host:
     )
 
 
-_INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
-
-Expression = tuple[str, str, tuple[str, ...]]  # Key, operator, values
-
-
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
     """Expressions over labels, and over the node's name, that must all hold."""
 
-    labels: tuple[Expression, ...]
-    names: tuple[Expression, ...]
+    labels: tuple[Requirement, ...]
+    names: tuple[Requirement, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +164,11 @@ def _terms(required: NodeSelector, *, pinned: bool) -> tuple[AffinityTerm, ...] 
         return None
     return tuple(
         AffinityTerm(
-            labels=tuple(map(_expression, term.match_expressions or ())),
-            names=() if pinned else tuple(map(_expression, term.match_fields or ())),
+            labels=term.match_expressions or (),
+            names=() if pinned else term.match_fields or (),
         )
         for term in given
     )
-
-
-def _expression(requirement: Requirement) -> Expression:
-    return requirement.key, requirement.operator, tuple(requirement.values or ())
 
 
 def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
@@ -185,27 +176,7 @@ def _holds(term: AffinityTerm, name: str, labels: Mapping[str, str]) -> bool:
     if not term.labels and not term.names:
         return False
     named = {"metadata.name": name}
-    return all(_true(e, labels) for e in term.labels) and all(_true(e, named) for e in term.names)
-
-
-def _true(expression: Expression, labels: Mapping[str, str]) -> bool:
-    key, operator, values = expression
-    value = labels.get(key)
-    match operator:
-        case "In":
-            return value is not None and value in values
-        case "NotIn":
-            return value is None or value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-        case "Gt" | "Lt":
-            bound = values[0] if len(values) == 1 else ""
-            if value is None or not _INTEGER.fullmatch(value) or not _INTEGER.fullmatch(bound):
-                return False
-            return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
-    return False
+    return all(one.holds(labels) for one in term.labels) and all(one.holds(named) for one in term.names)
 
 
 def _covers(toleration: tuple[str, str, str, str], taint: Taint) -> bool:

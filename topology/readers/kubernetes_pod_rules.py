@@ -7,33 +7,14 @@ from collections.abc import Mapping
 import msgspec
 
 from topology.readers.kubernetes_objects import Object
-
-
-class LabelRequirement(Object, frozen=True):
-    """One expression over labels of pods."""
-
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-    def holds(self, labels: Mapping[str, str]) -> bool:
-        """Return whether it holds for a pod; an unknown operator never does."""
-        value, values = labels.get(self.key), self.values or ()
-        match self.operator:
-            case "In":
-                return value is not None and value in values
-            case "NotIn":
-                return value is None or value not in values
-            case "Exists":
-                return value is not None
-        return self.operator == "DoesNotExist" and value is None
+from topology.readers.kubernetes_requirement import Requirement
 
 
 class LabelSelector(Object, frozen=True):
     """Labels that pods have; an empty one selects all."""
 
     match_labels: dict[str, str] | None = None
-    match_expressions: list[LabelRequirement] | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Return whether a pod with such labels is meant."""

@@ -16,6 +16,7 @@ from topology.readers.kubernetes_objects import (
     pod_gpus,
 )
 from topology.readers.kubernetes_pod_rules import PodTerms, SpreadConstraint, Volume
+from topology.readers.kubernetes_requirement import Requirement
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
@@ -81,19 +82,11 @@ class Toleration(Object, frozen=True):
     effect: str = ""
 
 
-class Requirement(Object, frozen=True):
-    """One expression over labels or fields of a node."""
-
-    key: str = ""
-    operator: str = ""
-    values: list[str] | None = None
-
-
 class SelectorTerm(Object, frozen=True):
     """Expressions that must all hold."""
 
-    match_expressions: list[Requirement] | None = None
-    match_fields: list[Requirement] | None = None
+    match_expressions: tuple[Requirement, ...] | None = None
+    match_fields: tuple[Requirement, ...] | None = None
 
     @property
     def name(self) -> str | None:
