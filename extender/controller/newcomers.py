@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from extender.controller.context import spec_of
 from extender.controller.dependencies import Dependencies
+from extender.controller.side_writes import SideWrites
 from extender.gangs.types import Gang, GangKey
 from extender.plans.gang_plan import IN_LINE, GangPlan, PlanPhase, with_doubts
 from extender.plans.plan_spec import PlanSpec
@@ -24,7 +25,6 @@ from topology.errors import ArnoldError
 logger = logging.getLogger(__name__)
 
 PATIENCE = 0.8  # seconds: most gangs have the solver's answer by then
-TOGETHER = 8  # plans that are written at once, as many as the API server is sent at once
 
 
 @dataclass(eq=False)
@@ -36,13 +36,13 @@ class Newcomers:
     _waiting: defaultdict[str, dict[GangKey, None]] = field(default_factory=lambda: defaultdict(dict))
     _known: set[GangKey] = field(default_factory=set)
     _turns: dict[str, int] = field(default_factory=dict)  # namespace -> its last turn
-    _writing: dict[GangKey, asyncio.Task[None]] = field(default_factory=dict)
+    _writes: SideWrites = field(default_factory=SideWrites)
     _telling: asyncio.Task[None] | None = None
 
     @property
     def tasks(self) -> tuple[asyncio.Task[None], ...]:
         """What is under way."""
-        return (*self._writing.values(), *(() if self._telling is None else (self._telling,)))
+        return (*self._writes.tasks, *(() if self._telling is None else (self._telling,)))
 
     def look(self, unplaced: Collection[GangKey]) -> None:
         """Take note of the gangs that want nodes now; those without a plan are told in a moment."""
@@ -56,8 +56,7 @@ class Newcomers:
 
     async def told(self, key: GangKey) -> None:
         """Wait until a gang that is being told has been."""
-        if (task := self._writing.get(key)) is not None:
-            await asyncio.wait((task,))
+        await self._writes.done(key)
 
     async def _tell(self) -> None:
         try:
@@ -66,9 +65,8 @@ class Newcomers:
                 gang = self.shared.state.gang(key)
                 if gang is None or not gang.complete or key in self.shared.state.plans or self.busy(key):
                     continue
-                self._writing[key] = asyncio.create_task(self._write(gang), name=f"newcomer {key}")
-                if len(self._writing) >= TOGETHER:
-                    await asyncio.wait(self._writing.values(), return_when=asyncio.FIRST_COMPLETED)
+                self._writes.start(key, self._write(gang))
+                await self._writes.place()
         finally:
             self._telling = None
 
@@ -92,8 +90,6 @@ class Newcomers:
         except ArnoldError as error:
             # It is tried by the round, which says more.
             logger.debug("not told yet that it is queued: %s", error, extra={"gang": str(gang.key)})
-        finally:
-            del self._writing[gang.key]
 
     def _plan(self, gang: Gang) -> GangPlan:
         now, others = self.shared.now(), counted(len(self._known) - 1, "other gang")

@@ -20,8 +20,8 @@ from extender.controller.actions import EventNote, RepairAction
 from extender.controller.api_writer import GANGPLANS
 from extender.controller.context import Obstacles
 from extender.controller.dependencies import Dependencies
-from extender.controller.newcomers import TOGETHER
 from extender.controller.pacing import Reminders
+from extender.controller.side_writes import SideWrites
 from extender.gangs.types import GangKey
 from extender.planner.planning_round import Answer, PlanningRound
 from extender.planner.question import Question, Stopping, repair_question, worth_question
@@ -63,7 +63,6 @@ class Planning:
         """
         self.reminders.keep(self.shared.state.plans.keys())
         queue, came, blocked = PlanningRound(policy=self.shared.policy), set[PlanningOutcome](), False
-        refusals = dict[GangKey, asyncio.Task[None]]()
 
         async def settle(question: Question, answer: Answer) -> None:
             try:
@@ -76,12 +75,11 @@ class Planning:
             with claimed:
                 await settle(question, answer)
 
-        try:
+        async with SideWrites() as refusals:
             while (question := queue.next(self.shared.state, self.shared.now())) is not None:
                 if blocked and glance and question.stopping is None:
                     break
-                if (key := question.gang.key) in refusals:
-                    await refusals.pop(key)
+                await refusals.done(key := question.gang.key)
                 with ExitStack() as claimed:
                     if not claimed.enter_context(claim(key)):
                         continue
@@ -92,8 +90,7 @@ class Planning:
                     if question.stopping is None and not answer.found:
                         # Nobody waits for what it is told: the next is asked about meanwhile.
                         blocked = blocked or answer.usable is not None
-                        aside = settle_aside(question, answer, claimed.pop_all())
-                        refusals[key] = asyncio.create_task(aside, name=f"refusal {key}")
+                        refusals.start(key, settle_aside(question, answer, claimed.pop_all()))
                     if question.stopping is not None and answer.found:
                         try:
                             await self._stop(key, question.stopping)
@@ -101,11 +98,7 @@ class Planning:
                             failed(key, error)
                             came.add(PlanningOutcome.NOTHING)
                     queue.tell(answer)
-                if len(refusals) >= TOGETHER:
-                    await asyncio.wait(refusals.values(), return_when=asyncio.FIRST_COMPLETED)
-                    refusals = {key: task for key, task in refusals.items() if not task.done()}
-        finally:
-            await asyncio.gather(*refusals.values())
+                await refusals.place()
         return frozenset(came)
 
     async def _stop(self, key: GangKey, stopping: Stopping) -> None:

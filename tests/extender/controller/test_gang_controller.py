@@ -21,10 +21,10 @@ from extender.controller import pacing
 from extender.controller.api_writer import GANGPLANS, HISTORIES, RESERVATIONS, Writer
 from extender.controller.dependencies import Dependencies
 from extender.controller.gang_controller import GangController
-from extender.controller.newcomers import TOGETHER
 from extender.controller.object_store import Stores, decode_own_plan
 from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
+from extender.controller.side_writes import TOGETHER
 from extender.extender_metrics import Metrics
 from extender.gangs.types import GangKey
 from extender.objects import decode_node, decode_pod
