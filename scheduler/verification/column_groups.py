@@ -10,10 +10,13 @@ The fewest row touches of a group are bounded from below by shapes: domain k tou
 columns, so it holds min(c_k, q r) cells or fewer, and all q come to 2 e at most.  Two domains that share a column touch
 D rows together or more.  So of those lower than D / 2 no two share one, and their q come to e at most.  Groups that
 are trees have a bound of their own (:mod:`scheduler.verification.column_trees`).
+
+Equal domains are not told apart: a set of domains says how many it has of each capacity, as bits of one number.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from math import prod
 
@@ -23,7 +26,7 @@ import numpy.typing as npt
 from scheduler.verification.column_trees import fewest_tree_rows
 from scheduler.verification.effort import CALL, MOST_ENTRIES, Effort, TooMuch
 
-MOST_DOMAINS = 20  # In use, up to which all sets of them are looked at: a million
+MOST_SETS = 1 << 20  # Of domains in use, up to which all are looked at
 GROUP, HEIGHT = 20_000, 200  # Steps that it takes to list a group, and to pass over a height
 MOST_TREES, LARGEST_TREE = 200, 7  # Trees whose row touches are counted domain by domain, and their domains
 
@@ -50,20 +53,21 @@ class _Cover:
     """Exact covers of some domains by groups."""
 
     def __init__(self, rows: int, columns: int, capacities: Capacities, most: int, effort: Effort) -> None:
-        if len(capacities) > MOST_DOMAINS:
+        self._rows, self._columns = rows, columns
+        self._sets = _Sets(capacities)
+        if self._sets.number > MOST_SETS:
             raise TooMuch
-        self._rows, self._columns, self._capacities = rows, columns, capacities
         self._budget = most * rows
         self._spare = sum(capacities) - rows * columns
         self._effort = effort
         self._shapes = _GroupShapes(rows, self._spare, effort)
-        # by the largest domain of a group, which has the lowest bit: (domains, columns, row touches)
-        self._groups: list[list[tuple[int, int, int]]] = [[] for _ in capacities]
+        # by the largest capacity in a group: (domains, columns, row touches)
+        self._groups: list[list[tuple[int, int, int]]] = [[] for _ in self._sets.kinds]
         self._list_groups()
 
     def exists(self) -> bool:
         """Return whether some cover has few enough row touches."""
-        every = (1 << len(self._capacities)) - 1
+        every = self._sets.every
         if self._least(every, self._columns, {}) > self._budget:
             return False
         return not self._raise_trees() or self._least(every, self._columns, {}) <= self._budget
@@ -74,7 +78,7 @@ class _Cover:
         rose = False
         for groups in self._groups:
             for i, (one, columns, touches) in enumerate(groups):
-                own = tuple(c for k, c in enumerate(self._capacities) if one >> k & 1)
+                own = self._sets.capacities(one)
                 if len(own) != columns + 1 or len(own) > LARGEST_TREE:
                     continue
                 if own not in known and len(known) < MOST_TREES:
@@ -86,19 +90,17 @@ class _Cover:
 
     def _list_groups(self) -> None:
         """Find every set of domains that can be a group, with each number of columns that it can have."""
-        room, size = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        for capacity in self._capacities:
-            room, size = np.concatenate([room, room + capacity]), np.concatenate([size, size + 1])
+        codes, room, size = self._sets.listed()
         for columns in range(1, self._columns + 1):
             self._effort.take(CALL + 5 * len(room))
             waste = room - columns * self._rows
             sets = np.flatnonzero((waste >= 0) & (waste <= self._spare) & (size <= columns + 1) & (size > 0))
             self._effort.take(GROUP * len(sets))
-            for one in sets.tolist():
-                own = tuple(c for k, c in enumerate(self._capacities) if one >> k & 1)
+            for one in codes[sets].tolist():
+                own = self._sets.capacities(one)
                 touches = self._shapes.fewest_rows(own, columns)
                 if touches <= self._budget:
-                    self._groups[(one & -one).bit_length() - 1].append((one, columns, touches))
+                    self._groups[self._sets.largest(one)].append((one, columns, touches))
 
     def _least(self, domains: int, columns: int, known: dict[tuple[int, int], int]) -> int:
         """Return the fewest row touches of covers of some domains with so many columns in all."""
@@ -106,12 +108,53 @@ class _Cover:
             return 0 if not domains and not columns else _NEVER
         if (domains, columns) not in known:
             best = _NEVER
-            for one, own, touches in self._groups[(domains & -domains).bit_length() - 1]:
+            for one, own, touches in self._groups[self._sets.largest(domains)]:
                 self._effort.take(CALL)
-                if one & domains == one and own <= columns:
-                    best = min(best, touches + self._least(domains ^ one, columns - own, known))
+                if own <= columns and self._sets.holds(domains, one):
+                    best = min(best, touches + self._least(domains - one, columns - own, known))
             known[domains, columns] = best
         return known[domains, columns]
+
+
+class _Sets:
+    """Sets of some domains: of each capacity, the largest first, how many; a bit above each count is left free."""
+
+    def __init__(self, capacities: Capacities) -> None:
+        self.kinds = sorted(Counter(capacities).items(), reverse=True)
+        self.number = prod(count + 1 for _, count in self.kinds)
+        widths = [count.bit_length() + 1 for _, count in self.kinds]
+        self._shifts = [sum(widths[:i]) for i in range(len(widths))]
+        self._kind_of_bit = [i for i, width in enumerate(widths) for _ in range(width)]
+        self._free = sum(1 << (shift + width - 1) for shift, width in zip(self._shifts, widths, strict=True))
+        self.every = sum(count << shift for (_, count), shift in zip(self.kinds, self._shifts, strict=True))
+
+    def listed(self) -> tuple[Integers, Integers, Integers]:
+        """Return all sets, the cells of each and its number of domains."""
+        codes, room, size = (np.zeros(1, dtype=np.int64) for _ in range(3))
+        for (capacity, count), shift in zip(self.kinds, self._shifts, strict=True):
+            some = np.arange(count + 1, dtype=np.int64)[:, None]
+            codes, room, size = (
+                (codes + (some << shift)).ravel(),
+                (room + some * capacity).ravel(),
+                (size + some).ravel(),
+            )
+        return codes, room, size
+
+    def capacities(self, one: int) -> Capacities:
+        """Return the capacities of a set, in descending order."""
+        counts = [
+            one >> shift & (1 << count.bit_length()) - 1
+            for (_, count), shift in zip(self.kinds, self._shifts, strict=True)
+        ]
+        return tuple(c for (c, _), many in zip(self.kinds, counts, strict=True) for _ in range(many))
+
+    def largest(self, one: int) -> int:
+        """Return which capacity the largest domain of a set has, by its place."""
+        return self._kind_of_bit[(one & -one).bit_length() - 1]
+
+    def holds(self, domains: int, one: int) -> bool:
+        """Return whether one set is part of another: no count borrows from the bit above it."""
+        return (domains | self._free) - one & self._free == self._free
 
 
 class _GroupShapes:
