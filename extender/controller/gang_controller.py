@@ -100,7 +100,8 @@ class GangController:
     async def drain(self) -> None:
         """Begin nothing more, and wait for what is under way."""
         self._draining = True
-        under_way = {task for task in (*self._tasks.values(), self._round, *self._newcomers.tasks) if task is not None}
+        await self._newcomers.drain()
+        under_way = {task for task in (*self._tasks.values(), self._round) if task is not None}
         if under_way:
             await asyncio.wait(under_way)
 

@@ -58,6 +58,13 @@ class Newcomers:
         """Wait until a gang that is being told has been."""
         await self._writes.done(key)
 
+    async def drain(self) -> None:
+        """Begin nothing more, and wait for what is under way."""
+        if self._telling is not None:
+            self._telling.cancel()
+        if self.tasks:
+            await asyncio.wait(self.tasks)
+
     async def _tell(self) -> None:
         try:
             await asyncio.sleep(PATIENCE)

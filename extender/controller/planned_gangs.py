@@ -69,15 +69,19 @@ def _tell(context: Context, sight: PlanProgress) -> None:
     """Tell pods that they have nodes, and again while they are not on them.
 
     Those that came without the gate at once.  Released ones when kube-scheduler has tried them in vain for a while: a
-    replica with old news may have refused them, and where nothing else happens it would not ask again for minutes.
+    replica with old news may have refused them, and where nothing else happens it would not ask again for minutes.  At
+    once where the gang has rested: meanwhile each of its pods was refused.
     """
-    expires, terms = sight.plan.expires, context.terms
+    expires, terms, rested = sight.plan.expires, context.terms, sight.plan.comes_again
     for _, pod, node in sight.ungated:
         tried = is_pinned(pod, node) and pod.unschedulable
         if pod.node is not None or not (tried or pod.pin is None):
             continue
         written = pod.probed_at(PLANNED)
-        if written is None and tried:
+        # conditions have whole seconds
+        if rested is not None and (written is None or written < rested.replace(microsecond=0)):
+            written = None
+        elif written is None and tried:
             written = pod.created if expires is None else max(pod.created, expires - terms.bind)
         if written is None or written + terms.tell <= context.now:
             context.do(NotifyPod(context.key, pod, node))

@@ -860,3 +860,36 @@ def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) ->
             )
 
     run(scenario)
+
+
+def test_the_end_waits_for_few_newcomers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that ends finishes the plans that it is writing, and begins none for those that have not been told."""
+    monkeypatch.setattr("extender.controller.newcomers.PATIENCE", 0.001)
+
+    class Slow(FakeCluster):
+        held = asyncio.Event()
+
+        async def create(self, resource: Resource, document: Json, *, namespace: str = "") -> bytes:
+            if resource is GANGPLANS:
+                await self.held.wait()
+            return await super().create(resource, document, namespace=namespace)
+
+    async def scenario() -> None:
+        api = Slow()
+        api.put(NODES, node_json("m0-0", "mp0", "mp0r0"))
+        api.put(PODS, pod_json("busy", node="m0-0", phase="Running"))
+        for number in range(50):
+            api.put(PODS, member_json(f"many-{number:02}", 0, 1))
+        plans = api.objects[GANGPLANS.plural]
+        async with running(api) as replica:
+            newcomers = replica.controller._newcomers
+            await until(lambda: len(newcomers._writes.tasks) == TOGETHER, "as many to be told as are at once")
+            ending = asyncio.create_task(replica.controller.drain())
+            await asyncio.sleep(0)
+            api.held.set()
+            await ending
+            assert not newcomers.tasks
+            # those that were told, and those of the round beside them
+            assert TOGETHER <= len(plans) <= 2 * TOGETHER + 1
+
+    run(scenario)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.controller.pacing import Timeouts
+from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_plan
 from tests.extender.controller.world import TERMS, World
 from tests.extender.things import NOW, key, minipods
@@ -63,6 +64,9 @@ def test_it_comes_again_when_nobody_waits() -> None:
     world.later(300)
     world.settle()
     assert world.phase("g") is PlanPhase.RELEASED
+    # and its pods are told at once, as kube-scheduler would not try them again by itself
+    told = [pod.probed_at(PLANNED) for pod in world.state.pods.values() if pod.name in pods]
+    assert told == [world.now] * len(pods)
     world.refuse(*pods, message=WHY)
     world.later(300)
     world.do(world.decide())
