@@ -29,6 +29,7 @@ from topology.flags import FAULTY, HEALTHY, NodeFlag
 IntArray = npt.NDArray[np.int32]
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
+IndexArray = npt.NDArray[np.int64]
 
 ROOT = "(root)"  # Name of the implicit domain of nodes that hang on no switch of a level
 MAX_NODES = 1_000_000

@@ -136,9 +136,8 @@ class GangView:
     rows: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
     # shape [nodes of the cluster], those with free GPUs that count as in use, as others leave too little else
     short: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), compare=False)
-    shortages: Mapping[str, int] = field(
-        default_factory=dict
-    )  # what is short on those whose GPUs are free, on how many
+    # what is short on those whose GPUs are free, on how many
+    shortages: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def counted_out(self) -> str:

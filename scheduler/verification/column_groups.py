@@ -21,16 +21,15 @@ from functools import cache
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.verification.column_trees import fewest_tree_rows
 from scheduler.verification.effort import CALL, MOST_ENTRIES, Effort, TooMuch
+from topology.cluster import IndexArray
 
 MOST_SETS = 1 << 20  # Of domains in use, up to which all are looked at
 GROUP, HEIGHT = 20_000, 200  # Steps that it takes to list a group, and to pass over a height
 MOST_TREES, LARGEST_TREE = 200, 7  # Trees whose row touches are counted domain by domain, and their domains
 
-Integers = npt.NDArray[np.int64]
 Capacities = tuple[int, ...]
 _NEVER = 1 << 40  # More row touches than any grid has
 
@@ -128,7 +127,7 @@ class _Sets:
         self._free = sum(1 << (shift + width - 1) for shift, width in zip(self._shifts, widths, strict=True))
         self.every = sum(count << shift for (_, count), shift in zip(self.kinds, self._shifts, strict=True))
 
-    def listed(self) -> tuple[Integers, Integers, Integers]:
+    def listed(self) -> tuple[IndexArray, IndexArray, IndexArray]:
         """Return all sets, the cells of each and its number of domains."""
         codes, room, size = (np.zeros(1, dtype=np.int64) for _ in range(3))
         for (capacity, count), shift in zip(self.kinds, self._shifts, strict=True):
@@ -171,7 +170,7 @@ class _GroupShapes:
         table = self._table(capacities, columns)
         return max(self._rows, int(table[: 2 * columns + 1, : columns + 1, : waste + 1].min()))
 
-    def _make_table(self, capacities: Capacities, columns: int) -> Integers:
+    def _make_table(self, capacities: Capacities, columns: int) -> IndexArray:
         """Return the least sum of heights by the sum of widths, that of low domains, and cells given up, each at most
         as many, shape [2 * columns + 1, columns + 1, spare + 1].
         """
@@ -198,7 +197,7 @@ class _GroupShapes:
                 self._offer(table, before, width, half, 0)
         return table
 
-    def _offer(self, table: Integers, before: Integers, width: int, height: int, given_up: int) -> None:
+    def _offer(self, table: IndexArray, before: IndexArray, width: int, height: int, given_up: int) -> None:
         low = width if 2 * height < self._rows else 0
         rest = before[: max(0, len(before) - width), : max(0, before.shape[1] - low), : self._spare + 1 - given_up]
         part = table[width:, low:, given_up:]

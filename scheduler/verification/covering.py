@@ -16,17 +16,16 @@ from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.objective import Spread
 from scheduler.verification.counted_grid import CountedGrid
 from scheduler.verification.effort import CALL, MOST_ENTRIES, Effort, TooMuch
 from scheduler.witnesses import Multipliers
+from topology.cluster import IndexArray
 
 WORTH = 1_000  # Steps that it takes to weigh the choices of a domain that have one width
 LARGEST = 2**61  # Numbers up to which sums of two fit into 64 bits
 
-Integers = npt.NDArray[np.int64]
 _NEVER = np.int64(2**62)  # More than any slack
 
 
@@ -98,7 +97,7 @@ class Covering:
         left_over = self.row_charge * rows[:, None] + self.column_charge * columns[None, :]
         return bool((table + left_over <= slack).any())
 
-    def _choices(self, capacity: int, slack: int) -> Integers:
+    def _choices(self, capacity: int, slack: int) -> IndexArray:
         """Return (rows, columns, given up) of the choices that give up no more than the slack, shape [choices, 3]."""
         rows, columns = np.arange(1, self.rows + 1)[:, None], np.arange(1, self.columns + 1)[None, :]
         cells = np.minimum(capacity, rows * columns).astype(np.int64)
@@ -109,8 +108,8 @@ class Covering:
         return np.concatenate([untouched, found]).astype(np.int64)
 
     def _with_domain(
-        self, table: Integers, corner: tuple[int, int], choices: Integers, slack: int
-    ) -> tuple[Integers, tuple[int, int]]:
+        self, table: IndexArray, corner: tuple[int, int], choices: IndexArray, slack: int
+    ) -> tuple[IndexArray, tuple[int, int]]:
         """Return the table with one domain more, cut to what gives up no more than the slack."""
         if not len(choices):
             return np.empty((0, 0), dtype=np.int64), corner

@@ -19,9 +19,7 @@ from topology.generate import generate
 @pytest.fixture
 def cluster(arnold_plane: ControlPlane) -> Cluster:
     """Two minipods of 4 free nodes with 128 CPU each."""
-    cluster = generate("minipods", minipods=2, nodes=8)
-    make_real(arnold_plane.admin, cluster)
-    return cluster
+    return make_real(arnold_plane.admin, generate("minipods", minipods=2, nodes=8))
 
 
 @pytest.fixture

@@ -28,9 +28,7 @@ REFUSED = "FailedAndUnresolvableNodes"
 @pytest.fixture
 def cluster(arnold_plane: ControlPlane) -> Cluster:
     """Two minipods of 8 free nodes."""
-    cluster = generate("minipods", minipods=2, nodes=16)
-    make_real(arnold_plane.admin, cluster)
-    return cluster
+    return make_real(arnold_plane.admin, generate("minipods", minipods=2, nodes=16))
 
 
 @pytest.fixture

@@ -14,12 +14,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.placement.exact.problem import GridProblem
-from topology.cluster import BoolArray
-
-Integers = npt.NDArray[np.int64]
+from topology.cluster import BoolArray, IndexArray
 
 _FINE = 1 << 32  # Units of a row: bounds are rounded down to it, far finer than fractions of small widths differ
 
@@ -28,10 +25,10 @@ _FINE = 1 << 32  # Units of a row: bounds are rounded down to it, far finer than
 class Components:
     """Candidates for the components of a placement, one in each place of the arrays."""
 
-    sizes: Integers  # shape [classes], capacity of each class, descending
-    members: Integers  # shape [candidates, classes], domains that it takes of each class
-    columns: Integers  # shape [candidates], its columns
-    rows: Integers  # shape [candidates], row touches of its domains together, at least
+    sizes: IndexArray  # shape [classes], capacity of each class, descending
+    members: IndexArray  # shape [candidates, classes], domains that it takes of each class
+    columns: IndexArray  # shape [candidates], its columns
+    rows: IndexArray  # shape [candidates], row touches of its domains together, at least
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -78,11 +75,11 @@ class _Listing:
     def __init__(self, problem: GridProblem, pp: int) -> None:
         self._problem, self._pp = problem, pp
         kinds = Counter(problem.capacities)
-        self.sizes: Integers = np.array(list(kinds), dtype=np.int64)
+        self.sizes: IndexArray = np.array(list(kinds), dtype=np.int64)
         self._many = list(kinds.values())
         self._spare = sum(problem.capacities) - problem.cells
 
-    def joined(self, sets: Integers, k: int) -> Integers:
+    def joined(self, sets: IndexArray, k: int) -> IndexArray:
         """Return the sets to which a domain of class k, not larger than their smallest, can be joined, with it."""
         count, size = sets.shape[1], int(self.sizes[k])
         fits = sets[:, -1] <= k
@@ -96,7 +93,7 @@ class _Listing:
             fits &= room >= count * self._problem.rows
         return np.column_stack([sets[fits], np.full(int(fits.sum()), k)])
 
-    def components_on(self, sets: Integers) -> list[Components]:
+    def components_on(self, sets: IndexArray) -> list[Components]:
         """Return the components on these sets, for every number of columns that their waste allows."""
         domains, size = len(self._problem.capacities), sets.shape[1]
         rows, columns = self._problem.rows, self._problem.columns
@@ -120,7 +117,7 @@ class _Listing:
         return found
 
 
-def least_touches(capacities: Integers, columns: Integers, height: int) -> Integers:
+def least_touches(capacities: IndexArray, columns: IndexArray, height: int) -> IndexArray:
     """Return a lower bound on the row touches of each component: rectangles with 2 e columns in all.
 
     Domain k serves q_k columns with sum q_k <= 2 e and touches n_k / q_k rows or more.  With all its cells that is
@@ -141,5 +138,5 @@ def least_touches(capacities: Integers, columns: Integers, height: int) -> Integ
         gain = np.where(wide < columns[active, None], capacities[active] / (wide * (wide + 1.0)), 0.0)
         width[active, gain.argmax(axis=1)] += gain.max(axis=1) > 0
     rows = ((capacities * _FINE) // width).sum(axis=1) - waste * _FINE
-    bound: Integers = np.maximum(height, -(-rows // _FINE))
+    bound: IndexArray = np.maximum(height, -(-rows // _FINE))
     return bound

@@ -15,9 +15,8 @@ from itertools import islice
 
 import numpy as np
 
-from scheduler.placement.exact.column_components import Integers
 from scheduler.placement.exact.component_columns import Columns, share_columns
-from topology.cluster import BoolArray, IntArray
+from topology.cluster import BoolArray, IndexArray, IntArray
 
 _NEVER = 1 << 20  # More row touches than any placement has
 _TABLES = 256  # Tables kept at a time: a loose cluster has large ones, some hundred kilobytes each
@@ -97,15 +96,15 @@ class ComponentHeights:
 
     def _shapes(
         self, capacities: tuple[int, ...], columns: int, rows: int, states: int
-    ) -> tuple[Integers, Integers] | None:
+    ) -> tuple[IndexArray, IndexArray] | None:
         """Return widths and heights of all domains with so many rows in all, shape [choices, domains] each.
 
         ``None`` where there are too many.  Domains join one by one from the smallest on, all choices side by side.
         """
         waste = sum(capacities) - columns * self._height
         # what is left: widths, widths of low domains, waste, rows
-        left: Integers = np.array([[2 * columns, columns, waste, rows]], dtype=np.int64)
-        widths: Integers = np.empty((1, 0), dtype=np.int64)
+        left: IndexArray = np.array([[2 * columns, columns, waste, rows]], dtype=np.int64)
+        widths: IndexArray = np.empty((1, 0), dtype=np.int64)
         heights = widths
         for i, capacity in reversed(list(enumerate(capacities))):
             table = self._table(capacities[:i], columns)
@@ -128,7 +127,7 @@ class ComponentHeights:
         good[good] &= self._filled(np.asarray(capacities), widths[good], heights[good])
         return widths[good], heights[good]
 
-    def _options(self, capacity: int, columns: int, waste: int, rows: int) -> Integers:
+    def _options(self, capacity: int, columns: int, waste: int, rows: int) -> IndexArray:
         """Return the shapes of one domain: width, height, and what they take of widths, low widths, waste and rows."""
         shapes = []
         for width in range(1, min(columns, capacity) + 1):
@@ -136,10 +135,10 @@ class ComponentHeights:
                 if height > 0:
                     low = width if 2 * height < self._height else 0
                     shapes.append((width, height, width, low, max(0, capacity - width * height), height))
-        table: Integers = np.array(shapes, dtype=np.int64).reshape(-1, 6)
+        table: IndexArray = np.array(shapes, dtype=np.int64).reshape(-1, 6)
         return table
 
-    def _joined(self, widths: Integers, heights: Integers, left: Integers) -> BoolArray:
+    def _joined(self, widths: IndexArray, heights: IndexArray, left: IndexArray) -> BoolArray:
         """Return where low domains find partners enough for their columns, those that are to come included.
 
         :param left: shape [choices], widths of domains to come.
@@ -151,7 +150,7 @@ class ComponentHeights:
             good &= (2 * low >= self._height) | (lower <= partners + left)
         return good
 
-    def _filled(self, capacities: Integers, widths: Integers, heights: Integers) -> BoolArray:
+    def _filled(self, capacities: IndexArray, widths: IndexArray, heights: IndexArray) -> BoolArray:
         """Return where low domains and their partners hold the cells of the columns of the low ones."""
         good = np.ones(len(widths), dtype=np.bool_)
         cells = np.minimum(capacities, widths * heights)

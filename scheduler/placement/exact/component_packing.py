@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.placement.exact.column_components import Components, Integers
+from scheduler.placement.exact.column_components import Components
 from scheduler.placement.exact.problem import GridProblem
+from topology.cluster import IndexArray
 
 _UNIT = 1000  # Price of a row touch: prices are integers, and a thousandth of a row is as fine as rounding needs
 _FIRST = 2000  # Candidates in the linear program to begin with, the cheapest for their columns
@@ -30,10 +31,10 @@ _ROUNDS = 60
 class Prices:
     """What components pay for what they take, in thousandths of a row touch."""
 
-    of_class: Integers  # shape [classes], of a domain
+    of_class: IndexArray  # shape [classes], of a domain
     of_column: int
 
-    def regrets(self, components: Components) -> Integers:
+    def regrets(self, components: Components) -> IndexArray:
         """Return what each component costs beyond the prices of what it takes."""
         paid = components.members @ self.of_class + components.columns * self.of_column
         return _UNIT * components.rows - paid
@@ -105,13 +106,13 @@ class Packings:
         """Whether the limit of nodes was reached, so that no packing found means nothing."""
         return self.nodes >= self._most
 
-    def most_rows(self) -> Integers:
+    def most_rows(self) -> IndexArray:
         """Return the most rows with which each component could still be in a packing, shape [components]."""
         slack = self._slack(self._many, self._problem.columns, self._pp * self._problem.rows)
-        most: Integers = self.components.rows + (slack + self._least - self._regrets) // _UNIT
+        most: IndexArray = self.components.rows + (slack + self._least - self._regrets) // _UNIT
         return most
 
-    def _slack(self, left: Integers, columns: int, rows: int) -> int:
+    def _slack(self, left: IndexArray, columns: int, rows: int) -> int:
         """Return the most regret, beyond the least, that so many row touches leave one component."""
         budget = _UNIT * rows - int(left @ self._prices.of_class) - columns * self._prices.of_column
         # each component touches D rows or more, so there are at most rows // D of them
@@ -123,7 +124,7 @@ class Packings:
         yield from self._extend((), self._many, self._problem.columns, self._pp * self._problem.rows, every)
 
     def _extend(
-        self, chosen: tuple[int, ...], left: Integers, columns: int, rows: int, candidates: Integers
+        self, chosen: tuple[int, ...], left: IndexArray, columns: int, rows: int, candidates: IndexArray
     ) -> Generator[tuple[int, ...], None, bool]:
         """Yield the packings that begin with those chosen, for the domains, columns and row touches that are left.
 
@@ -154,7 +155,7 @@ class Packings:
             self._failed[key] = rows
         return found
 
-    def _fitting(self, left: Integers, columns: int, rows: int, candidates: Integers) -> Integers:
+    def _fitting(self, left: IndexArray, columns: int, rows: int, candidates: IndexArray) -> IndexArray:
         """Return the candidates for which there is room, and whose regret is not more than what is left allows."""
         every, slack = self.components, self._slack(left, columns, rows)
         fits = (self._regrets[candidates] - self._least <= slack) & (every.columns[candidates] <= columns)

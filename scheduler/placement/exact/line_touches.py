@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-Integers = npt.NDArray[np.int64]
+from topology.cluster import IndexArray
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class LineTouches:
 
     length: int
     lines: int
-    rooms: Sequence[Integers]  # of each broader domain: cells that each closer domain in it can take
+    rooms: Sequence[IndexArray]  # of each broader domain: cells that each closer domain in it can take
     most: float  # array elements that the knapsack may take in all
 
     def fewest(self, broader: int) -> int:
@@ -42,7 +41,7 @@ class LineTouches:
         return {}
 
     @cached_property
-    def _chunks(self) -> list[Integers]:
+    def _chunks(self) -> list[IndexArray]:
         """For each broader domain the cells of its best touches: shape [touches], of one, of two, and so on."""
         found = []
         for room in self.rooms:
@@ -57,7 +56,7 @@ class LineTouches:
                 return touched
         return self.length + 1  # there is no such placement
 
-    def _whole(self, cells: Integers, touched: int) -> int:
+    def _whole(self, cells: IndexArray, touched: int) -> int:
         """Return how many whole lines a broader domain has room for, each over so many closer ones."""
         lines = int(cells[-1]) // self.length
         while lines and cells[min(lines * touched, len(cells)) - 1] < lines * self.length:

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 from itertools import islice, pairwise, product
 
 import numpy as np
-import numpy.typing as npt
 
 from scheduler.job import FAMILIES, Job
 from scheduler.placement.exact.problem import GridReduction
-from topology.cluster import BoolArray, Cluster, IntArray, Level
-
-Indices = npt.NDArray[np.int64]
+from topology.cluster import BoolArray, Cluster, IndexArray, IntArray, Level
 
 
 def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
@@ -53,7 +50,7 @@ def tight_fills(reduction: GridReduction) -> Iterator[IntArray]:
             yield nodes.reshape(grid.rows, grid.columns)
 
 
-def _segmentations(job: Job) -> Iterator[Sequence[Indices]]:
+def _segmentations(job: Job) -> Iterator[Sequence[IndexArray]]:
     """Yield ways to cut the cells into segments: not at all, in three orders; and by the groups of each family."""
     grid = job.grid
     cell = np.arange(grid.cells).reshape(grid.rows, grid.columns)
@@ -68,8 +65,8 @@ def _segmentations(job: Job) -> Iterator[Sequence[Indices]]:
 
 
 def _in_slices(
-    cluster: Cluster, places: Indices, shape: tuple[int, ...], depth: int, *, last_come: bool
-) -> list[Indices]:
+    cluster: Cluster, places: IndexArray, shape: tuple[int, ...], depth: int, *, last_come: bool
+) -> list[IndexArray]:
     """Return places for as many slices of one size, domain by domain of a level, each slice whole in one; or none.
 
     Domains that hold most slices come first, the last is the tightest; inside, the roomiest closer domains.
@@ -85,7 +82,7 @@ def _in_slices(
     # of domains with as many slices the one with fewer nodes over
     turn = -1 if last_come else 1
     order = np.lexsort((turn * np.arange(len(free)), free, -slices))
-    found: list[Indices] = []
+    found: list[IndexArray] = []
     while wanted:
         fits = order[slices[order] >= wanted]
         k = int(fits[slices[fits].argmin()]) if len(fits) else int(order[0])
@@ -96,7 +93,7 @@ def _in_slices(
     return found
 
 
-def _roomiest(cluster: Cluster, places: Indices, wanted: int, first: int, *, last_come: bool) -> Indices:
+def _roomiest(cluster: Cluster, places: IndexArray, wanted: int, first: int, *, last_come: bool) -> IndexArray:
     """Return so many of the places, ascending: level by level of the roomiest domains, as few as hold them.
 
     Closer domains of all that were chosen compete together, so that small ones are left out wherever they lie.
@@ -142,8 +139,9 @@ def _alternating(cluster: Cluster, nodes: IntArray, level: Level) -> IntArray:
 class _Tree:
     """Where the domains of each level lie along the tree, numbered in that order from the broadest level on."""
 
-    starts: list[Indices]  # for each level, shape [domains + 1], the first place of each, and where the last ends
-    children: list[Indices]  # for each level, shape [domains + 1], the first child of each; of the closest, the places
+    starts: list[IndexArray]  # for each level, shape [domains + 1], the first place of each, and where the last ends
+    # for each level, shape [domains + 1], the first child of each; of the closest, the places
+    children: list[IndexArray]
 
     @classmethod
     def of(cls, cluster: Cluster) -> _Tree:
@@ -161,7 +159,7 @@ class _Room:
 
     tree: _Tree
     free: BoolArray  # shape [nodes], by place along the tree
-    counts: list[Indices]  # for each level, shape [domains]
+    counts: list[IndexArray]  # for each level, shape [domains]
 
     @classmethod
     def of(cls, tree: _Tree, free: BoolArray) -> _Room:
@@ -169,13 +167,13 @@ class _Room:
         before = np.concatenate([[0], np.cumsum(free)])
         return cls(tree, free.copy(), [np.diff(before[starts]) for starts in tree.starts])
 
-    def take_tightest(self, wanted: int) -> Indices:
+    def take_tightest(self, wanted: int) -> IndexArray:
         """Take so many places, of the fewest domains level by level, and return them."""
-        taken: list[Indices] = []
+        taken: list[IndexArray] = []
         self._take(0, 0, len(self.counts[0]), wanted, taken)
         return np.concatenate(taken)
 
-    def _take(self, depth: int, first: int, last: int, wanted: int, taken: list[Indices]) -> None:
+    def _take(self, depth: int, first: int, last: int, wanted: int, taken: list[IndexArray]) -> None:
         """Take places of some domains of a level, numbered from first to before last."""
         counts = self.counts[depth][first:last]
         while wanted:

@@ -18,10 +18,10 @@ from math import prod
 
 import numpy as np
 
-from scheduler.placement.exact.column_components import Integers
 from scheduler.placement.exact.component_columns import Columns
 from scheduler.placement.exact.component_heights import Touches
 from scheduler.placement.exact.problem import GridProblem
+from topology.cluster import IndexArray
 
 _NEVER = 1 << 20  # More row touches than any placement has
 _TABLES = 2000  # Tables kept at a time, some ten kilobytes each
@@ -62,7 +62,7 @@ class TreeShares:
         most = sum(domains) - (len(domains) - 1) * self._height
         return range(max(0, most - self._spare), min(most, self._height) + 1)
 
-    def _make_branch(self, domains: Domains) -> Integers:
+    def _make_branch(self, domains: Domains) -> IndexArray:
         """Return the least row touches of a subtree, of all its domains as the root the best, shape [shares]."""
         return np.array([self._best_root(domains, share)[0] for share in self._shares(domains)], dtype=np.int64)
 
@@ -77,7 +77,7 @@ class TreeShares:
                 best = min(best, (int(rows[height]), root, share + height))
         return best
 
-    def _make_hung(self, domains: Domains) -> Integers:
+    def _make_hung(self, domains: Domains) -> IndexArray:
         """Return the least row touches of subtrees that hang on a root, shape [height of the root + 1, cells + 1].
 
         The root touches at most so many rows, and holds at most so many cells in the columns above the subtrees.

@@ -21,11 +21,12 @@ def level_labels(cluster: Cluster) -> tuple[str, ...]:
     return tuple(f"{DOMAIN}/{level.name}" for level in cluster.levels)
 
 
-def make_real(client: Client, cluster: Cluster) -> None:
-    """Create the nodes of a cluster, and pods that hold the GPUs that are not free."""
+def make_real(client: Client, cluster: Cluster) -> Cluster:
+    """Create the nodes of a cluster, and pods that hold the GPUs that are not free; return the cluster."""
     client.create_all(nodes_of(cluster))
     client.apply(namespace(TENANTS))
     client.create_all(tenants_of(cluster))
+    return cluster
 
 
 def nodes_of(cluster: Cluster) -> Iterator[Object]:

@@ -815,22 +815,26 @@ class _Mortal:
         return ask
 
 
+class SlowPlans(FakeCluster):
+    """A cluster that creates as many GangPlans as it is let."""
+
+    def __init__(self, let: int) -> None:
+        super().__init__()
+        self.let = asyncio.Semaphore(let)
+
+    async def create(self, resource: Resource, document: Json, *, namespace: str = "") -> bytes:
+        """Wait until one more is let, where it is a GangPlan."""
+        if resource is GANGPLANS:
+            await self.let.acquire()
+        return await super().create(resource, document, namespace=namespace)
+
+
 def test_who_comes_behind_many_hears_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """300 gangs of one namespace wait on a full cluster; one of another that comes is told before a score of these."""
     monkeypatch.setattr("extender.controller.newcomers.PATIENCE", 0.001)
 
-    class Slow(FakeCluster):
-        def __init__(self) -> None:
-            super().__init__()
-            self.let = asyncio.Semaphore(4)
-
-        async def create(self, resource: Resource, document: Json, *, namespace: str = "") -> bytes:
-            if resource is GANGPLANS:
-                await self.let.acquire()
-            return await super().create(resource, document, namespace=namespace)
-
     async def scenario() -> None:
-        api = Slow()
+        api = SlowPlans(4)
         for number in range(8):
             api.put(NODES, node_json(f"m0-{number}", "mp0", "mp0r0"))
             api.put(PODS, pod_json(f"busy-{number}", node=f"m0-{number}", phase="Running"))
@@ -866,16 +870,8 @@ def test_the_end_waits_for_few_newcomers(monkeypatch: pytest.MonkeyPatch) -> Non
     """A replica that ends finishes the plans that it is writing, and begins none for those that have not been told."""
     monkeypatch.setattr("extender.controller.newcomers.PATIENCE", 0.001)
 
-    class Slow(FakeCluster):
-        held = asyncio.Event()
-
-        async def create(self, resource: Resource, document: Json, *, namespace: str = "") -> bytes:
-            if resource is GANGPLANS:
-                await self.held.wait()
-            return await super().create(resource, document, namespace=namespace)
-
     async def scenario() -> None:
-        api = Slow()
+        api = SlowPlans(0)
         api.put(NODES, node_json("m0-0", "mp0", "mp0r0"))
         api.put(PODS, pod_json("busy", node="m0-0", phase="Running"))
         for number in range(50):
@@ -886,7 +882,8 @@ def test_the_end_waits_for_few_newcomers(monkeypatch: pytest.MonkeyPatch) -> Non
             await until(lambda: len(newcomers._writes.tasks) == TOGETHER, "as many to be told as are at once")
             ending = asyncio.create_task(replica.controller.drain())
             await asyncio.sleep(0)
-            api.held.set()
+            for _ in range(50):
+                api.let.release()
             await ending
             assert not newcomers.tasks
             # those that were told, and those of the round beside them

@@ -27,6 +27,16 @@ def refused(world: World, name: str = "g", size: int = 8) -> list[str]:
     return pods
 
 
+def refused_then_taken(world: World) -> list[str]:
+    """The pods of a gang that came later and runs on all nodes of one that was refused."""
+    refused(world)
+    later = world.gang("later", 8)
+    world.settle()
+    world.bind(*later)
+    world.settle()
+    return later
+
+
 def test_it_gives_its_nodes_back_and_says_why() -> None:
     """The message has what kube-scheduler says of the first pod, and when the gang is queued again: in five minutes."""
     world = World()
@@ -41,11 +51,7 @@ def test_it_gives_its_nodes_back_and_says_why() -> None:
 def test_others_have_its_nodes_while_it_rests() -> None:
     """A gang that came later gets all nodes at once; the first, when it has rested, what is left then: none."""
     world = World()
-    refused(world)
-    later = world.gang("later", 8)
-    world.settle()
-    world.bind(*later)
-    world.settle()
+    later = refused_then_taken(world)
     assert (world.phase("later"), world.phase("g")) == (PlanPhase.BOUND, PlanPhase.EXPIRED)
     world.later(301)
     world.settle()
@@ -110,11 +116,7 @@ def test_a_gang_made_anew_behind_its_gate_stands_at_the_end() -> None:
 def test_a_lost_plan_gives_it_no_nodes_of_others() -> None:
     """Its plan is deleted while others have its nodes, to which its pods are pinned: it says so, and gets none."""
     world = World()
-    refused(world)
-    later = world.gang("later", 8)
-    world.settle()
-    world.bind(*later)
-    world.settle()
+    refused_then_taken(world)
     world.state.drop_plan(key("g"))
     world.later(301)
     world.settle()
