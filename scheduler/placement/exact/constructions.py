@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter
 
 from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.interval_flow import FlowLimit, count_intervals, interval_flow
@@ -43,7 +44,7 @@ def _credits(search: PairSearch) -> None:
     def attempt(view: GridView, pair: Pair) -> IntArray | None:
         return credit_bands(view.problem, pair, seed=search.limits.seed, params=search.params)
 
-    _from_the_roomiest(search, attempt, "credit bands")
+    _from_the_roomiest(search, attempt, "credit bands", end=_end(search))
 
 
 def build_quick_flows(search: PairSearch) -> None:
@@ -70,6 +71,7 @@ def _tabu(search: PairSearch, effort: TabuEffort, view: GridView, pair: Pair) ->
 def _flows(search: PairSearch, effort: FlowEffort) -> None:
     """Look for intervals of columns, round after round over all open pairs, each with another seed."""
     most = search.params.flow_intervals
+    end = _end(search)
 
     def small(view: GridView, pair: Pair) -> bool:
         narrow = view.problem.columns <= search.params.flow_columns
@@ -78,14 +80,15 @@ def _flows(search: PairSearch, effort: FlowEffort) -> None:
     def attempt(view: GridView, pair: Pair, *, seed: int) -> IntArray | None:
         if not small(view, pair):
             return None
-        limit = FlowLimit(search.left, effort.programs, effort.roundings, seed)
+        limit = FlowLimit(end - perf_counter(), effort.programs, effort.roundings, seed)
         return interval_flow(view.problem, pair, limit=limit, coverage=search.coverage_of(view))
 
     def pairs() -> list[Pair]:
         return [p for p in search.lattice.open() if any(small(view, view.turn(p)) for view in search.views)]
 
     for i in range(effort.seeds):
-        _from_the_roomiest(search, partial(attempt, seed=search.limits.seed + i), "interval flow", pairs=pairs)
+        of_round = partial(attempt, seed=search.limits.seed + i)
+        _from_the_roomiest(search, of_round, "interval flow", pairs=pairs, end=end)
 
 
 def _from_the_roomiest(
@@ -94,15 +97,17 @@ def _from_the_roomiest(
     name: str,
     *,
     pairs: Callable[[], list[Pair]] | None = None,
+    end: float | None = None,
 ) -> None:
     """Try open pairs, the roomiest in the cheaper half of them first, on the view with fewer columns first.
 
     One that is built closes all dearer ones.  Where one fails, pairs with no more of either spread are not tried.
 
     :param pairs: which pairs are left to try, by cost.
+    :param end: when to stop, by ``perf_counter``; ``None`` = with the search.
     """
     failed: list[Pair] = []
-    while search.left > 0:
+    while search.left > 0 and (end is None or perf_counter() < end):
         waiting = [p for p in (pairs or search.lattice.open)() if not any(_within(p, other) for other in failed)]
         if not waiting:
             return
@@ -116,6 +121,13 @@ def _from_the_roomiest(
                 break
         else:
             failed.append(pair)
+
+
+def _end(search: PairSearch) -> float:
+    """Return when a longer construction stops, by ``perf_counter``: width profiles that come after it need time too."""
+    followed = search.problem.cells <= search.params.many_cells
+    share = search.params.construction_share if followed else 1.0
+    return perf_counter() + min(search.left, share * search.limits.seconds)
 
 
 def _within(pair: Pair, other: Pair) -> bool:

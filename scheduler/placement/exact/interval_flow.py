@@ -15,7 +15,7 @@ them are an integer program of hundredths of a second.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -109,7 +109,8 @@ class _Dives:
             k = int((part * (1 + 0.5 * self._rng.random(len(part)))).argmax())
         else:
             self._roundings -= 1
-            cells = rows_on_intervals(self.problem, self._intervals(), pp=self.pp, limit=self.limit)
+            limit = replace(self.limit, seconds=self._end - perf_counter())
+            cells = rows_on_intervals(self.problem, self._intervals(), pp=self.pp, limit=limit)
             k = next((i for i, z in enumerate(served) if z.lb() < z.ub()), -1)
             if cells is not None or k < 0:
                 return cells
@@ -129,6 +130,7 @@ class _Dives:
         from ortools.linear_solver import pywraplp
 
         self._left -= 1
+        self.solver.SetTimeLimit(max(1, int(1000 * (self._end - perf_counter()))))  # milliseconds, at least one
         settings = pywraplp.MPSolverParameters()
         settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
         settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)

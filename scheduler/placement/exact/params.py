@@ -98,6 +98,9 @@ class ExactParams:
     flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size
     flow_intervals: int = 6000
+    # Part of the time limit that credits, short flows and long flows may take each, where width profiles come after
+    # them: these refute as well, and on a few hundred cells they need some seconds
+    construction_share: float = 0.35
     # Flows: on 150 x 8 cells a dive that succeeds takes 15 to 18 linear programs, a hundredth of a second each
     quick_flows: FlowEffort = FlowEffort(programs=40, roundings=1, seeds=2)
     # Of 14 instances where no short dive succeeded one of these did in four

@@ -67,6 +67,7 @@ def test_the_defaults() -> None:
         "component_graphs": 5,
         "flow_columns": 16,
         "flow_intervals": 6000,
+        "construction_share": 0.35,
         "quick_flows": {"programs": 40, "roundings": 1, "seeds": 2},
         "long_flows": {"programs": 200, "roundings": 3, "seeds": 12},
         "cover_offsets": 12,
@@ -291,6 +292,16 @@ def test_rounds_of_flows(monkeypatch: pytest.MonkeyPatch, changes: dict[str, obj
     if programs:
         assert list(dict.fromkeys(call["limit"].seed for call in flows.calls)) == list(range(rounds.seeds))
         assert {call["limit"].roundings for call in flows.calls} == {rounds.roundings}
+
+
+@pytest.mark.parametrize(("cells", "share"), [(40, 0.35), (39, 1.0)])
+def test_what_constructions_leave_to_width_profiles(monkeypatch: pytest.MonkeyPatch, cells: int, share: float) -> None:
+    """Flows have a third of the limit of 60 s where profiles come after them; else all there is."""
+    flows = Calls(monkeypatch, "interval_flow")
+    constructions.build_quick_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3)), many_cells=cells))
+    given = [call["limit"].seconds for call in flows.calls]
+    assert given
+    assert share * 60 - 10 < max(given) <= share * 60
 
 
 @pytest.mark.parametrize(
