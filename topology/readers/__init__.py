@@ -13,6 +13,7 @@ from pathlib import Path
 from topology.build import with_second_levels
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
+from topology.file_format import nearest
 from topology.files import Source, read_source
 from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
@@ -80,7 +81,7 @@ def load_topology(
         cluster, more = with_flags(cluster, file, now=instant)
         notes += more
     called = path.name if isinstance(path, Source) else str(path)
-    return LoadedTopology(cluster, called, reader.name, tuple(notes), assumed)
+    return LoadedTopology(cluster, called, reader.format.name, tuple(notes), assumed)
 
 
 def _known_gpus(source: Source) -> InvalidInput:
@@ -100,7 +101,7 @@ def _read(
         reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
         for option, given in {"--levels": levels, "--domains": domains or None}.items():
             if given is not None and not reader.chooses_levels:
-                wrong = f"the format {reader.name} names its own {option.removeprefix('--')}"
+                wrong = f"the format {reader.format.name} names its own {option.removeprefix('--')}"
                 raise InvalidInput(wrong, where=option, fix=f"leave {option} out")
         return reader, _with_domains(reader.read(source, levels=levels, now=now), domains)
     except InvalidInput as error:
@@ -139,7 +140,11 @@ def recognise(source: Source) -> TopologyReader:
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        names = " and ".join(reader.name for reader in fitting)
+        names = " and ".join(reader.format.name for reader in fitting)
         raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
-    raise InvalidInput("is in no format that is known", where=source.name, fix=f"give one of these ({known})")
+    formats = [reader.format for reader in readers]
+    known = "; ".join(f"{one.name}: {one.source}" for one in formats)
+    close = nearest(formats, head)
+    lacking = f"; nearest is {close[0].name}, without {' and '.join(close[1])}" if close and close[1] else ""
+    unknown = f"is in no format that is known{lacking}"
+    raise InvalidInput(unknown, where=source.name, fix=f"give one of these ({known})")

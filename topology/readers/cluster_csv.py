@@ -17,6 +17,7 @@ from difflib import get_close_matches
 from topology.build import build_cluster, second_fault
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND, Node
 from topology.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.flags import HEALTHY, parse_slowdown
 from topology.readers.types import Reading
@@ -64,8 +65,14 @@ def read_table(source: Source) -> Table:
 class ClusterCsv:
     """Reader of the cluster CSV."""
 
-    name = "csv"
-    summary = "a CSV whose first column is `node`, then a column per level"
+    format = FileFormat(
+        "csv",
+        source="a CSV whose first column is `node`, then a column per level",
+        export="arnold topology convert FILE --to csv",
+        read="levels, second hierarchies, GPUs and their types, use, slowdowns",
+        left_out="",
+        marks=("node,",),
+    )
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:

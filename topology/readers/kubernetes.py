@@ -24,6 +24,7 @@ from topology.build import NodePath, build_cluster, qualified
 from topology.cluster import MAX_LEVELS, Cluster, Node
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.readers import kubernetes_objects as objects
@@ -44,8 +45,14 @@ KeyAndValue = tuple[str, str]
 class Kubernetes:
     """Reader of lists of Kubernetes nodes."""
 
-    name = "kubernetes"
-    summary = "kubectl get nodes -o json"
+    format = FileFormat(
+        "kubernetes",
+        source="Kubernetes nodes, and pods if they are there: kubectl get nodes,pods -A -o json",
+        export="kubectl get nodes,pods -A -o json",
+        read="levels from labels, GPUs, what pods hold, cordons, conditions, taints",
+        left_out="nodes without GPUs",
+        marks=("kind", "items", "status"),
+    )
     chooses_levels = True
 
     def recognises(self, head: str) -> bool:

@@ -13,6 +13,7 @@ from datetime import datetime
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, Node
 from topology.errors import InvalidInput
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.readers.cluster_csv import read_table
 from topology.readers.types import Reading
@@ -24,8 +25,14 @@ COLUMNS = ("ip", "DSW", "PSW", "ASW")
 class Lingjun:
     """Reader of the Lingjun topology."""
 
-    name = "lingjun"
-    summary = f"a CSV with the columns {','.join(COLUMNS)}"
+    format = FileFormat(
+        "lingjun",
+        source=f"Alibaba's Lingjun data set 2023, a CSV with the columns {','.join(COLUMNS)}",
+        export="topo.csv of github.com/alibaba/alibaba-lingjun-dataset-2023",
+        read="hosts and their three layers of switches",
+        left_out="",
+        marks=tuple(name.lower() for name in COLUMNS),
+    )
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:

@@ -17,6 +17,7 @@ from itertools import chain
 
 from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.readers.switches import Switch, block_cluster, expand_switch, tree_cluster, trunk_notes
 from topology.readers.types import Reading
@@ -39,8 +40,14 @@ _MARK = re.compile(
 class SlurmConf:
     """Reader of ``topology.conf``."""
 
-    name = "slurm-conf"
-    summary = "Slurm topology.conf or scontrol show topology, lines of SwitchName= or BlockName="
+    format = FileFormat(
+        "slurm-conf",
+        source="Slurm topology.conf or scontrol show topology, lines of SwitchName= or BlockName=",
+        export="scontrol show topology",
+        read="trees, forests and blocks of switches, nodes by hostlist",
+        left_out="LinkSpeed, rings; the states and GPUs of nodes, which --busy reads",
+        marks=("name=", "nodes="),
+    )
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from topology.cluster import MAX_NODES
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.readers.switches import Switch, block_cluster, expand_switch, tree_cluster, trunk_notes
 from topology.readers.types import Reading
@@ -64,8 +65,14 @@ class _Topology(_Strict):
 class SlurmYaml:
     """Reader of ``topology.yaml``."""
 
-    name = "slurm-yaml"
-    summary = "Slurm topology.yaml, a list of `- topology: NAME` with tree or block"
+    format = FileFormat(
+        "slurm-yaml",
+        source="Slurm topology.yaml, a list of `- topology: NAME` with tree or block",
+        export="topology.yaml beside slurm.conf",
+        read="the default of its topologies: a tree, a forest or blocks",
+        left_out="its other topologies, rings and tori; the states and GPUs of nodes, which --busy reads",
+        marks=("topology:", "switches:"),
+    )
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:

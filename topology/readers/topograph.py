@@ -21,6 +21,7 @@ from topology.build import build_cluster, qualified
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.documents import load_document
 from topology.errors import InvalidTopology
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.readers.types import Reading
 
@@ -54,8 +55,14 @@ class _Graph(BaseModel):
 class Topograph:
     """Reader of Topograph's graph."""
 
-    name = "topograph"
-    summary = 'Topograph graph JSON, {"instances": [...]}'
+    format = FileFormat(
+        "topograph",
+        source='NVIDIA Topograph, graph JSON: {"instances": [...]}',
+        export="the answer of Topograph's engine graph",
+        read="network layers, accelerator domains",
+        left_out="other labels and attributes",
+        marks=('"instances"', '"network_layers"'),
+    )
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from topology.cluster import Cluster
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.plugins import PluginGroup
 
@@ -28,12 +29,8 @@ class TopologyReader(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """Name of the format, as in ``--format``."""
-
-    @property
-    def summary(self) -> str:
-        """One line about the format, for the error message that lists what may be given."""
+    def format(self) -> FileFormat:
+        """What users should know of the format."""
 
     @property
     def chooses_levels(self) -> bool:

@@ -45,7 +45,7 @@ def csv_file(tmp_path: Path) -> Path:
 def test_every_installed_reader_has_a_sample_here() -> None:
     """So that a new format cannot be forgotten by the tests below; each says what it reads."""
     assert set(TOPOLOGY_READERS.names()) == set(SAMPLES)
-    assert all(TOPOLOGY_READERS.load(name).name == name and TOPOLOGY_READERS.load(name).summary for name in SAMPLES)
+    assert all(TOPOLOGY_READERS.load(name).format.name == name for name in SAMPLES)
 
 
 @pytest.mark.parametrize("name", SAMPLES)
@@ -62,7 +62,7 @@ def test_a_format_is_recognised_by_its_content(name: str, tmp_path: Path) -> Non
 def test_json_of_the_api_server_is_recognised() -> None:
     """A NodeList begins with its kind, and its items do not repeat theirs."""
     text = '{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"n1"}}]}'
-    assert recognise(Source("f", text)).name == "kubernetes"
+    assert recognise(Source("f", text)).format.name == "kubernetes"
 
 
 def test_the_name_of_a_format_overrides() -> None:
@@ -87,6 +87,14 @@ def test_an_unknown_format_is_answered_with_the_known_ones(text: str, tmp_path: 
     with pytest.raises(InvalidInput, match="no format that is known") as caught:
         load_topology(file)
     assert all(name in caught.value.fix for name in SAMPLES)
+
+
+def test_the_nearest_format_is_named(tmp_path: Path) -> None:
+    """Of a graph of Topograph without layers: what is missing for it."""
+    file = tmp_path / "f"
+    file.write_text('{"version": 1, "instances": []}')
+    with pytest.raises(InvalidInput, match='nearest is topograph, without "network_layers"'):
+        load_topology(file)
 
 
 def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
