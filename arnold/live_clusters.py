@@ -28,10 +28,11 @@ class OpenedCluster:
     notes: tuple[str, ...] = ()  # what a user should know, one sentence each
 
 
-def open_cluster(name: str, *, format: str | None = None) -> OpenedCluster:
+def open_cluster(name: str, *, format: str | None = None, gpu_resource: str | None = None) -> OpenedCluster:
     """Return what is to be read of the cluster of that name; a file is left to its reader.
 
     :param format: of a file; a live cluster has none.
+    :param gpu_resource: of a live Kubernetes cluster, the resource that is GPUs; ``None`` = those of NVIDIA and AMD.
     :raises ArnoldError: a live cluster cannot be read; each error says what to do.
     """
     live = name.startswith((KUBERNETES, SLURM))
@@ -49,8 +50,10 @@ def open_cluster(name: str, *, format: str | None = None) -> OpenedCluster:
     if name.startswith(KUBERNETES):
         from extender.cluster_api.connect import WhichCluster
         from extender.live_cluster import list_cluster
+        from topology.readers.kubernetes_objects import GPUS
 
-        return open_kubernetes(list_cluster(WhichCluster(context=name.removeprefix(KUBERNETES) or None)))
+        which = WhichCluster(context=name.removeprefix(KUBERNETES) or None)
+        return open_kubernetes(list_cluster(which, gpus=GPUS if gpu_resource is None else (gpu_resource,)))
     return OpenedCluster(name)
 
 

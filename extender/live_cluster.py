@@ -6,7 +6,7 @@ the fields that nobody reads, and without pods that hold no GPUs, which are nine
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -21,6 +21,7 @@ from extender.objects import decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.readers.kubernetes_objects import GPUS
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -37,9 +38,10 @@ class ListedCluster:
         return {node: plan.key for plan in self.plans or () if plan.holding for node in plan.nodes}
 
 
-def list_cluster(which: WhichCluster) -> ListedCluster:
+def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCluster:
     """Return the nodes of a cluster, the pods that hold GPUs of them, and the plans of gangs.
 
+    :param gpus: names of the resources that are GPUs.
     :raises InvalidKubeconfig: there is no such cluster; Unreachable: it does not answer; Refused: nodes or pods may not
         be listed.
     """
@@ -49,7 +51,7 @@ def list_cluster(which: WhichCluster) -> ListedCluster:
         items += [
             b'{"kind":"Pod",' + msgspec.json.encode(pod)[1:]
             async for pod in (decode_pod(raw) async for raw in _all(api, PODS))
-            if _holds_gpus(pod)
+            if _holds_gpus(pod, gpus)
         ]
         text = b'{"kind":"List","items":[' + b",\n".join(items) + b"]}"
         name = f"kube:{api.context or 'in-cluster'}"
@@ -104,11 +106,11 @@ async def _all(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
         raise
 
 
-def _holds_gpus(pod: Pod) -> bool:
-    """Return whether a pod holds GPUs of a node, or says so in a way that its reader refuses."""
+def _holds_gpus(pod: Pod, gpus: Sequence[str]) -> bool:
+    """Return whether a pod holds GPUs, resources of these names, or says so in a way that its reader refuses."""
     if pod.node is None or pod.terminal:
         return False
     try:
-        return pod.gpus > 0
+        return pod.spec.gpus_of(gpus) > 0
     except ValueError:
         return True

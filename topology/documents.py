@@ -60,10 +60,11 @@ class Document:
         return line, problem["type"] not in _UNKNOWN_KEY
 
 
-def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> Document:
+def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any", several: bool = False) -> Document:
     """Read YAML or JSON, whichever the text is; refuse what is broken, truncated, empty or too large.
 
     :param syntax: ``yaml`` reads JSON with the YAML parser too: slower, and every line is known at no further cost.
+    :param several: whether the text may hold several documents of YAML; the data are a list of them, then, also of one.
     """
     if syntax == "any" and source.text.lstrip()[:1] in ("{", "["):
         try:
@@ -72,9 +73,11 @@ def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any") -> 
             if _BEGINS_LIKE_JSON.match(source.text):
                 raise
         else:
-            return Document(source, data, lambda path: json_text.line_of(source.text, path))
-    data, line_of = yaml_text.parse(source)
-    if data is None:
+            above = 1 if several else 0
+            listed = [data] if several else data
+            return Document(source, listed, lambda path: json_text.line_of(source.text, path[above:]))
+    data, line_of = yaml_text.parse(source, several=several)
+    if data is None or (several and all(one is None for one in data)):
         raise InvalidInput("holds no data", where=source.name, fix="give a file with content")
     return Document(source, data, line_of)
 

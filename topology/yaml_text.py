@@ -31,14 +31,16 @@ _CORE_SCHEMA: tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ...] = (
 """YAML 1.2.2, section 10.3.2: kind, spelling, value."""
 
 
-def parse(source: Source) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
+def parse(source: Source, *, several: bool = False) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
     """Return data of a YAML text, and a function from a path in it to its line (from 1); refuse broken syntax, an
-    alias, a tag, a key twice, what is too deep or too large, several documents.
+    alias, a tag, a key twice, what is too deep or too large.
+
+    :param several: whether the text may have several documents: the data are a list of them, then.
     """
     if len(source.text) > MAX_CHARACTERS:
         large = f"is larger than the {MAX_CHARACTERS // 2**20} MB that are read as YAML"
         raise TooLarge(large, where=source.name, fix="write it as JSON")
-    composer = _Composer(source)
+    composer = _Composer(source, several=several)
     try:
         for event in yaml.parse(source.text, Loader=_LOADER):
             composer.take(event)
@@ -55,14 +57,20 @@ def parse(source: Source) -> tuple[Any, Callable[[Sequence[str | int]], int]]:
 class _Composer:
     """Builds data from events and remembers the line of every key and list entry."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, several: bool) -> None:
         self.source = source
-        self.data: Any = None
+        documents: list[Any] = []
+        self.data: Any = documents if several else None
         self.first_line = 1
+        self.several = several
         self.documents = 0
         self.lines: dict[int, dict[str | int, int]] = {}
         self.open: list[dict[str, Any] | list[Any]] = []
         self.keys: list[str | None] = []
+        if several:  # an open list around the documents
+            self.lines[id(documents)] = {}
+            self.open.append(documents)
+            self.keys.append(None)
 
     def line_of(self, path: Sequence[str | int]) -> int:
         """Return the line of a path that exists."""
@@ -77,7 +85,7 @@ class _Composer:
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.DocumentStartEvent):
             self.documents += 1
-            if self.documents > 1:
+            if self.documents > 1 and not self.several:
                 self._refuse("holds several documents", line, "keep one; split the file at the lines '---'")
         elif isinstance(event, yaml.AliasEvent):
             self._refuse(f"has an alias, *{event.anchor}", line, "write the value out where it is used")

@@ -106,7 +106,7 @@ def _cluster(*, cluster: str | None, **options: Any) -> dict[str, Any]:
 
     :raises ArnoldError: a file is unusable, or something is to lie over no file.
     """
-    names = ("format", "levels", "domains", "gpus_per_node", "gpu_type", "busy", "flags")
+    names = ("format", "levels", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy", "flags")
     state = {name: options[name] for name in names}
     if cluster is None:
         # refused, rather than lost

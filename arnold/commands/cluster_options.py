@@ -41,6 +41,13 @@ class ClusterFiles:
     gpu_type: str | None = field(
         default=None, metadata={"metavar": "NAME", "help": "Type of their GPUs, where the cluster file does not say it"}
     )
+    gpu_resource: str | None = field(
+        default=None,
+        metadata={
+            "metavar": "NAME",
+            "help": "Resource that is GPUs (Kubernetes)  [default: nvidia.com/gpu and amd.com/gpu]",
+        },
+    )
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Which nodes are in use: a node or Slurm hostlist a line, or what sinfo or scontrol say of nodes; may be repeated.
     """
@@ -54,7 +61,7 @@ class ClusterFiles:
         """
         from arnold.live_clusters import open_cluster
 
-        return self.over(open_cluster(self.cluster, format=self.format))
+        return self.over(open_cluster(self.cluster, format=self.format, gpu_resource=self.gpu_resource))
 
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
@@ -69,6 +76,7 @@ class ClusterFiles:
             domains=None if self.domains is None else parse_domains(self.domains),
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
+            gpu_resource=self.gpu_resource,
             busy=(*opened.in_use, *self.busy),
             flags=self.flags,
         )
@@ -85,7 +93,7 @@ class ClusterFiles:
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-_OVERLAY = ("levels", "domains", "gpus_per_node", "gpu_type", "busy", "flags")
+_OVERLAY = ("levels", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy", "flags")
 
 state_options = options_of(ClusterFiles, only=("format", *_OVERLAY))
 """Give a command how to read a cluster file, and what lies over it."""

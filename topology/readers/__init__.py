@@ -18,7 +18,7 @@ from topology.files import Source, read_source
 from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
 from topology.readers.kubernetes_labels import check_labels
-from topology.readers.types import TOPOLOGY_READERS, Reading, TopologyReader
+from topology.readers.types import TOPOLOGY_READERS, CountsResource, Reading, TopologyReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ def load_topology(
     domains: Mapping[str, str] | None = None,
     gpus_per_node: int | None = None,
     gpu_type: str | None = None,
+    gpu_resource: str | None = None,
     now: datetime | None = None,
 ) -> LoadedTopology:
     """Read a cluster in any known format, and lay busy nodes and flags over it.
@@ -54,6 +55,7 @@ def load_topology(
     :param gpus_per_node: of every node, for a file that does not say it; ``None`` = what ``busy`` says, else
         :data:`~topology.cluster.DEFAULT_GPUS`, with a note.
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.
+    :param gpu_resource: where GPUs are a resource (Kubernetes), its name; ``None`` = those of NVIDIA and AMD.
     :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
     :param domains: for the same formats, second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
     :param now: timezone-aware; ``None`` = the present.
@@ -62,7 +64,8 @@ def load_topology(
     if sum(str(file) == "-" for file in (path, *busy, *flags) if not isinstance(file, Source)) > 1:
         raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     source = path if isinstance(path, Source) else read_source(path)
-    reader, reading = _read(source, format, levels, domains or {}, instant)
+    reader = _reader(source, format, gpu_resource)
+    reading = _read(source, reader, levels, domains or {}, instant)
     cluster, notes, assumed = reading.cluster, list(reading.notes), ""
     if gpus_per_node is not None and not cluster.gpus_assumed:
         raise _known_gpus(source)
@@ -93,17 +96,27 @@ def _known_gpus(source: Source) -> InvalidInput:
     return InvalidInput(known, where="--gpus-per-node", fix=fix)
 
 
+def _reader(source: Source, format: str | None, gpu_resource: str | None) -> TopologyReader:
+    """Return the reader of that format, or of what the file looks like, to which that resource is GPUs."""
+    reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
+    if gpu_resource is None:
+        return reader
+    if not isinstance(reader, CountsResource):
+        wrong = f"GPUs are no resource with a name in the format {reader.format.name}"
+        raise InvalidInput(wrong, where="--gpu-resource", fix="leave --gpu-resource out")
+    return reader.counting(gpu_resource)
+
+
 def _read(
-    source: Source, format: str | None, levels: Sequence[str] | None, domains: Mapping[str, str], now: datetime
-) -> tuple[TopologyReader, Reading]:
+    source: Source, reader: TopologyReader, levels: Sequence[str] | None, domains: Mapping[str, str], now: datetime
+) -> Reading:
     """Read what the file itself says, with the second hierarchies that are chosen among its labels."""
     try:
-        reader = recognise(source) if format is None else TOPOLOGY_READERS.load(format)
         for option, given in {"--levels": levels, "--domains": domains or None}.items():
             if given is not None and not reader.chooses_levels:
                 wrong = f"the format {reader.format.name} names its own {option.removeprefix('--')}"
                 raise InvalidInput(wrong, where=option, fix=f"leave {option} out")
-        return reader, _with_domains(reader.read(source, levels=levels, now=now), domains)
+        return _with_domains(reader.read(source, levels=levels, now=now), domains)
     except InvalidInput as error:
         error.where = error.where or source.name
         raise

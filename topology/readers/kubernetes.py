@@ -1,7 +1,8 @@
 """Kubernetes nodes: ``kubectl get nodes -o json``, or ``kubectl get nodes,pods -A -o json`` to know what is in use.
 
-Levels come from node labels (:mod:`topology.readers.kubernetes_labels`), GPUs from the status; nodes without GPUs are
-left out.  A node that no new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
+A list, a node alone, or several documents of YAML.  Levels come from node labels, or from objects that say more of
+places (:mod:`topology.readers.kubernetes_places`), GPUs from the status; nodes without GPUs are left out.  A node that
+no new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
 
 - it is cordoned, or a condition says that it is broken (:mod:`topology.readers.kubernetes_health`);
 - it has a taint NoSchedule or NoExecute; except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
@@ -16,86 +17,99 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
-from topology.build import NodePath, build_cluster, qualified
-from topology.cluster import MAX_LEVELS, Cluster, Node
+from topology.build import NodePath, build_cluster
+from topology.cluster import Cluster, Node
 from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.readers import kubernetes_objects as objects
+from topology.readers.hyper_nodes import HyperNode
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
-from topology.readers.kubernetes_labels import check_labels, choose_labels, gpu_type
-from topology.readers.kubernetes_objects import GPUS
+from topology.readers.kubernetes_labels import gpu_type
+from topology.readers.kubernetes_objects import GPUS, HYPER_NODES_ALONE, KIND_CLUSTER
+from topology.readers.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.kubernetes_pods import Pod
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _WHOLE = "write a whole number"
-_ANY_GPU = " or ".join(GPUS)
+_MAY_BE_GPU = re.compile(r"/(?:.*gpu|mig-|i915|xe)|gpu.*/")  # names of resources that are GPUs, or parts of one
+_OTHERS = (HYPER_NODES_ALONE, KIND_CLUSTER)  # what begins alike, and has readers of its own
+_KINDS: objects.Kinds = {
+    "Node": objects.NodeObject,
+    "Pod": Pod,
+    "HyperNode": HyperNode,
+    "Topology": KueueTopology,
+}
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 KeyAndValue = tuple[str, str]
 
 
+@dataclass(frozen=True, slots=True)
 class Kubernetes:
     """Reader of lists of Kubernetes nodes."""
 
-    format = FileFormat(
+    gpu_resources: tuple[str, ...] = GPUS  # names of the resources that count as GPUs
+
+    format: ClassVar = FileFormat(
         "kubernetes",
         source="Kubernetes nodes, and pods if they are there: kubectl get nodes,pods -A -o json",
         export="kubectl get nodes,pods -A -o json",
-        read="levels from labels, GPUs, what pods hold, cordons, conditions, taints",
+        read="levels from labels, HyperNodes or a Topology of Kueue; GPUs, what pods hold, cordons, conditions, taints",
         left_out="nodes without GPUs",
         marks=("kind", "items", "status"),
     )
-    chooses_levels = True
+    chooses_levels: ClassVar = True
 
     def recognises(self, head: str) -> bool:
-        """Return whether the first key is one of a Kubernetes list."""
-        return bool(_MARK.match(head))
+        """Return whether the first key is one of a Kubernetes list or object, and it is none of a format of its own."""
+        return bool(_MARK.match(head)) and not any(mark.search(head) for mark in _OTHERS)
+
+    def counting(self, resource: str) -> Kubernetes:
+        """Return a reader to which that resource alone is GPUs."""
+        return Kubernetes((resource,))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:
         """Read the nodes; raise an error where ``levels`` names a label that no node carries."""
-        listing = _Listing(load_document(source))
+        listing = _Listing(load_document(source, several=True), self.gpu_resources)
         machines = listing.machines()
-        labels = [machine.node.labels for machine in machines]
-        if levels is None:
-            chosen, sentence = choose_labels(labels)
-            notes = [sentence]
-        else:
-            chosen, notes = check_labels(levels[: MAX_LEVELS + 1], labels), []
-        paths, repeated = qualified([tuple(node.get(label, "") for label in chosen) for node in labels])
+        places = find_places([(one.name, one.node.labels) for one in machines], levels, listing.sayings)
         held, pool = listing.held_gpus(), _pool_taints(machines)
-        rows = [machine.row(path, held=held[machine.name]) for machine, path in zip(machines, paths, strict=True)]
+        placed = zip(machines, places.paths, strict=True)
+        rows = [machine.row(path, held=held[machine.name]) for machine, path in placed]
         flags = [flag for machine in machines for flag in listing.flags(machine, pool)]
         active = [flag for flag in flags if flag.active(now)]
 
         def place(row: int) -> str:
-            return listing.document.where("items", machines[row].number)
+            return listing.document.where(*machines[row].place)
 
-        cluster = build_cluster(chosen, rows, flags=active, where=place)
-        notes += _notes(cluster, chosen, repeated, pool)
+        cluster = build_cluster(places.levels, rows, flags=active, where=place)
+        notes = [*places.notes, *_notes(cluster, pool)]
         nodes = len(listing.nodes)
         if left_out := nodes - len(machines):
-            notes.append(f"left out, as they have no {_ANY_GPU}: {left_out} of {nodes} nodes")
+            notes.append(f"left out, as they have no {listing.any_gpu}: {left_out} of {nodes} nodes")
         if expired := len(flags) - len(active):
             notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
-        return Reading(cluster, tuple(notes), tuple(labels))
+        return Reading(cluster, tuple(notes), tuple(one.node.labels for one in machines))
 
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
     """A node with GPUs."""
 
-    number: int  # its place among the items
+    place: objects.Place  # where it stands
     node: objects.NodeObject
     gpus: int
     allocatable: int
+    resources: tuple[str, ...]  # what counts as GPUs; a taint of that name keeps no job of GPUs away
 
     @property
     def name(self) -> str:
@@ -108,43 +122,66 @@ class _Machine:
 
     def taints(self, rule: Callable[[objects.Taint], bool]) -> set[KeyAndValue]:
         """Return the taints to which a rule applies."""
-        return {(taint.key, taint.value or "") for taint in self.node.spec.taints or [] if rule(taint)}
+        of_gpus = self.resources
+        return {
+            (taint.key, taint.value or "")
+            for taint in self.node.spec.taints or []
+            if rule(taint) and taint.key not in of_gpus
+        }
 
 
 class _Listing:
-    """The items of a file."""
+    """The objects of a file."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, gpu_resources: tuple[str, ...]) -> None:
         self.document = document
-        kinds: dict[str, type[objects.Object]] = {"Node": objects.NodeObject, "Pod": Pod}
-        found = list(objects.read_items(document, kinds, command="kubectl get nodes -o json"))
-        self.nodes = [(number, item) for number, item in found if isinstance(item, objects.NodeObject)]
-        self.pods = [(number, item) for number, item in found if isinstance(item, Pod)]
+        self.gpu_resources = gpu_resources
+        self.any_gpu = " or ".join(gpu_resources)
+        found = list(objects.read_items(document, _KINDS, command="kubectl get nodes -o json"))
+        self.nodes = [(place, item) for place, item in found if isinstance(item, objects.NodeObject)]
+        self.pods = [(place, item) for place, item in found if isinstance(item, Pod)]
+        self.sayings = Sayings(
+            [(place, item) for place, item in found if isinstance(item, HyperNode)],
+            [item for _, item in found if isinstance(item, KueueTopology)],
+        )
 
     def machines(self) -> list[_Machine]:
         """Return all nodes with GPUs."""
         found = []
-        for number, node in self.nodes:
-            capacity = self._gpus(number, "capacity", node.status.capacity)
-            allocatable = self._gpus(number, "allocatable", node.status.allocatable)
+        for place, node in self.nodes:
+            capacity = self._gpus(place, "capacity", node.status.capacity)
+            allocatable = self._gpus(place, "allocatable", node.status.allocatable)
             if gpus := max(capacity or 0, allocatable or 0):
                 free = gpus if allocatable is None else allocatable
-                found.append(_Machine(number, node, gpus, free))
+                found.append(_Machine(place, node, gpus, free, self.gpu_resources))
         if not found:
-            none, place = f"none of the {len(self.nodes)} nodes has {_ANY_GPU}", self.document.where("items")
-            raise InvalidTopology(none, where=place, fix="list nodes whose GPU device plugin runs")
+            raise self._no_gpus()
         return found
+
+    def _no_gpus(self) -> InvalidTopology:
+        """Return the error that no node has GPUs, with the resources that may be some."""
+        where = self.document.where(0, "items")
+        if self.sayings.topologies and not self.nodes:
+            labels = self.sayings.topologies[0].node_labels
+            fix = f"give nodes too (kubectl get topologies,nodes -o yaml), or nodes with --levels {','.join(labels)}"
+            return InvalidTopology("holds a Topology of Kueue and no nodes", where=where, fix=fix)
+        none = f"none of the {len(self.nodes)} nodes has {self.any_gpu}"
+        others = {name for _, node in self.nodes for name in node.status.capacity or {} if _MAY_BE_GPU.search(name)}
+        fix = "list nodes whose GPU device plugin runs"
+        if others:
+            fix += f", or say which of their resources are GPUs: --gpu-resource {' or '.join(sorted(others))}"
+        return InvalidTopology(none, where=where, fix=fix)
 
     def held_gpus(self) -> Counter[str]:
         """Return the GPUs that the pods of the file hold on each node."""
         held: Counter[str] = Counter()
-        for number, pod in self.pods:
+        for place, pod in self.pods:
             if pod.node is not None and not pod.terminal:
                 try:
-                    held[pod.node] += pod.gpus
+                    held[pod.node] += pod.spec.gpus_of(self.gpu_resources)
                 except ValueError as error:
-                    place = self.document.where("items", number)
-                    raise InvalidTopology(f"pod {pod.name!r}: {error}", where=place, fix=_WHOLE) from None
+                    where = self.document.where(*place)
+                    raise InvalidTopology(f"pod {pod.name!r}: {error}", where=where, fix=_WHOLE) from None
         return held
 
     def flags(self, machine: _Machine, pool: set[KeyAndValue]) -> Iterable[NodeFlag]:
@@ -163,18 +200,18 @@ class _Listing:
         try:
             annotated = annotated_flag(machine.name, machine.node.annotations)
         except InvalidTopology as error:
-            place = self.document.where("items", machine.number, "metadata", "annotations", error.where)
-            raise InvalidTopology(error.message, where=place, fix=error.fix) from None
+            where = self.document.where(*machine.place, "metadata", "annotations", error.where)
+            raise InvalidTopology(error.message, where=where, fix=error.fix) from None
         if annotated:
             yield annotated
 
-    def _gpus(self, number: int, field: str, amounts: objects.Amounts | None) -> int | None:
+    def _gpus(self, place: objects.Place, field: str, amounts: objects.Amounts | None) -> int | None:
         try:
-            return objects.gpus_among(amounts)
+            return objects.gpus_among(amounts, self.gpu_resources)
         except ValueError as error:
-            named = GPUS[0] if amounts is not None and amounts.get(GPUS[0]) is not None else GPUS[1]
-            place = self.document.where("items", number, "status", field, named)
-            raise InvalidTopology(f"{field}: {error}", where=place, fix=_WHOLE) from None
+            said = (name for name in self.gpu_resources if amounts is not None and amounts.get(name) is not None)
+            where = self.document.where(*place, "status", field, next(said))
+            raise InvalidTopology(f"{field}: {error}", where=where, fix=_WHOLE) from None
 
 
 def _pool_taints(machines: Sequence[_Machine]) -> set[KeyAndValue]:
@@ -185,15 +222,9 @@ def _pool_taints(machines: Sequence[_Machine]) -> set[KeyAndValue]:
     return {taint for taint in common if not taint[0].startswith(_OWN_TAINTS)}
 
 
-def _notes(cluster: Cluster, labels: Sequence[str], repeated: Sequence[int], pool: set[KeyAndValue]) -> list[str]:
-    notes = [
-        f"values of {label} below several broader domains, each place a domain of its own: {count}"
-        for label, count in zip(labels, repeated, strict=True)
-        if count
-    ]
+def _notes(cluster: Cluster, pool: set[KeyAndValue]) -> Iterator[str]:
     if pool:
         names = ", ".join(sorted(key for key, _ in pool))
-        notes.append(f"every GPU node has the taint {names}: jobs are taken to tolerate it")
+        yield f"every GPU node has the taint {names}: jobs are taken to tolerate it"
     if faulty := sum(flag.kind == "faulty" for flag in cluster.flags.values()):
-        notes.append(f"faulty, as they cannot take new pods: {faulty} of {len(cluster)} nodes")
-    return notes
+        yield f"faulty, as they cannot take new pods: {faulty} of {len(cluster)} nodes"

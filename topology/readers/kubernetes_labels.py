@@ -22,6 +22,9 @@ _TIERS = tuple(f"fabric.topograph.run/tier-{number}" for number in reversed(rang
 _GKE = "cloud.google.com/gce-topology"
 _COREWEAVE = "backend.coreweave.cloud"
 
+CLIQUES = ("nvidia.com/gpu.clique", "ds.coreweave.com/nvlink.domain")
+"""Labels with the NVLink domain of a node: NVIDIA's GPU feature discovery and CoreWeave set them."""
+
 PRESETS = (
     # docs.nvidia.com/topograph, node labels and annotations: v1.0, v0.4, v0.1
     LabelPreset("topograph", (*_TIERS, "accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")),
@@ -34,7 +37,9 @@ PRESETS = (
     LabelPreset("gke", tuple(f"{_GKE}-{layer}" for layer in ("block", "subblock", "host"))),
     LabelPreset("oci", tuple(f"oci.oraclecloud.com/host.{layer}" for layer in ("network_block_id", "rack_id"))),
     LabelPreset("coreweave", tuple(f"{_COREWEAVE}/{layer}" for layer in ("fabric", "superpod", "leafgroup"))),
-    LabelPreset("gpu-clique", ("nvidia.com/gpu.clique",), fallback=True),
+    # the labels of Kueue's own documentation and tests: site/content/en/docs/concepts/topology.md
+    LabelPreset("kueue", tuple(f"cloud.provider.com/topology-{layer}" for layer in ("block", "rack", "host"))),
+    LabelPreset("gpu-clique", CLIQUES[:1], fallback=True),
     LabelPreset("zone", ("topology.kubernetes.io/zone",), fallback=True),
 )
 
@@ -60,10 +65,30 @@ def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], 
         raise InvalidTopology(none, fix="name the labels from broad to close: --levels LABEL,LABEL")
     best = max(present, key=lambda preset: (not preset.fallback, bearers[preset.name], sum(carried[preset.name])))
     labels = tuple(label for label, count in zip(best.labels, carried[best.name], strict=True) if count)
+    labels = _with_clique(labels, nodes)
     others = [f"{preset.name} ({bearers[preset.name]})" for preset in present if preset is not best]
     rest = f"; labels of other presets, not used: {', '.join(others)}" if others else ""
     share = f"{bearers[best.name]} of {len(nodes)} GPU nodes"
     return labels, f"levels are the labels {', '.join(labels)} (preset {best.name}, on {share}){rest}"
+
+
+def _with_clique(labels: tuple[str, ...], nodes: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    """Return labels of levels, from broad to close, with that of the NVLink domains among them: above the first level
+    whose domains are parts of one, else below the last.  As they are where one of them says the same.
+    """
+    clique = max(CLIQUES, key=lambda label: sum(bool(node.get(label)) for node in nodes))
+    bearers = [node for node in nodes if node.get(clique)]
+    if not bearers or clique in labels or any("accelerator" in label for label in labels):
+        return labels
+    for depth in range(len(labels)):
+        inside: dict[tuple[str, ...], set[str]] = {}
+        for node in bearers:
+            domain = tuple(node.get(label, "") for label in labels[: depth + 1])
+            inside.setdefault(domain, set()).add(node[clique])
+        if all(len(cliques) == 1 for cliques in inside.values()):
+            same = len(inside) == len({node[clique] for node in bearers})
+            return labels if same else (*labels[:depth], clique, *labels[depth:])
+    return (*labels, clique)
 
 
 def check_labels(

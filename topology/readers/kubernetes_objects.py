@@ -8,7 +8,7 @@ cluster and the files that ``kubectl`` prints are read with the same structs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,6 +19,10 @@ from topology.errors import InvalidInput
 
 GPUS = ("nvidia.com/gpu", "amd.com/gpu")  # Resource names of GPUs
 _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
+
+HYPER_NODES_ALONE = re.compile(r"(?s)\A(?!.*\bkind[\"']?\s*:\s*[\"']?Node\b)(?=.*\bkind[\"']?\s*:\s*[\"']?HyperNode\b)")
+KIND_CLUSTER = re.compile(r"\bkind\.x-k8s\.io/")
+"""What tells files of other readers from lists of nodes, which begin alike."""
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
 
@@ -54,9 +58,9 @@ Amounts = dict[str, Any]
 """Resource -> how much of it, as Kubernetes writes quantities; unread, as each has readers of its own."""
 
 
-def gpus_among(amounts: Amounts | None) -> int | None:
-    """Return the GPUs among resources, of both makers; ``None`` = not said.  Raises ValueError for no number."""
-    said = [quantity(amounts[name]) for name in GPUS if amounts is not None and amounts.get(name) is not None]
+def gpus_among(amounts: Amounts | None, names: Sequence[str] = GPUS) -> int | None:
+    """Return the GPUs among resources, those of all names; ``None`` = not said.  Raises ValueError for no number."""
+    said = [quantity(amounts[name]) for name in names if amounts is not None and amounts.get(name) is not None]
     return sum(said) if said else None
 
 
@@ -177,35 +181,67 @@ def instant(text: str | None) -> datetime:
     return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
-def read_items(document: Document, kinds: Mapping[str, type[Object]], *, command: str) -> Iterator[tuple[int, Object]]:
-    """Yield the objects of a list as a command of ``kubectl`` prints it, each with its place among the items.
-    ``kinds`` has the struct of each kind that matters; an object that does not name its kind is a node.
+Place = tuple[str | int, ...]  # Where an object stands in a document, a path of keys and list entries
+
+
+Kinds = Mapping[str, type[Object]]  # Kind -> the struct that its objects are read as
+
+
+def read_items(document: Document, kinds: Kinds, *, command: str) -> Iterator[tuple[Place, Object]]:
+    """Yield the objects of a list as a command of ``kubectl`` prints it, of one object alone, or of several such
+    documents, each with its place.  ``kinds`` has the struct of each kind that matters; an object that does not name
+    its kind is a node.
     """
-    data, fix = document.data, f"give what `{command}` prints"
-    if isinstance(data, dict) and "items" not in data:
-        raise InvalidInput("holds no items", where=document.where(), fix=fix)
-    if not isinstance(data, dict) or not isinstance(data["items"], list):
-        raise InvalidInput("items: a list of objects is expected here", where=document.where("items"), fix=fix)
-    for number, raw in enumerate(data["items"]):
-        name = raw.get("kind", "Node") if isinstance(raw, dict) else "Node"
-        if (kind := kinds.get(str(name))) is None:
+    alone = not isinstance(document.data, list)
+    parts: dict[Place, Any] = {(): document.data} if alone else {(i,): one for i, one in enumerate(document.data)}
+    for above, part in parts.items():
+        if part is None or (len(parts) > 1 and not _matters(part, kinds)):
             continue
-        try:
-            found = msgspec.convert(raw, kind)
-        except msgspec.ValidationError as error:
-            raise _located(document, number, str(error)) from None
-        for owner, key in ((raw, "metadata"), (raw.get("metadata", {}), "name")):
-            if key not in owner:
-                where = document.where("items", number)
-                raise InvalidInput(f"the key {key!r} is missing in items[{number}]", where=where, fix=f"add {key!r}")
-        yield number, found
+        for place, raw in _parts(document, part, above, kinds, command):
+            name = raw.get("kind", "Node") if isinstance(raw, dict) else "Node"
+            if (kind := kinds.get(str(name))) is None:
+                continue
+            try:
+                found = msgspec.convert(raw, kind)
+            except msgspec.ValidationError as error:
+                raise _located(document, raw, place, str(error)) from None
+            for owner, key in ((raw, "metadata"), (raw.get("metadata", {}), "name")):
+                if key not in owner:
+                    missing, where = f"the key {key!r} is missing in {_dotted(place)}", document.where(*place)
+                    raise InvalidInput(missing, where=where, fix=f"add {key!r}")
+            yield place, found
 
 
-def _located(document: Document, number: int, complaint: str) -> InvalidInput:
-    """Return msgspec's complaint about an item, with its line."""
+def _matters(part: Any, kinds: Kinds) -> bool:
+    """Return whether a document is a list, an object of one of the kinds, or no object at all."""
+    return not isinstance(part, dict) or "items" in part or part.get("kind") in kinds
+
+
+def _parts(document: Document, part: Any, above: Place, kinds: Kinds, command: str) -> Iterator[tuple[Place, Any]]:
+    """Yield the objects of one document, unread: its items, or itself."""
+    fix = f"give what `{command}` prints"
+    if isinstance(part, dict) and "items" not in part:
+        if not _matters(part, kinds):
+            raise InvalidInput("holds no items", where=document.where(*above), fix=fix)
+        yield above, part
+        return
+    if not isinstance(part, dict) or not isinstance(part["items"], list):
+        where = document.where(*above, "items")
+        raise InvalidInput("items: a list of objects is expected here", where=where, fix=fix)
+    for number, raw in enumerate(part["items"]):
+        yield (*above, "items", number), raw
+
+
+def _dotted(path: Place) -> str:
+    """Return a place for people: ``items[3].metadata``; the number of a document is left to the line."""
+    keys = path[1:] if path and isinstance(path[0], int) else path
+    return "".join(f"[{key}]" if isinstance(key, int) else f".{key[:60]}" for key in keys).lstrip(".") or "the object"
+
+
+def _located(document: Document, raw: Any, place: Place, complaint: str) -> InvalidInput:
+    """Return msgspec's complaint about an object, with its line."""
     what, _, tail = complaint.partition(" - at `$")
-    path: list[str | int] = ["items", number]
-    value = document.data["items"][number]
+    path, value = [*place], raw
     for step in _STEP.finditer(tail):
         key: str | int
         if step["index"]:
@@ -215,7 +251,7 @@ def _located(document: Document, number: int, complaint: str) -> InvalidInput:
             key = step["field"] or next(key for key, text in value.items() if not isinstance(text, str))
         path.append(key)
         value = value[key]
-    dotted = "".join(f"[{key}]" if isinstance(key, int) else f".{key[:60]}" for key in path).lstrip(".")
+    dotted = _dotted(tuple(path))
     wants_text = what.startswith("Expected `str") and isinstance(value, int | float)
     fix = "put the value in quotes" if wants_text else f"correct {dotted}"
     plain = what.replace("`", "").replace(" | null", "").replace("array", "list").replace("object", "mapping")

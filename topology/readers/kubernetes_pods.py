@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
 from topology.readers.kubernetes_objects import (
+    GPUS,
     Amounts,
     NamedObject,
     Object,
@@ -45,11 +47,12 @@ class Container(Object, frozen=True):
     restart_policy: str | None = None
     ports: list[ContainerPort] | None = None
 
-    @property
-    def gpus(self) -> int:
-        """GPUs it asks for; the limit of an extended resource is its request.  Raises ValueError for no number."""
+    def gpus_of(self, names: Sequence[str]) -> int:
+        """Return the GPUs it asks for, resources of these names; the limit of an extended resource is its request.
+        Raises ValueError for no number.
+        """
         found = (self.resources.requests, self.resources.limits) if self.resources else ()
-        said = map(gpus_among, found)
+        said = (gpus_among(amounts, names) for amounts in found)
         return next((gpus for gpus in said if gpus is not None), 0)
 
 
@@ -138,8 +141,12 @@ class PodSpec(Object, frozen=True):
     @property
     def gpus(self) -> int:
         """GPUs that all containers together hold.  Raises ValueError for no number."""
-        init = ((box.gpus, box.restart_policy == "Always") for box in self.init_containers or ())
-        return pod_gpus((box.gpus for box in self.containers or ()), init)
+        return self.gpus_of(GPUS)
+
+    def gpus_of(self, names: Sequence[str]) -> int:
+        """Return the same for GPUs that are resources of these names."""
+        init = ((box.gpus_of(names), box.restart_policy == "Always") for box in self.init_containers or ())
+        return pod_gpus((box.gpus_of(names) for box in self.containers or ()), init)
 
 
 class PodCondition(Object, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from topology.cluster import Cluster
 from topology.file_format import FileFormat
@@ -47,6 +47,14 @@ class TopologyReader(Protocol):
         :raises InvalidInput: the text is not of this format, or damaged.
         :raises InvalidTopology: it says something of a cluster that cannot be.
         """
+
+
+@runtime_checkable
+class CountsResource(Protocol):
+    """A reader of a format in which GPUs are a resource with a name."""
+
+    def counting(self, resource: str) -> TopologyReader:
+        """Return a reader to which that resource alone is GPUs."""
 
 
 TOPOLOGY_READERS: PluginGroup[TopologyReader] = PluginGroup(

@@ -15,6 +15,25 @@ from topology.readers.types import TOPOLOGY_READERS
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 SAMPLES = {
+    "kind": """
+kind: Cluster
+apiVersion: kind.x-k8s.io/v1alpha4
+name: n
+nodes:
+- role: control-plane
+- {role: worker, labels: {cloud.provider.com/topology-block: a}}
+- {role: worker, labels: {cloud.provider.com/topology-block: a}}
+""",
+    "volcano": """
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: s1}
+spec:
+  tier: 1
+  members:
+  - {type: Node, selector: {exactMatch: {name: n1}}}
+  - {type: Node, selector: {exactMatch: {name: n2}}}
+""",
     "csv": "node,minipod\nn1,a\nn2,a\n",
     "lingjun": "ip,DSW,PSW,ASW\nn1,G,P,S\nn2,G,P,S\n",
     "slurm-conf": "# our tree\n\n   switchname=a Nodes=n[1-2]\n",
@@ -32,6 +51,10 @@ items:
   status: {capacity: {nvidia.com/gpu: "8"}}
 """,
 }
+
+
+NAMES = {"kind": ("n-worker", "n-worker2")}
+"""What the two nodes are called where the format names them."""
 
 
 @pytest.fixture
@@ -55,7 +78,7 @@ def test_a_format_is_recognised_by_its_content(name: str, tmp_path: Path) -> Non
     file.write_text(SAMPLES[name])
     topology = load_topology(file)
     assert topology.format == name
-    assert topology.cluster.names == ("n1", "n2")
+    assert topology.cluster.names == NAMES.get(name, ("n1", "n2"))
     assert len(topology.cluster.levels[-1]) == 1
 
 

@@ -18,7 +18,22 @@ from topology.writers import TOPOLOGY_WRITERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
+HYPER_NODE = "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: {}}}\nspec: {}\n"
+
 VALID = {
+    "kind": (
+        "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
+        "- role: worker\n  labels: {example.com/row: a}\n- role: worker\n---\nkind: Topology\n"
+        "metadata: {name: t}\nspec: {levels: [{nodeLabel: example.com/row}]}\n"
+    ),
+    "volcano": "---\n".join(
+        HYPER_NODE.format(name, spec)
+        for name, spec in {
+            "s1": "{tier: 1, members: [{type: Node, selector: {exactMatch: {name: n1}}}]}",
+            "s2": "{tier: 1, members: [{type: Node, selector: {regexMatch: {pattern: 'n[2-9]+$'}}}]}",
+            "s3": "{tier: 2, tierName: spine, members: [{type: HyperNode, selector: {regexMatch: {pattern: s}}}]}",
+        }.items()
+    ).replace("pattern: s}", "pattern: s1}"),
     "csv": "node,minipod,rack,gpus,free_gpus,slowdown\nn1,a,r1,8,8,\nn2,a,r1,8,0,1.4\nn3,a,,8,,\nn4,b,r2,4,4,faulty\n",
     "lingjun": "ip,DSW,PSW,ASW\nn1,G6,P10,S14\nn2,G6,P12,S2\nn3,G6,P10,S2\n",
     "slurm-conf": (

@@ -1,0 +1,81 @@
+"""Configuration of a cluster of kind (kind.sigs.k8s.io): workers with their labels, as tests of Kueue have them.
+
+A Topology of Kueue in the same file says which labels are levels.  The control plane is left out; workers are called as
+kind calls them: ``kind-worker``, ``kind-worker2``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from topology.build import build_cluster
+from topology.cluster import DEFAULT_GPUS, Node
+from topology.documents import load_document
+from topology.errors import InvalidInput, InvalidTopology
+from topology.file_format import FileFormat
+from topology.files import Source
+from topology.readers.kubernetes_objects import KIND_CLUSTER
+from topology.readers.kubernetes_places import KueueTopology, Sayings, find_places
+from topology.readers.types import Reading
+
+
+class _Worker(msgspec.Struct, frozen=True):
+    role: str = "control-plane"
+    labels: dict[str, str] | None = None
+
+
+class _Cluster(msgspec.Struct, frozen=True):
+    name: str = "kind"
+    nodes: list[_Worker] | None = None
+
+
+class KindCluster:
+    """Reader of configurations of kind."""
+
+    format = FileFormat(
+        "kind",
+        source="configuration of a kind cluster, with labels of place on its workers",
+        export="the file of kind create cluster --config",
+        read="workers and their labels; a Topology of Kueue in the same file says which are levels",
+        left_out="the control plane, and everything else of the nodes",
+        marks=("kind.x-k8s.io", "nodes:", "role:", "labels:"),
+    )
+    chooses_levels = True
+
+    def recognises(self, head: str) -> bool:
+        """Return whether kind's version of its API stands in the text."""
+        return bool(KIND_CLUSTER.search(head))
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the workers; raise an error where ``levels`` names a label that none carries."""
+        document = load_document(source, several=True)
+        parts = [part for part in document.data if isinstance(part, dict)]
+        number = next((i for i, part in enumerate(document.data) if _is_cluster(part)), None)
+        if number is None:
+            none = "describes no cluster of kind"
+            raise InvalidInput(none, where=source.name, fix="give apiVersion: kind.x-k8s.io/v1alpha4 and kind: Cluster")
+        try:
+            cluster = msgspec.convert(document.data[number], _Cluster)
+            topologies = [msgspec.convert(part, KueueTopology) for part in parts if part.get("kind") == "Topology"]
+        except msgspec.ValidationError as error:
+            wrong = str(error).replace("`", "")
+            raise InvalidInput(wrong, where=document.where(number), fix="correct the configuration") from None
+        at = [i for i, node in enumerate(cluster.nodes or ()) if node.role == "worker"]
+        if not at:
+            where = document.where(number, "nodes")
+            raise InvalidTopology("the cluster has no workers", where=where, fix="add nodes with role: worker")
+        workers = [(cluster.nodes or [])[i] for i in at]
+        names = [f"{cluster.name}-worker{count if count > 1 else ''}" for count in range(1, len(at) + 1)]
+        labels: list[Mapping[str, str]] = [one.labels or {} for one in workers]
+        found = find_places(list(zip(names, labels, strict=True)), levels, Sayings(topologies=topologies))
+        rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for name, path in zip(names, found.paths, strict=True)]
+        built = build_cluster(found.levels, rows, where=lambda row: document.where(number, "nodes", at[row]))
+        return Reading(built.replace(gpus_assumed=True), tuple(found.notes), tuple(labels))
+
+
+def _is_cluster(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("kind") == "Cluster" and "kind.x-k8s.io/" in str(part.get("apiVersion"))
