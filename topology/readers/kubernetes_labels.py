@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from topology.errors import InvalidInput, InvalidTopology, UnknownName, did_you_mean
+from topology.readers.placed_nodes import nesting_depth
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ PRESETS = (
 )
 
 
-GPU_TYPES = ("nvidia.com/gpu.product", "amd.com/gpu.product-name")
-"""Labels with the type of a node's GPUs: NVIDIA's GPU feature discovery and AMD's node labeller set them."""
+GPU_TYPES = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "alibabacloud.com/gpu-card-model")
+"""Labels with the type of a node's GPUs, set by NVIDIA's GPU feature discovery, AMD's node labeller, Alibaba Cloud."""
 
 
 def gpu_type(labels: Mapping[str, str]) -> str:
@@ -77,18 +78,11 @@ def _with_clique(labels: tuple[str, ...], nodes: Sequence[Mapping[str, str]]) ->
     whose domains are parts of one, else below the last.  As they are where one of them says the same.
     """
     clique = max(CLIQUES, key=lambda label: sum(bool(node.get(label)) for node in nodes))
-    bearers = [node for node in nodes if node.get(clique)]
-    if not bearers or clique in labels or any("accelerator" in label for label in labels):
+    cliques = [node.get(clique, "") for node in nodes]
+    if not any(cliques) or clique in labels or any("accelerator" in label for label in labels):
         return labels
-    for depth in range(len(labels)):
-        inside: dict[tuple[str, ...], set[str]] = {}
-        for node in bearers:
-            domain = tuple(node.get(label, "") for label in labels[: depth + 1])
-            inside.setdefault(domain, set()).add(node[clique])
-        if all(len(cliques) == 1 for cliques in inside.values()):
-            same = len(inside) == len({node[clique] for node in bearers})
-            return labels if same else (*labels[:depth], clique, *labels[depth:])
-    return (*labels, clique)
+    depth, same = nesting_depth([[node.get(label, "") for node in nodes] for label in labels], cliques)
+    return labels if same else (*labels[:depth], clique, *labels[depth:])
 
 
 def check_labels(

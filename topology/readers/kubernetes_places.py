@@ -15,8 +15,8 @@ from topology.errors import InvalidTopology
 from topology.readers.hyper_nodes import HyperNode, hyper_paths
 from topology.readers.kubernetes_labels import check_labels, choose_labels
 from topology.readers.kubernetes_objects import NamedObject, Object, Place
+from topology.readers.placed_nodes import ONE_LEVEL
 
-ONE_LEVEL = "cluster"  # The level, and its only domain, of nodes of which nothing says where they are
 HOSTNAME = "kubernetes.io/hostname"  # The label with a node's own name, of which a level would tell nothing
 
 

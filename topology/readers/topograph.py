@@ -2,7 +2,8 @@
 
 ``{"instances": [{"id": "i1", "network_layers": ["leaf", "spine"], "labels": {...}}]}``, layers from close to broad.
 The levels are called ``tier-2``, ``tier-1``, ``tier-0``, 0 the closest, as in Topograph's node labels.  A list that is
-shorter than the others hangs on a broader switch.  Accelerator domains (NVLink) become the closest levels.
+shorter than the others hangs on a broader switch.  Accelerator domains (NVLink) are levels where they nest: below the
+switches they lie below, above those that are parts of them.
 
 Source: github.com/NVIDIA/topograph, docs/engines/graph.md, v0.5 (``attributes.nvlink``) to v1.1 (``labels``).
 """
@@ -10,46 +11,63 @@ Source: github.com/NVIDIA/topograph, docs/engines/graph.md, v0.5 (``attributes.n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 
-from topology.build import build_cluster, qualified
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Node
 from topology.documents import load_document
-from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.readers.placed_nodes import PlacedNode, nesting_depth, place_nodes
 from topology.readers.types import Reading
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")
-_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
+ACCELERATOR_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph.run/sub-domain")
 _MARK = re.compile(r"[\s{]*[\"']?instances[\"']?\s*:")
 
 
-class _Instance(BaseModel):
+class Instance(BaseModel):
+    """An instance of Topograph's graph, and what its provider says of it."""
+
     id: str
-    network_layers: list[str] | None = None
+    network_layers: list[str] | None = None  # from close to broad
     labels: dict[str, str] | None = None
     attributes: dict[str, Any] | None = None
 
+    @property
     def layers(self) -> list[str]:
+        """The switches above it that have a name, from close to broad."""
         return [layer for layer in self.network_layers or [] if layer]
 
     def path(self, depth: int) -> tuple[str, ...]:
-        layers = self.layers()
-        accelerators = [(self.labels or {}).get(label, "") for label in _LABELS]
+        """Return its place in a tree of so many layers, and its accelerator domains."""
+        accelerators = [(self.labels or {}).get(label, "") for label in ACCELERATOR_LABELS]
         nvlink = (self.attributes or {}).get("nvlink")
         if not accelerators[0] and isinstance(nvlink, str):
             accelerators[0] = nvlink
-        return (*layers[::-1], *([""] * (depth - len(layers))), *accelerators)
+        return (*self.layers[::-1], *([""] * (depth - len(self.layers))), *accelerators)
+
+
+def place_instances(
+    instances: Sequence[Instance], *, where: Callable[[int], str], notes: Sequence[str] = ()
+) -> Reading:
+    """Return the cluster of instances, its levels called as Topograph calls them."""
+    depth = max((len(instance.layers) for instance in instances), default=0)
+    columns = [list(column) for column in zip(*(one.path(depth) for one in instances), strict=True)]
+    names, kept = [f"tier-{depth - 1 - i}" for i in range(depth)], columns[:depth]
+    for name, column in zip(ACCELERATORS, columns[depth:], strict=False):
+        at, _ = nesting_depth(kept, column)
+        names.insert(at, name)
+        kept.insert(at, column)
+    nodes = [PlacedNode(one.id, tuple(column[i] for column in kept)) for i, one in enumerate(instances)]
+    return place_nodes(names, nodes, where=where, notes=notes)
 
 
 class _Graph(BaseModel):
-    instances: list[_Instance]
+    instances: list[Instance]
 
 
 class Topograph:
@@ -73,21 +91,4 @@ class Topograph:
         """Read the instances."""
         document = load_document(source)
         instances = document.parse(_Graph).instances
-        if not instances:
-            raise InvalidTopology("there are no instances", where=source.name, fix="list at least one")
-        depth = max(len(instance.layers()) for instance in instances)
-        if depth > MAX_LEVELS:
-            deep = f"an instance has {depth} network layers"
-            raise InvalidTopology(deep, where=source.name, fix=f"describe at most {MAX_LEVELS}")
-        names = [*(f"tier-{depth - 1 - i}" for i in range(depth)), *ACCELERATORS]
-        paths, repeated = qualified([instance.path(depth) for instance in instances])
-        kept = [i for i in range(len(names)) if i < depth or any(path[i] for path in paths)]
-        named = zip(instances, paths, strict=True)
-        rows = [Node(one.id, tuple(path[i] for i in kept), DEFAULT_GPUS, DEFAULT_GPUS) for one, path in named]
-        notes = tuple(
-            f"names of {names[i]} below several broader domains, each place a domain of its own: {repeated[i]}"
-            for i in kept
-            if repeated[i]
-        )
-        cluster = build_cluster([names[i] for i in kept], rows, where=partial(document.where, "instances"))
-        return Reading(cluster.replace(gpus_assumed=True), notes)
+        return place_instances(instances, where=partial(document.where, "instances"))

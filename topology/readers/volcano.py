@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from topology.build import build_cluster
-from topology.cluster import DEFAULT_GPUS, Node
 from topology.documents import load_document
 from topology.errors import InvalidTopology, some
 from topology.file_format import FileFormat
@@ -18,6 +16,7 @@ from topology.files import Source
 from topology.readers.hyper_nodes import HyperNode, hyper_paths
 from topology.readers.kubernetes import Kubernetes
 from topology.readers.kubernetes_objects import HYPER_NODES_ALONE, Kinds, NodeObject, read_items
+from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 
 _COMMAND = "kubectl get nodes,hypernodes -o json"
@@ -54,8 +53,7 @@ class Volcano:
             none, fix = "no HyperNode names a node", f"give the nodes too: {_COMMAND}"
             raise InvalidTopology(none, where=document.where(0), fix=fix)
         level_names, paths, notes = hyper_paths(found, {name: {} for name in names})
-        rows = [Node(name, paths[name], DEFAULT_GPUS, DEFAULT_GPUS) for name in names]
         if open_ended := [one.name for _, one in found if one.chooses_nodes]:
             notes.append(f"HyperNodes that choose nodes, which are not in the file ({_COMMAND}): {some(open_ended)}")
-        cluster = build_cluster(level_names, rows, where=lambda row: document.where(*places[names[row]]))
-        return Reading(cluster.replace(gpus_assumed=True), tuple(notes))
+        nodes = [PlacedNode(name, paths[name]) for name in names]
+        return place_nodes(level_names, nodes, where=lambda row: document.where(*places[names[row]]), notes=notes)

@@ -1,0 +1,74 @@
+"""Lists of nodes of Alibaba's public traces, which do not say where nodes are: their GPUs and types alone.
+
+``sn,cpu_milli,memory_mib,gpu,model`` (GPU trace 2023) and ``gpu_model,gpu_capacity_num,cpu_num,node_name`` (spot GPUs
+2026), in any order of columns.  Source: github.com/alibaba/clusterdata.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from topology.errors import InvalidInput, InvalidTopology
+from topology.file_format import FileFormat
+from topology.files import Source
+from topology.readers.cluster_csv import Table, read_table
+from topology.readers.placed_nodes import PlacedNode, place_nodes
+from topology.readers.types import Reading
+from topology.tables.text_rows import header_of
+
+SHAPES = (
+    ("sn", "gpu", "model", "cpu_milli"),
+    ("node_name", "gpu_capacity_num", "gpu_model", "cpu_num"),
+)
+"""Columns of a list: the node, how many GPUs it has, their type, and one more to tell it by."""
+
+_COUNT = re.compile(r"[0-9]{1,6}(?:\.0*)?")
+
+
+class AlibabaNodes:
+    """Reader of Alibaba's lists of nodes."""
+
+    format = FileFormat(
+        "alibaba-nodes",
+        source="lists of nodes of Alibaba's GPU traces, a CSV with sn,...,gpu,model or node_name,gpu_capacity_num,...",
+        export="openb_node_list_*.csv (2023), node_info_df.csv (2026) of github.com/alibaba/clusterdata",
+        read="GPUs of nodes and their type; all nodes are one level",
+        left_out="nodes without GPUs; processors and memory",
+        marks=("sn,", "gpu", "model"),
+    )
+    chooses_levels = False
+
+    def recognises(self, head: str) -> bool:
+        """Return whether the first line has the columns of one of the lists."""
+        return _shape(header_of(head)) is not None
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the table."""
+        table = read_table(source)
+        shape = _shape(table.header)
+        if shape is None:
+            found = f"the columns are {','.join(table.header)[:80]}"
+            raise InvalidInput(found, where=source.at(table.header_line), fix=f"use {','.join(SHAPES[0])}")
+        name, gpus, model = (table.header.index(column) for column in shape[:3])
+        counts = [_count(table, row, gpus) for row in range(len(table.rows))]
+        kept = [row for row, count in enumerate(counts) if count]
+        nodes = [PlacedNode(table.rows[i][name], (), counts[i], table.rows[i][model]) for i in kept]
+        if not nodes:
+            raise InvalidTopology("no node has a GPU", where=source.name, fix="give a list of nodes with GPUs")
+        left_out = len(counts) - len(kept)
+        notes = [f"nodes without GPUs, left out: {left_out:,}"] if left_out else []
+        return place_nodes((), nodes, where=lambda row: table.place(kept[row]), notes=notes)
+
+
+def _shape(header: Sequence[str]) -> tuple[str, ...] | None:
+    return next((shape for shape in SHAPES if set(shape) <= set(header)), None)
+
+
+def _count(table: Table, row: int, column: int) -> int:
+    text = table.rows[row][column]
+    if not _COUNT.fullmatch(text):
+        wrong = f"{table.header[column]} is {text[:60]!r}, not a whole number"
+        raise InvalidInput(wrong, where=table.place(row), fix="write a number such as 8, or 0")
+    return int(float(text))

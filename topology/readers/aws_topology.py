@@ -1,0 +1,101 @@
+"""The answer of AWS to ``aws ec2 describe-instance-topology``: instances, each with the network nodes above it.
+
+``NetworkNodes`` go from broad to close; an UltraServer, which shares NVLink, is told by its capacity block.  Machines
+have as many GPUs as their type, where it is known here.  Source: docs.aws.amazon.com, EC2, InstanceTopology and
+"accelerated computing instances".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_pascal
+
+from topology.documents import load_document
+from topology.errors import some
+from topology.file_format import FileFormat
+from topology.files import Source
+from topology.readers.placed_nodes import PlacedNode, place_nodes
+from topology.readers.types import Reading
+
+_HOLDS = re.compile(r"""\bNetworkNodes["']?\s*:""")
+_NAMES = re.compile(r"""\bInstanceId["']?\s*:""")
+
+ACCELERATORS: dict[str, tuple[int, str]] = {
+    "p3dn.24xlarge": (8, "V100"),
+    "p4d.24xlarge": (8, "A100"),
+    "p4de.24xlarge": (8, "A100-80GB"),
+    "p5.4xlarge": (1, "H100"),
+    "p5.48xlarge": (8, "H100"),
+    "p5e.48xlarge": (8, "H200"),
+    "p5en.48xlarge": (8, "H200"),
+    "p6-b200.48xlarge": (8, "B200"),
+    "p6-b300.48xlarge": (8, "B300"),
+    "p6e-gb200.36xlarge": (4, "GB200"),
+    "trn1.2xlarge": (1, "Trainium"),
+    "trn1.32xlarge": (16, "Trainium"),
+    "trn1n.32xlarge": (16, "Trainium"),
+    "trn2.48xlarge": (16, "Trainium2"),
+    "trn2u.48xlarge": (16, "Trainium2"),
+}
+"""Accelerators of an instance of each type that AWS tells the topology of: how many, and which."""
+
+
+class _InstanceTopology(BaseModel):
+    model_config = ConfigDict(alias_generator=to_pascal)
+
+    instance_id: str
+    instance_type: str = ""
+    network_nodes: list[str] = []
+    capacity_block_id: str | None = None
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(alias_generator=to_pascal)
+
+    instances: list[_InstanceTopology]
+    next_token: str | None = None
+
+
+class AwsTopology:
+    """Reader of what AWS says of the topology of instances."""
+
+    format = FileFormat(
+        "aws",
+        source="AWS EC2 instance topology, JSON or YAML",
+        export="aws ec2 describe-instance-topology",
+        read="network nodes, UltraServers (capacity blocks), GPUs and their type by the type of instance",
+        left_out="zones, placement groups",
+        marks=("instances", "networknodes", "instanceid"),
+    )
+    chooses_levels = False
+
+    def recognises(self, head: str) -> bool:
+        """Return whether instances with network nodes are there."""
+        return bool(_NAMES.search(head) and _HOLDS.search(head))
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the instances."""
+        document = load_document(source)
+        listed: tuple[Any, ...] = () if isinstance(document.data, list) else ("Instances",)
+        answer = document.parse(_Answer) if listed else None
+        found = answer.instances if answer is not None else document.parse(list[_InstanceTopology])
+        depth = max((len(one.network_nodes) for one in found), default=0)
+        nodes = []
+        for one in found:
+            gpus, gpu_type = ACCELERATORS.get(one.instance_type, (None, ""))
+            path = (*one.network_nodes, *[""] * (depth - len(one.network_nodes)), one.capacity_block_id or "")
+            nodes.append(PlacedNode(one.instance_id, path, gpus, gpu_type))
+        names = [*(f"network-node-layer-{i + 1}" for i in range(depth)), "capacity-block"]
+        notes = []
+        if answer is not None and answer.next_token:
+            notes.append("the answer is a page of several (NextToken): instances of the others are missing")
+        if strange := Counter(one.instance_type for one in found if one.instance_type not in ACCELERATORS):
+            unknown = some([name or "not said" for name in strange])
+            notes.append(f"types of instance whose GPUs are not known: {unknown}")
+        return place_nodes(names, nodes, where=lambda row: document.where(*listed, row), notes=notes)

@@ -1,0 +1,124 @@
+"""Models of NVIDIA Topograph, YAML: a tree of switches, and blocks of nodes below them.
+
+``switches`` is a mapping (v0.5 and later) or a list with names (before); ``blocks`` (``capacity_blocks`` before) have
+the nodes, the switch above them, or are named by it, and their NVLink domain.  Source: github.com/NVIDIA/topograph,
+docs/modeling.md, tests/models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from pydantic import BaseModel
+
+from topology.cluster import MAX_LEVELS, MAX_NODES
+from topology.documents import Document, load_document
+from topology.errors import InvalidTopology
+from topology.file_format import FileFormat
+from topology.files import Source
+from topology.hostlist import expand_hostlist
+from topology.readers.topograph import ACCELERATOR_LABELS, Instance, place_instances
+from topology.readers.types import Reading
+
+_MARK = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
+_TEST = ("accelerator.topology.test/domain", "accelerator.topology.test/sub-domain")
+
+
+class _Switch(BaseModel):
+    name: str = ""
+    annotations: dict[str, str] = {}
+    switches: list[str] = []
+    nodes: list[str] = []
+    capacity_blocks: list[str] = []
+
+
+class _Block(BaseModel):
+    name: str = ""
+    switch: str = ""
+    nvlink: str = ""
+    nodes: list[str] = []
+    annotations: dict[str, str] = {}
+
+
+class _Model(BaseModel):
+    switches: dict[str, _Switch] | list[_Switch] = {}
+    blocks: list[_Block] = []
+    capacity_blocks: list[_Block] = []
+
+
+class TopographModel:
+    """Reader of Topograph's models."""
+
+    format = FileFormat(
+        "topograph-model",
+        source="models of NVIDIA Topograph, YAML with switches: and blocks:",
+        export="tests/models/*.yaml of github.com/NVIDIA/topograph",
+        read="switches, nodes, NVLink domains and sub-domains",
+        left_out="labels and other annotations",
+        marks=("switches:", "blocks:", "nodes:"),
+    )
+    chooses_levels = False
+
+    def recognises(self, head: str) -> bool:
+        """Return whether ``blocks`` is a key of the document."""
+        return bool(_MARK.search(head))
+
+    def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
+        """Read the model."""
+        document = load_document(source, syntax="yaml")
+        model = document.parse(_Model)
+        switches = model.switches
+        named = switches if isinstance(switches, dict) else {one.name: one for one in switches}
+        parents = _parents(document, named)
+        of_block = {block: name for name, switch in named.items() for block in switch.capacity_blocks}
+        below = ((name, _expand(switch.nodes, document, "switches")) for name, switch in named.items())
+        on_switch = {node: name for name, nodes in below for node in nodes}
+        instances: list[Instance] = []
+        places: list[tuple[str | int, ...]] = []
+        key = "blocks" if model.blocks else "capacity_blocks"
+        for number, block in enumerate(model.blocks or model.capacity_blocks):
+            above = block.switch or of_block.get(block.name, "")
+            if above and above not in named and above not in parents:
+                unknown = f"switch {above!r} is not described"
+                raise InvalidTopology(unknown, where=document.where(key, number, "switch"), fix="describe it")
+            for node in _expand(block.nodes, document, key, number):
+                chain = list(_chain(document, above or on_switch.get(node, ""), parents))
+                notes = {k: v for one in reversed(chain) if one in named for k, v in named[one].annotations.items()}
+                notes |= block.annotations
+                said = (block.nvlink or notes.get(_TEST[0], ""), notes.get(_TEST[1], ""))
+                labels = dict(zip(ACCELERATOR_LABELS, said, strict=True))
+                instances.append(Instance(id=node, network_layers=chain, labels=labels))
+                places.append((key, number))
+        if not instances:
+            raise InvalidTopology("the model has no nodes", where=source.name, fix="list nodes in its blocks")
+        return place_instances(instances, where=lambda row: document.where(*places[row]))
+
+
+def _expand(texts: Sequence[str], document: Document, *place: str | int) -> list[str]:
+    where = document.where(*place)
+    return [name for text in texts for name in expand_hostlist(text, where=where, limit=MAX_NODES)]
+
+
+def _parents(document: Document, named: Mapping[str, _Switch]) -> dict[str, str]:
+    """Return the switch above each; a switch below another may have no entry of its own."""
+    parents: dict[str, str] = {}
+    for name, switch in named.items():
+        for child in switch.switches:
+            if (first := parents.setdefault(child, name)) != name:
+                two = f"switch {child!r} lies below two switches, {first!r} and {name!r}"
+                raise InvalidTopology(two, where=document.where("switches", name), fix="keep it below one of them")
+    return parents
+
+
+def _chain(document: Document, switch: str, parents: Mapping[str, str]) -> Iterator[str]:
+    """Yield a switch and those above it, from close to broad."""
+    seen: set[str] = set()
+    while switch:
+        if switch in seen or len(seen) >= MAX_LEVELS:
+            circle = f"switch {switch!r} lies below itself, or below more than {MAX_LEVELS} others"
+            raise InvalidTopology(circle, where=document.where("switches", switch), fix="a topology is a tree")
+        seen.add(switch)
+        yield switch
+        switch = parents.get(switch, "")
