@@ -6,13 +6,13 @@ belongs there.  Broader domains are what is joined by switches up to a tier, 1 t
 spines are one domain of tier 2, pods below the same cores one of tier 3.  So parallel spines, planes and links do no
 harm, and every level is a partition of the nodes.
 
-Tiers are counted from the leaves; where two switches with nodes are linked, the one with at most a quarter of the
-other's nodes is a spine to which somebody attached a machine.
+Tiers are counted from the leaves.  A switch with at most a quarter of the nodes of the largest leaf is a leaf only
+where its links lead to one part of the fabric, and to no leaf: else somebody attached a machine to a spine or a core.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +23,7 @@ from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 
 _Group = frozenset[str]
-MANAGEMENT_SHARE = 4  # a switch with so many times fewer nodes than a linked one is above it
+MANAGEMENT_SHARE = 4  # a switch with so many times fewer nodes than the largest leaf may be none
 
 
 @dataclass(slots=True)
@@ -33,12 +33,18 @@ class Fabric:
     names: dict[str, str] = field(default_factory=dict)  # of switches: id -> name
     links: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # of switches: id -> ids, both ways
     leaves: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # node -> ids of its switches
+    tiers: dict[str, int] = field(default_factory=dict)  # of switches, where they are known: 1 the closest
 
     def link(self, one: str, other: str) -> None:
         """Add a link between two switches."""
         if one != other:
             self.links[one].add(other)
             self.links[other].add(one)
+
+    def connected(self) -> bool:
+        """Return whether links lead from every switch with nodes to every other."""
+        leaves = {leaf for of_node in self.leaves.values() for leaf in of_node}
+        return len(set(_tops(self, _distances(self, leaves)).values())) <= 1
 
 
 def read_fabric(fabric: Fabric, *, where: Callable[[str], str], notes: Sequence[str] = ()) -> Reading:
@@ -96,21 +102,28 @@ def _levels(fabric: Fabric, groups: Mapping[str, _Group]) -> list[dict[str, _Gro
 
 def _tiers(fabric: Fabric) -> dict[str, int]:
     """Return the tier of each switch that leads to a node, 1 for leaves."""
-    nodes: dict[str, int] = defaultdict(int)
-    for leaves in fabric.leaves.values():
-        for leaf in leaves:
-            nodes[leaf] += 1
-    here = {
-        leaf
-        for leaf, count in nodes.items()
-        if not any(nodes.get(other, 0) >= MANAGEMENT_SHARE * count for other in fabric.links.get(leaf, ()))
-    }
+    if fabric.tiers:
+        return fabric.tiers
+    nodes = Counter(leaf for leaves in fabric.leaves.values() for leaf in leaves)
+    fewest = max(nodes.values(), default=0) / MANAGEMENT_SHARE
+    tiers = _distances(fabric, {switch for switch, count in nodes.items() if count > fewest})
+    for switch in (switch for switch, count in nodes.items() if count <= fewest):
+        above = fabric.links.get(switch, set())
+        if any(tiers.get(other) == 1 for other in above):
+            continue  # a spine
+        tops = _tops(fabric, {other: tier for other, tier in tiers.items() if tier < tiers.get(switch, 1)})
+        if len({tops[other] for other in above if other in tops}) <= 1:
+            tiers[switch] = 1
+    return tiers
+
+
+def _distances(fabric: Fabric, leaves: set[str]) -> dict[str, int]:
+    """Return how far switches are from the closest leaf, a leaf itself 1; those that links lead to alone."""
     tiers: dict[str, int] = {}
-    tier = 1
+    here = leaves
     while here:
-        tiers |= dict.fromkeys(here, tier)
+        tiers |= dict.fromkeys(here, max(tiers.values(), default=0) + 1)
         here = {other for switch in here for other in fabric.links.get(switch, ()) if other not in tiers}
-        tier += 1
     return tiers
 
 

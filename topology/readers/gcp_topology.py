@@ -18,11 +18,11 @@ from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidTopology, some
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.readers.kubernetes_objects import COMPUTE_ENGINE
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 
 LEVELS = ("cluster", "block", "subblock", "host")
-_HOLDS = re.compile(r"""\bphysicalHost(?:Topology)?["']?\s*:""")
 _GPUS_OF_TYPE = re.compile(r"-(?:high|mega|ultra|edge|max)gpu-(\d+)g")  # of a type of machine: a3-megagpu-8g
 
 
@@ -87,7 +87,7 @@ class GcpTopology:
 
     def recognises(self, head: str) -> bool:
         """Return whether machines have a physical host."""
-        return bool(_HOLDS.search(head))
+        return bool(COMPUTE_ENGINE.search(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the machines; raise an error where none has a physical host."""

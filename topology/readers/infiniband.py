@@ -30,6 +30,7 @@ _ADAPTER = re.compile(r'(?:Ca|Rt)\s+\d+\s+"[HR]-')
 _DUMP_SWITCH = re.compile(r'\s*"(?P<name>[^"]*)"\s*,[^,]*,\s*0x(?P<guid>[0-9a-fA-F]+)\s*,\s*LID\s')
 _DUMP_PORT = re.compile(r'.*\s:\s*0x(?P<guid>[0-9a-fA-F]+)\s*:\s*(?P<port>[^:\s]*)\s*:[^:]*:\s*"(?P<name>[^"]*)"\s*$')
 _MACHINE = re.compile(r"(?P<machine>\S+) +(?P<card>[A-Za-z]+[-_]?[0-9]+(?:[-_][0-9A-Za-z]+)*)")
+_LONGEST = 4_096  # characters of a line of either program; names have at most 64
 _CHASSIS = re.compile(r"[^;]*;(?P<name>[^:]+):[^/]*(?P<place>/.*)?")
 
 
@@ -116,6 +117,8 @@ def _ports(source: Source, names: dict[str, str]) -> Iterator[_Port]:
     """Yield the ports of all switches, and fill in their names (id -> description)."""
     switch = ""
     for number, line in enumerate(source.text.splitlines(), 1):
+        if len(line) > _LONGEST:
+            continue
         if found := _SWITCH.match(line) or _DUMP_SWITCH.match(line):
             switch = _id(found["guid"])
             names[switch] = found["name"]

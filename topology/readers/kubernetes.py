@@ -33,7 +33,7 @@ from topology.readers import kubernetes_objects as objects
 from topology.readers.hyper_nodes import HyperNode
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
 from topology.readers.kubernetes_labels import gpu_type
-from topology.readers.kubernetes_objects import GPUS, HYPER_NODES_ALONE, KIND_CLUSTER
+from topology.readers.kubernetes_objects import COMPUTE_ENGINE, GPUS, HYPER_NODES_ALONE, KIND_CLUSTER
 from topology.readers.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.kubernetes_pods import Pod
 from topology.readers.types import Reading
@@ -41,7 +41,7 @@ from topology.readers.types import Reading
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")
 _WHOLE = "write a whole number"
 _MAY_BE_GPU = re.compile(r"/(?:.*gpu|mig-|i915|xe)|gpu.*/")  # names of resources that are GPUs, or parts of one
-_OTHERS = (HYPER_NODES_ALONE, KIND_CLUSTER)  # what begins alike, and has readers of its own
+_OTHERS = (COMPUTE_ENGINE, HYPER_NODES_ALONE, KIND_CLUSTER)  # what begins alike, and has readers of its own
 _KINDS: objects.Kinds = {
     "Node": objects.NodeObject,
     "Pod": Pod,

@@ -21,6 +21,7 @@ GPUS = ("nvidia.com/gpu", "amd.com/gpu")  # Resource names of GPUs
 _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 
 HYPER_NODES_ALONE = re.compile(r"(?s)\A(?!.*\bkind[\"']?\s*:\s*[\"']?Node\b)(?=.*\bkind[\"']?\s*:\s*[\"']?HyperNode\b)")
+COMPUTE_ENGINE = re.compile(r"\bphysicalHost(?:Topology)?[\"']?\s*:")
 KIND_CLUSTER = re.compile(r"\bkind\.x-k8s\.io/")
 """What tells files of other readers from lists of nodes, which begin alike."""
 

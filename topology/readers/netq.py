@@ -21,8 +21,8 @@ from topology.readers.fabric import Fabric, read_fabric
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 
-_GRAPH = re.compile(r'\A\s*\[?\s*\{(?s:.*)"(?:compounded_nodes|compounded_links)"\s*:')
-_COMPUTE = re.compile(r'\A\s*\[\s*\{(?s:.*)"DomainUUID"\s*:')
+_GRAPH = re.compile(r'\A\s*+\[?+\s*+\{(?s:.*)"(?:compounded_nodes|compounded_links)"\s*:')
+_COMPUTE = re.compile(r'\A\s*+\[\s*+\{(?s:.*)"DomainUUID"\s*:')
 _MACHINE = -1  # Tier of a machine
 _BETWEEN = "-*-"  # What stands between the ids of two nodes in that of a link
 

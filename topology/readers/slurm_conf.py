@@ -19,7 +19,7 @@ from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.switches import Switch, block_cluster, expand_switch, tree_cluster, trunk_notes
+from topology.readers.switches import Switch, block_cluster, empty_notes, expand_switch, read_switches
 from topology.readers.types import Reading
 
 KEYS = {
@@ -33,7 +33,8 @@ KEYS = {
 _SPELLING = {name.lower(): name for name in chain(KEYS, *KEYS.values())}
 _PAIR = re.compile(r'\s*([A-Za-z]+)\s*=\s*("[^"]*"|[^\s"]+)(?=\s|$)')
 _MARK = re.compile(
-    r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|AggregatedBlock|RingName)[ \t]*=", re.IGNORECASE | re.MULTILINE
+    r"^[ \t]*(?:SwitchName|BlockName|BlockSizes|AggregatedBlock|RingName|TorusName)[ \t]*=",
+    re.IGNORECASE | re.MULTILINE,
 )
 
 
@@ -81,12 +82,12 @@ class SlurmConf:
             both = "the file has switches and blocks"
             raise InvalidTopology(both, where=blocks[0].place, fix="describe a tree or blocks, not both")
         if blocks:
-            return Reading(block_cluster(blocks, sizes or sorted(shown_sizes), place=sizes_place))
+            cluster = block_cluster(blocks, sizes or sorted(shown_sizes), place=sizes_place)
+            return Reading(cluster, empty_notes(blocks, "blocks"))
         if not switches:
             nothing = "the file describes no switch and no block"
             raise InvalidTopology(nothing, where=source.name, fix="add lines such as SwitchName=s1 ...")
-        cluster = tree_cluster(switches)
-        return Reading(cluster, trunk_notes(cluster))
+        return read_switches(switches)
 
 
 def _lines(source: Source) -> Iterator[tuple[str, dict[str, str]]]:
@@ -125,8 +126,8 @@ def _pairs(text: str, place: str) -> dict[str, str]:
 
 def _key_fault(key: str, spelled: str, before: dict[str, str]) -> tuple[str, str] | None:
     """Return what is wrong with a key of a line, and what to do about it."""
-    if key.lower() == "ringname":
-        return "a ring has no levels", "describe the cluster as a tree or as blocks"
+    if key.lower() in ("ringname", "torusname"):
+        return f"a {key[:-4].lower()} has no levels", "describe the cluster as a tree or as blocks"
     if key in before:
         return f"{spelled} stands twice in the line", "keep one of the two"
     known = KEYS[next(iter(before))] if before else tuple(KEYS)

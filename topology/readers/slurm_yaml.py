@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.switches import Switch, block_cluster, expand_switch, tree_cluster, trunk_notes
+from topology.readers.switches import Switch, block_cluster, empty_notes, expand_switch, read_switches
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
@@ -40,7 +41,7 @@ class _Tree(_Strict):
 
 class _Block(_Strict):
     block: str
-    nodes: str
+    nodes: str | None = None
 
 
 class _Blocks(_Strict):
@@ -96,13 +97,13 @@ class SlurmYaml:
         notes = () if len(topologies) == 1 else (f"of {len(topologies)} topologies, {chosen.topology!r} was read",)
         if chosen.tree is not None:
             lines = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
-            cluster = tree_cluster(_switches(document, lines, here, ("tree", "switches")))
-            return Reading(cluster, (*notes, *trunk_notes(cluster)))
+            reading = read_switches(_switches(document, lines, here, ("tree", "switches")))
+            return replace(reading, notes=(*notes, *reading.notes))
         if chosen.block is not None:
             lines = [(block.block, None, block.nodes) for block in chosen.block.blocks]
             blocks = _switches(document, lines, here, ("block", "blocks"))
             sizes, place = chosen.block.block_sizes, document.where(*here, "block", "block_sizes")
-            return Reading(block_cluster(blocks, sizes, place=place), notes)
+            return Reading(block_cluster(blocks, sizes, place=place), (*notes, *empty_notes(blocks, "blocks")))
         flat, fix = "is neither a tree nor blocks", "mark a tree or block topology with cluster_default: true"
         raise InvalidTopology(f"topology {chosen.topology!r} {flat}", where=document.where(*here), fix=fix)
 

@@ -9,13 +9,16 @@ fabric" (topology.conf(5)).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node
 from topology.errors import InvalidTopology, did_you_mean, some
 from topology.hostlist import expand_hostlist
+from topology.readers.fabric import Fabric, read_fabric
+from topology.readers.types import Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,8 @@ def tree_cluster(switches: Sequence[Switch]) -> Cluster:
             depth = max(depth, len(path[switch.name]))
     paths = [(path[switch.name] + ("",) * depth)[:depth] for switch in switches]
     cluster = _built([f"level-{i}" for i in range(depth)], switches, paths)
+    if not cluster.levels:
+        return cluster
     return cluster.replace(joined=len(cluster.levels[0]) == 1)
 
 
@@ -57,7 +62,61 @@ def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tu
     return build_cluster(levels, rows, where=lambda i: hung[i][0]).replace(gpus_assumed=True)
 
 
-def trunk_notes(cluster: Cluster) -> tuple[str, ...]:
+def read_switches(switches: Sequence[Switch]) -> Reading:
+    """Return the cluster of switches, and what a user should know of it.
+
+    Where switches lie below several, as when all links of a fat tree are written down, levels are what switches join.
+    """
+    named = _check_unique(switches, "switch")
+    above = Counter(child for switch in switches for child in dict.fromkeys(switch.children))
+    if all(count == 1 for count in above.values()) or not above.keys() <= named.keys():
+        cluster, notes = tree_cluster(switches), empty_notes(switches, "switches")
+    else:
+        reading = _read_meshed(switches)
+        several = some([name for name, count in above.items() if count > 1])
+        joined = f"switches below several others: {several}; levels are what switches join, up to each tier"
+        cluster, notes = reading.cluster, (joined, *reading.notes, *empty_notes(switches, "switches"))
+    return Reading(cluster, (*notes, *_trunk_notes(cluster)))
+
+
+def _read_meshed(switches: Sequence[Switch]) -> Reading:
+    """Return the cluster of switches of which some lie below several."""
+    fabric = Fabric(names={switch.name: switch.name for switch in switches}, tiers=_heights(switches))
+    places: dict[str, str] = {}
+    for switch in switches:
+        for child in switch.children:
+            fabric.link(switch.name, child)
+        for node in switch.nodes:
+            if (first := places.setdefault(node, switch.place)) != switch.place:
+                twice = f"node {node!r} appears twice (first at {first})"
+                raise InvalidTopology(twice, where=switch.place, fix="list it below one switch")
+            fabric.leaves[node].add(switch.name)
+    reading = read_fabric(fabric, where=lambda node: places.get(node, ""))
+    cluster = reading.cluster.replace(joined=fabric.connected(), gpus_assumed=True)
+    return replace(reading, cluster=cluster)
+
+
+def _heights(switches: Sequence[Switch]) -> dict[str, int]:
+    """Return how many switches the longest way down from each has, itself among them; refuse circles."""
+    heights: dict[str, int] = {}
+    left = list(switches)
+    for _ in range(MAX_LEVELS + 1):
+        ready = [switch for switch in left if all(child in heights for child in switch.children)]
+        heights |= {one.name: 1 + max((heights[child] for child in one.children), default=0) for one in ready}
+        left = [switch for switch in left if switch.name not in heights]
+    if left:
+        circle = f"switch {left[0].name!r} lies below itself, or below more than {MAX_LEVELS} others"
+        raise InvalidTopology(circle, where=left[0].place, fix="break the circle, or describe it with fewer levels")
+    return heights
+
+
+def empty_notes(switches: Sequence[Switch], what: str) -> tuple[str, ...]:
+    """Return what a user should know of switches or blocks with nothing below them, as nodes may come by themselves."""
+    empty = [switch.name for switch in switches if not switch.nodes and not switch.children]
+    return (f"{what} without nodes, left out: {some(empty)}",) if empty else ()
+
+
+def _trunk_notes(cluster: Cluster) -> tuple[str, ...]:
     """Return what a user should know of a cluster that falls into several trunks."""
     if (trunks := cluster.trunks) is None:
         return ()
@@ -100,9 +159,6 @@ def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:
         if (first := named.setdefault(switch.name, switch)) is not switch:
             twice = f"{what} {switch.name!r} appears twice (first at {first.place})"
             raise InvalidTopology(twice, where=switch.place, fix=f"describe every {what} once")
-        if not switch.nodes and not switch.children:
-            bare = f"{what} {switch.name!r} has nothing below it"
-            raise InvalidTopology(bare, where=switch.place, fix="give it nodes, or remove it")
     return named
 
 

@@ -15,6 +15,19 @@ from topology.readers.types import TOPOLOGY_READERS
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 SAMPLES = {
+    "alibaba-nodes": "sn,cpu_milli,memory_mib,gpu,model\nn1,1,1,8,A10\nn2,1,1,8,A10\n",
+    "aws": """{"Instances": [
+{"InstanceId": "n1", "InstanceType": "p5.48xlarge", "NetworkNodes": ["a"]},
+{"InstanceId": "n2", "InstanceType": "p5.48xlarge", "NetworkNodes": ["a"]}]}""",
+    "gcp": """[{"name": "n1", "resourceStatus": {"physicalHostTopology": {"cluster": "c", "block": "b"}}},
+{"name": "n2", "resourceStatus": {"physicalHostTopology": {"cluster": "c", "block": "b"}}}]""",
+    "infiniband": """
+Switch\t65 "S-1"\t\t# "MF0;leaf:MQM9700/U1" enhanced port 0 lid 7 lmc 0
+[1]\t"H-2"[1](2) \t\t# "n1 mlx5_0" lid 9 4xNDR
+[2]\t"H-3"[1](3) \t\t# "n2 mlx5_0" lid 9 4xNDR
+""",
+    "netq": '[{"Name": "n1", "DomainUUID": "d"}, {"Name": "n2", "DomainUUID": "d"}]',
+    "topograph-model": "switches: {s: {}}\nblocks:\n- {switch: s, nodes: ['n[1-2]']}\n",
     "kind": """
 kind: Cluster
 apiVersion: kind.x-k8s.io/v1alpha4

@@ -21,6 +21,48 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HYPER_NODE = "apiVersion: topology.volcano.sh/v1alpha1\nkind: HyperNode\nmetadata: {{name: {}}}\nspec: {}\n"
 
 VALID = {
+    "alibaba-nodes": "sn,cpu_milli,memory_mib,gpu,model\nn1,1,1,8,A10\nn2,1,1,0,\nn3,1,1,2.0,V100\n",
+    "aws": json.dumps(
+        {
+            "Instances": [
+                {"InstanceId": "n1", "InstanceType": "p5.48xlarge", "NetworkNodes": ["a", "b"]},
+                {"InstanceId": "n2", "InstanceType": "x", "NetworkNodes": ["a"], "CapacityBlockId": "cb"},
+            ],
+            "NextToken": "t",
+        },
+        indent=1,
+    ),
+    "gcp": json.dumps(
+        [
+            {"name": "n1", "resourceStatus": {"physicalHostTopology": {"cluster": "c", "block": "b", "host": "h"}}},
+            {"name": "n2", "resourceStatus": {"physicalHost": "/c/b/s/h"}, "machineType": "a/a3-megagpu-8g"},
+            {"name": "n3", "guestAccelerators": [{"acceleratorCount": 8, "acceleratorType": "a/h100"}]},
+        ],
+        indent=1,
+    ),
+    "infiniband": (
+        'Switch\t65 "S-1"\t\t# "MF0;leaf:MQM9700/U1" enhanced port 0 lid 7 lmc 0\n'
+        '[1]\t"H-2"[1](2) \t\t# "n1 mlx5_0" lid 9\n[2]\t"H-3"[1](3) \t\t# "n2 mlx5_0" lid 9\n'
+        '[3]\t"S-4"[1]\t\t# "s" lid 9\n'
+        '"MF0;l2:MQM8700/U1", Mellanox, 0x4, LID 24328\n 1 : 1 : ACT : X : 0x5 : 40 : 257 : "n1 mlx5_1"\n'
+        'Ca\t1 "H-2"\t\t# "n1 mlx5_0"\n'
+    ),
+    "netq": json.dumps(
+        [
+            {
+                "links": [{"id": "a-*-m"}, {"id": "m2-*-b"}, {"id": "a-*-b"}],
+                "nodes": [
+                    {"compounded_nodes": [{"id": name, "name": f"N{name}", "tier": tier}]}
+                    for name, tier in {"a": 1, "b": 1, "m": -1, "m2": -1}.items()
+                ],
+            }
+        ],
+        indent=1,
+    ),
+    "topograph-model": (
+        "switches:\n  top: {switches: [l1, l2]}\n  l1: {annotations: {accelerator.topology.test/domain: v}}\n"
+        "blocks:\n- {switch: l1, nodes: ['n[1-2]']}\n- switch: l2\n  nodes: [n3]\n  nvlink: w\n"
+    ),
     "kind": (
         "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
         "- role: worker\n  labels: {example.com/row: a}\n- role: worker\n---\nkind: Topology\n"

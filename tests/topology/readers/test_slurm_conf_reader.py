@@ -108,6 +108,32 @@ def test_trunks_that_nothing_joins() -> None:
     assert read("BlockName=b1 Nodes=n1\nBlockName=b2 Nodes=n2\n").cluster.trunks is None
 
 
+def test_all_links_of_a_fat_tree() -> None:
+    """Two spines that both join a and b are one place, c stands alone: levels are what switches join."""
+    reading = read(
+        "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=c Nodes=n[5-6]\n"
+        "SwitchName=s1 Switches=a,b\nSwitchName=s2 Switches=a,b\nSwitchName=top Switches=c,s1,s2\n"
+    )
+    assert [(level.name, level.domains) for level in reading.cluster.levels] == [
+        ("tier-1", ("s1..s2", "c")),
+        ("tier-0", ("a", "b", "c")),
+    ]
+    assert reading.cluster.trunks is None
+    assert "switches below several others: 2 (a, b)" in reading.notes[0]
+    apart = read("SwitchName=a Nodes=n1\nSwitchName=s Switches=a\nSwitchName=t Switches=a\nSwitchName=b Nodes=n2\n")
+    assert apart.cluster.trunks is apart.cluster.levels[0]
+
+
+def test_switches_that_await_nodes() -> None:
+    """Dynamic nodes come by themselves; a block without any still counts in the order of blocks."""
+    reading = read("SwitchName=top Switches=a,b\nSwitchName=a Nodes=n1\nSwitchName=b\n")
+    assert reading.cluster.node("n1").path == ("top", "a")
+    assert reading.notes == ("switches without nodes, left out: 1 (b)",)
+    blocks = read("BlockName=a Nodes=n1\nBlockName=b\nBlockName=c Nodes=n3\nBlockSizes=1,2\n")
+    assert blocks.cluster.node("n3").path == ("c..c", "c")
+    assert blocks.notes == ("blocks without nodes, left out: 1 (b)",)
+
+
 def test_blocks_without_sizes_are_one_level() -> None:
     """And a last, incomplete group of blocks is a group all the same."""
     assert [level.name for level in read("BlockName=b Nodes=n[1-2]\n").cluster.levels] == ["block"]
@@ -123,9 +149,16 @@ def test_blocks_without_sizes_are_one_level() -> None:
         ("SwitchName=s Nodes=n[1-3],n2", "names a node twice", "f:1", "once"),
         ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "below itself", "f:1", "circle"),
         ("SwitchName=r Nodes=x\nSwitchName=a Switches=a", "'a' lies below itself", "f:2", "circle"),
-        ("SwitchName=a Switches=c\nSwitchName=b Switches=c\nSwitchName=c Nodes=n", "two switches", "f:2", "tree"),
         ("SwitchName=a Switches=leaf1\nSwitchName=leaf2 Nodes=n", "'leaf1' .* not described", "f:1", "'leaf2'"),
-        ("SwitchName=a", "nothing below it", "f:1", "give it nodes"),
+        ("SwitchName=a", "the cluster has no nodes", "", "at least one"),
+        ("SwitchName=a Switches=c\nSwitchName=b Switches=c\nSwitchName=c", "no nodes", "", "at least one"),
+        (
+            "SwitchName=t Switches=a,b\nSwitchName=u Switches=a,b\nSwitchName=a Nodes=n\nSwitchName=b Nodes=n",
+            r"'n' appears twice \(first at f:3\)",
+            "f:4",
+            "below one switch",
+        ),
+        ("SwitchName=a Switches=b,c\nSwitchName=b Switches=a,c\nSwitchName=c Nodes=n", "below itself", "f:1", "circle"),
         ('SwitchName="" Nodes=n', "no name", "f:1", "name every switch"),
         ("SwitchName=a Node=n1", "unknown key 'Node'", "f:1", "did you mean 'Nodes'?"),
         ("Switchname=a Nodes=n1\nSwitch=b Nodes=n2", "unknown key 'Switch'", "f:2", "SwitchName"),
@@ -140,6 +173,7 @@ def test_blocks_without_sizes_are_one_level() -> None:
         ("BlockName=b Nodes=n1\nBlockSizes=4,x", "BlockSizes is '4,x'", "f:2", "whole numbers"),
         ("BlockSizes=4", "no switch and no block", "f", "add lines"),
         ("RingName=r Nodes=n[1-4]", "a ring has no levels", "f:1", "as a tree"),
+        ("TorusName=t Dims=4x4x2 Nodes=n[1-32]", "a torus has no levels", "f:1", "as a tree"),
     ],
 )
 def test_bad_files_are_refused(text: str, complaint: str, where: str, fix: str) -> None:
