@@ -22,6 +22,16 @@ class FileFormat:
     marks: tuple[str, ...] = ()  # words (keys, columns) that stand in every such file, small letters
 
 
+def format_table(formats: Iterable[FileFormat]) -> str:
+    """Return a table of Markdown of formats, by name."""
+    head = "| format | where it comes from | how to get it | what is read | what is left out |"
+    rows = []
+    for one in sorted(formats, key=lambda one: one.name):
+        facts = (f"`{one.name}`", one.source, one.export, one.read, one.left_out or "nothing")
+        rows.append(f"| {' | '.join(fact.replace('|', chr(92) + '|') for fact in facts)} |")
+    return "\n".join([head, "| --- | --- | --- | --- | --- |", *rows, ""])
+
+
 def nearest(formats: Iterable[FileFormat], text: str) -> tuple[FileFormat, tuple[str, ...]] | None:
     """Return the format of which the greatest share of marks stands in a text, and the marks that do not.
 

@@ -32,8 +32,8 @@ class AlibabaNodes:
 
     format = FileFormat(
         "alibaba-nodes",
-        source="lists of nodes of Alibaba's GPU traces, a CSV with sn,...,gpu,model or node_name,gpu_capacity_num,...",
-        export="openb_node_list_*.csv (2023), node_info_df.csv (2026) of github.com/alibaba/clusterdata",
+        source="lists of nodes of Alibaba's GPU traces, a CSV with `sn,...,gpu,model` or `gpu_model,...,node_name`",
+        export="`openb_node_list_*.csv` (2023), `node_info_df.csv` (2026) of github.com/alibaba/clusterdata",
         read="GPUs of nodes and their type; all nodes are one level",
         left_out="nodes without GPUs; processors and memory",
         marks=("sn,", "gpu", "model"),

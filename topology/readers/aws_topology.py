@@ -68,7 +68,7 @@ class AwsTopology:
     format = FileFormat(
         "aws",
         source="AWS EC2 instance topology, JSON or YAML",
-        export="aws ec2 describe-instance-topology",
+        export="`aws ec2 describe-instance-topology`",
         read="network nodes, UltraServers (capacity blocks), GPUs and their type by the type of instance",
         left_out="zones, placement groups",
         marks=("instances", "networknodes", "instanceid"),

@@ -68,7 +68,7 @@ class ClusterCsv:
     format = FileFormat(
         "csv",
         source="a CSV whose first column is `node`, then a column per level",
-        export="arnold topology convert FILE --to csv",
+        export="`arnold topology convert FILE --to csv`",
         read="levels, second hierarchies, GPUs and their types, use, slowdowns",
         left_out="",
         marks=("node,",),

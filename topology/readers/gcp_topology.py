@@ -78,7 +78,7 @@ class GcpTopology:
     format = FileFormat(
         "gcp",
         source="Google Compute Engine instances with their physical hosts, JSON or YAML",
-        export="gcloud compute instances list --format=json",
+        export="`gcloud compute instances list --format=json`",
         read="cluster, block, subblock and host, GPUs and their type",
         left_out="machines without a physical host",
         marks=("name", "resourcestatus", "physicalhost"),

@@ -46,7 +46,7 @@ class _Selector(Object, frozen=True):
     label_match: _Labels | None = None
 
 
-class Member(Object, frozen=True):
+class HyperNodeMember(Object, frozen=True):
     """Nodes, or HyperNodes, that belong to a HyperNode."""
 
     type: str = "Node"
@@ -70,7 +70,7 @@ class Member(Object, frozen=True):
 class _Spec(Object, frozen=True):
     tier: int = 1
     tier_name: str | None = None
-    members: list[Member] | None = None
+    members: list[HyperNodeMember] | None = None
 
 
 class HyperNode(NamedObject, frozen=True):
@@ -126,7 +126,7 @@ def hyper_paths(
     return _level_names(named.values(), tiers), paths, notes
 
 
-def _chosen(one: HyperNode, member: Member, known: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _chosen(one: HyperNode, member: HyperNodeMember, known: Mapping[str, Mapping[str, str]]) -> list[str]:
     try:
         return member.names(known)
     except ValueError as error:

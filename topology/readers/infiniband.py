@@ -51,8 +51,8 @@ class InfiniBand:
 
     format = FileFormat(
         "infiniband",
-        source="ibnetdiscover, or ibdiagnet2.net_dump of ibdiagnet",
-        export="ibnetdiscover",
+        source="InfiniBand: what ibnetdiscover prints, or `ibdiagnet2.net_dump`",
+        export="`ibnetdiscover`, or `ibdiagnet`",
         read="switches, links, machines by the descriptions of their adapters; rails",
         left_out="adapters without the name of a machine; speeds and states of links",
         marks=("switch", "lid"),

@@ -39,7 +39,7 @@ class KindCluster:
     format = FileFormat(
         "kind",
         source="configuration of a kind cluster, with labels of place on its workers",
-        export="the file of kind create cluster --config",
+        export="the file of `kind create cluster --config`",
         read="workers and their labels; a Topology of Kueue in the same file says which are levels",
         left_out="the control plane, and everything else of the nodes",
         marks=("kind.x-k8s.io", "nodes:", "role:", "labels:"),

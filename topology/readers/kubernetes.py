@@ -61,8 +61,8 @@ class Kubernetes:
 
     format: ClassVar = FileFormat(
         "kubernetes",
-        source="Kubernetes nodes, and pods if they are there: kubectl get nodes,pods -A -o json",
-        export="kubectl get nodes,pods -A -o json",
+        source="Kubernetes nodes, and pods if they are there, JSON or YAML",
+        export="`kubectl get nodes,pods -A -o json`",
         read="levels from labels, HyperNodes or a Topology of Kueue; GPUs, what pods hold, cordons, conditions, taints",
         left_out="nodes without GPUs",
         marks=("kind", "items", "status"),

@@ -27,7 +27,7 @@ class Lingjun:
 
     format = FileFormat(
         "lingjun",
-        source=f"Alibaba's Lingjun data set 2023, a CSV with the columns {','.join(COLUMNS)}",
+        source=f"Alibaba's Lingjun data set 2023, a CSV with the columns `{','.join(COLUMNS)}`",
         export="topo.csv of github.com/alibaba/alibaba-lingjun-dataset-2023",
         read="hosts and their three layers of switches",
         left_out="",

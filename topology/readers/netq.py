@@ -58,7 +58,7 @@ class NetQ:
     format = FileFormat(
         "netq",
         source="NVIDIA NetQ: topology graph, or compute nodes of NVLink domains, JSON",
-        export="the answers of topologygraph/fetch-topology and nmx/v1/compute-nodes of NetQ's API",
+        export="the answers of `topologygraph/fetch-topology` and `nmx/v1/compute-nodes` of its API",
         read="switches, links and machines; or NVLink domains and GPUs",
         left_out="interfaces, states of links, health",
         marks=("compounded_nodes", "links", "tier"),

@@ -43,8 +43,8 @@ class SlurmConf:
 
     format = FileFormat(
         "slurm-conf",
-        source="Slurm topology.conf or scontrol show topology, lines of SwitchName= or BlockName=",
-        export="scontrol show topology",
+        source="Slurm's `topology.conf`, or what scontrol shows: lines of `SwitchName=` or `BlockName=`",
+        export="`scontrol show topology`",
         read="trees, forests and blocks of switches, nodes by hostlist",
         left_out="LinkSpeed, rings; the states and GPUs of nodes, which --busy reads",
         marks=("name=", "nodes="),

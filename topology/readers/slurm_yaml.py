@@ -68,8 +68,8 @@ class SlurmYaml:
 
     format = FileFormat(
         "slurm-yaml",
-        source="Slurm topology.yaml, a list of `- topology: NAME` with tree or block",
-        export="topology.yaml beside slurm.conf",
+        source="Slurm's `topology.yaml`, a list of `- topology: NAME` with tree or block",
+        export="the file beside `slurm.conf`",
         read="the default of its topologies: a tree, a forest or blocks",
         left_out="its other topologies, rings and tori; the states and GPUs of nodes, which --busy reads",
         marks=("topology:", "switches:"),

@@ -29,7 +29,7 @@ ACCELERATOR_LABELS = ("accelerator.topograph.run/domain", "accelerator.topograph
 _MARK = re.compile(r"[\s{]*[\"']?instances[\"']?\s*:")
 
 
-class Instance(BaseModel):
+class TopographInstance(BaseModel):
     """An instance of Topograph's graph, and what its provider says of it."""
 
     id: str
@@ -52,7 +52,7 @@ class Instance(BaseModel):
 
 
 def place_instances(
-    instances: Sequence[Instance], *, where: Callable[[int], str], notes: Sequence[str] = ()
+    instances: Sequence[TopographInstance], *, where: Callable[[int], str], notes: Sequence[str] = ()
 ) -> Reading:
     """Return the cluster of instances, its levels called as Topograph calls them."""
     depth = max((len(instance.layers) for instance in instances), default=0)
@@ -67,7 +67,7 @@ def place_instances(
 
 
 class _Graph(BaseModel):
-    instances: list[Instance]
+    instances: list[TopographInstance]
 
 
 class Topograph:
@@ -75,7 +75,7 @@ class Topograph:
 
     format = FileFormat(
         "topograph",
-        source='NVIDIA Topograph, graph JSON: {"instances": [...]}',
+        source='NVIDIA Topograph, graph JSON: `{"instances": [...]}`',
         export="the answer of Topograph's engine graph",
         read="network layers, accelerator domains",
         left_out="other labels and attributes",

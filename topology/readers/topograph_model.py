@@ -19,7 +19,7 @@ from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.hostlist import expand_hostlist
-from topology.readers.topograph import ACCELERATOR_LABELS, Instance, place_instances
+from topology.readers.topograph import ACCELERATOR_LABELS, TopographInstance, place_instances
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"^(?:blocks|capacity_blocks)[ \t]*:", re.MULTILINE)
@@ -53,8 +53,8 @@ class TopographModel:
 
     format = FileFormat(
         "topograph-model",
-        source="models of NVIDIA Topograph, YAML with switches: and blocks:",
-        export="tests/models/*.yaml of github.com/NVIDIA/topograph",
+        source="models of NVIDIA Topograph, YAML with `switches:` and `blocks:`",
+        export="`tests/models` of github.com/NVIDIA/topograph, or written by hand",
         read="switches, nodes, NVLink domains and sub-domains",
         left_out="labels and other annotations",
         marks=("switches:", "blocks:", "nodes:"),
@@ -75,7 +75,7 @@ class TopographModel:
         of_block = {block: name for name, switch in named.items() for block in switch.capacity_blocks}
         below = ((name, _expand(switch.nodes, document, "switches")) for name, switch in named.items())
         on_switch = {node: name for name, nodes in below for node in nodes}
-        instances: list[Instance] = []
+        instances: list[TopographInstance] = []
         places: list[tuple[str | int, ...]] = []
         key = "blocks" if model.blocks else "capacity_blocks"
         for number, block in enumerate(model.blocks or model.capacity_blocks):
@@ -89,7 +89,7 @@ class TopographModel:
                 notes |= block.annotations
                 said = (block.nvlink or notes.get(_TEST[0], ""), notes.get(_TEST[1], ""))
                 labels = dict(zip(ACCELERATOR_LABELS, said, strict=True))
-                instances.append(Instance(id=node, network_layers=chain, labels=labels))
+                instances.append(TopographInstance(id=node, network_layers=chain, labels=labels))
                 places.append((key, number))
         if not instances:
             raise InvalidTopology("the model has no nodes", where=source.name, fix="list nodes in its blocks")

@@ -26,7 +26,9 @@ Switch\t65 "S-1"\t\t# "MF0;leaf:MQM9700/U1" enhanced port 0 lid 7 lmc 0
 [1]\t"H-2"[1](2) \t\t# "n1 mlx5_0" lid 9 4xNDR
 [2]\t"H-3"[1](3) \t\t# "n2 mlx5_0" lid 9 4xNDR
 """,
-    "netq": '[{"Name": "n1", "DomainUUID": "d"}, {"Name": "n2", "DomainUUID": "d"}]',
+    "netq": """[{"links": [{"id": "s-*-a"}, {"id": "b-*-s"}], "nodes": [{"compounded_nodes": [
+{"id": "s", "name": "leaf", "tier": 1}, {"id": "a", "name": "n1", "tier": -1}, {"id": "b", "name": "n2", "tier": -1}
+]}]}]""",
     "topograph-model": "switches: {s: {}}\nblocks:\n- {switch: s, nodes: ['n[1-2]']}\n",
     "kind": """
 kind: Cluster

@@ -29,9 +29,9 @@ class Volcano:
     format = FileFormat(
         "volcano",
         source="HyperNodes of Volcano",
-        export="kubectl get hypernodes -o yaml",
+        export="`kubectl get hypernodes -o yaml`",
         read="tiers, HyperNodes and the nodes that they name",
-        left_out=f"members chosen by expressions or labels, which need the nodes: {_COMMAND}",
+        left_out=f"members chosen by expressions or labels, which need the nodes: `{_COMMAND}`",
         marks=("hypernode", "tier", "members"),
     )
     chooses_levels = False
