@@ -37,6 +37,13 @@ class Document:
         """Return where a key or list entry stands, ``"job.yaml:12"``: as much of the path as there is."""
         return self.source.at(self.locate(_existing(self.data, path)))
 
+    def part(self, *path: str | int) -> Document:
+        """Return what stands at a path that exists, as a document of its own with the same lines."""
+        data = self.data
+        for key in path:
+            data = data[key]
+        return Document(self.source, data, lambda inside: self.locate([*path, *inside]))
+
     def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
         """Return the data as a pydantic model, or any other type pydantic knows (``list[Model]``).
 

@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from topology.documents import Document, load_document
-from topology.errors import InvalidInput, InvalidTopology, some
+from topology.documents import load_document
+from topology.errors import InvalidTopology, some
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.readers.kubernetes_objects import COMPUTE_ENGINE
@@ -92,7 +92,7 @@ class GcpTopology:
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the machines; raise an error where none has a physical host."""
         document = load_document(source, several=True)
-        machines = [(place, _parse(document, place, raw)) for place, raw in _machines(document.data)]
+        machines = [(place, document.part(*place).parse(_Machine)) for place in _machines(document.data)]
         placed = [(place, one) for place, one in machines if any(one.path())]
         if not placed:
             none = f"none of the {len(machines)} machines has a physical host"
@@ -104,8 +104,8 @@ class GcpTopology:
         return place_nodes(LEVELS, nodes, where=lambda row: document.where(*placed[row][0]), notes=notes)
 
 
-def _machines(documents: Sequence[Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """Yield machines, unread, with their places: of lists, of answers of the API, and of documents of one each."""
+def _machines(documents: Sequence[Any]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the places of machines: in lists, in answers of the API, and in documents of one each."""
     for number, part in enumerate(documents):
         answers = isinstance(part, dict) and "items" in part
         here: tuple[str | int, ...] = (number, "items") if answers else (number,)
@@ -113,19 +113,10 @@ def _machines(documents: Sequence[Any]) -> Iterator[tuple[tuple[str | int, ...],
         if isinstance(listed, dict) and "name" not in listed:  # zones, each with its instances
             for zone, of_zone in listed.items():
                 inside = of_zone.get("instances") if isinstance(of_zone, dict) else None
-                for i, raw in enumerate(inside if isinstance(inside, list) else ()):
-                    yield (*here, zone, "instances", i), raw
+                for i in range(len(inside) if isinstance(inside, list) else 0):
+                    yield (*here, zone, "instances", i)
         elif isinstance(listed, list):
-            for i, raw in enumerate(listed):
-                yield (*here, i), raw
+            for i in range(len(listed)):
+                yield (*here, i)
         elif listed is not None:
-            yield here, listed
-
-
-def _parse(document: Document, place: tuple[str | int, ...], raw: Any) -> _Machine:
-    """Return a machine; an error about it has the line of what is wrong."""
-    try:
-        return Document(document.source, raw, lambda path: document.locate([*place, *path])).parse(_Machine)
-    except InvalidInput as error:
-        error.where = error.where or document.where(*place)
-        raise
+            yield here

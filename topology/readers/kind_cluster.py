@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
+from pydantic import BaseModel
 
 from topology.build import build_cluster
 from topology.cluster import DEFAULT_GPUS, Node
@@ -18,19 +18,21 @@ from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.kubernetes_objects import KIND_CLUSTER
+from topology.readers.kubernetes_objects import KIND_CLUSTER, Kinds, read_items
 from topology.readers.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.types import Reading
 
+_KINDS: Kinds = {"Topology": KueueTopology}
 
-class _Worker(msgspec.Struct, frozen=True):
+
+class _Worker(BaseModel):
     role: str = "control-plane"
-    labels: dict[str, str] | None = None
+    labels: dict[str, str] = {}
 
 
-class _Cluster(msgspec.Struct, frozen=True):
+class _Cluster(BaseModel):
     name: str = "kind"
-    nodes: list[_Worker] | None = None
+    nodes: list[_Worker] = []
 
 
 class KindCluster:
@@ -53,24 +55,21 @@ class KindCluster:
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the workers; raise an error where ``levels`` names a label that none carries."""
         document = load_document(source, several=True)
-        parts = [part for part in document.data if isinstance(part, dict)]
         number = next((i for i, part in enumerate(document.data) if _is_cluster(part)), None)
         if number is None:
             none = "describes no cluster of kind"
             raise InvalidInput(none, where=source.name, fix="give apiVersion: kind.x-k8s.io/v1alpha4 and kind: Cluster")
-        try:
-            cluster = msgspec.convert(document.data[number], _Cluster)
-            topologies = [msgspec.convert(part, KueueTopology) for part in parts if part.get("kind") == "Topology"]
-        except msgspec.ValidationError as error:
-            wrong = str(error).replace("`", "")
-            raise InvalidInput(wrong, where=document.where(number), fix="correct the configuration") from None
-        at = [i for i, node in enumerate(cluster.nodes or ()) if node.role == "worker"]
+        cluster = document.part(number).parse(_Cluster)
+        several = len(document.data) > 1
+        items = read_items(document, _KINDS, command="kubectl get topologies -o yaml") if several else ()
+        topologies = [item for _, item in items if isinstance(item, KueueTopology)]
+        at = [i for i, node in enumerate(cluster.nodes) if node.role == "worker"]
         if not at:
             where = document.where(number, "nodes")
             raise InvalidTopology("the cluster has no workers", where=where, fix="add nodes with role: worker")
-        workers = [(cluster.nodes or [])[i] for i in at]
+        workers = [cluster.nodes[i] for i in at]
         names = [f"{cluster.name}-worker{count if count > 1 else ''}" for count in range(1, len(at) + 1)]
-        labels: list[Mapping[str, str]] = [one.labels or {} for one in workers]
+        labels: list[Mapping[str, str]] = [one.labels for one in workers]
         found = find_places(list(zip(names, labels, strict=True)), levels, Sayings(topologies=topologies))
         rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for name, path in zip(names, found.paths, strict=True)]
         built = build_cluster(found.levels, rows, where=lambda row: document.where(number, "nodes", at[row]))

@@ -151,8 +151,12 @@ def test_a_topology_beside_it_says_the_levels() -> None:
     [
         (KIND.split("- role: worker", maxsplit=1)[0], "no workers", "f:4"),
         (KIND.replace("kind: Cluster", "kind: Config"), "describes no cluster", "f"),
-        (KIND.replace("labels: {", "labels: [{", 1).replace("r1}", "r1}]", 1), "Expected object", "f:2"),
-        (KIND.replace("- role: worker\n  labels", "- role: 3\n  labels", 1), "Expected str", "f:2"),
+        (
+            KIND.replace("labels: {", "labels: [{", 1).replace("r1}", "r1}]", 1),
+            "nodes\\[1\\].labels: keys with values",
+            "f:7",
+        ),
+        (KIND.replace("- role: worker\n  labels", "- role: 3\n  labels", 1), "nodes\\[1\\].role must be text", "f:6"),
     ],
 )
 def test_bad_clusters_of_kind(text: str, complaint: str, where: str) -> None:
