@@ -38,7 +38,7 @@ class Reports:
 
 def read_reports(source: Source, *, by: str) -> Reports:
     """Return what a monitor says of nodes in what ``kubectl get nodes,events -A -o json`` prints, events or not."""
-    document = load_document(source)
+    document = load_document(source, several=True)
     command = "kubectl get nodes,events -A -o json"
     items = [item for _, item in read_items(document, {"Node": NodeObject, "Event": NodeEvent}, command=command)]
     nodes = [item for item in items if isinstance(item, NodeObject)]

@@ -129,6 +129,7 @@ def test_long_messages_are_cut() -> None:
         ('{"items": [{"kind": "Node"}]}', "'metadata' is missing"),
         ('{"items": [{"kind": "Node", "metadata": {"name": "n1"}, "status": {"conditions": 5}}]}', "expected list"),
         ('{"items": [{"kind": "Node", "met', "truncated"),
+        ('[{"kind": "Node", "metadata": {"name": "n1"}}]', "list of objects"),
         ("node,rack\nn1,r1\n", "mapping|list of objects|YAML"),
     ],
 )
