@@ -158,7 +158,8 @@ def test_nodes_that_make_no_cluster(api: FakeCluster, arnold: Arnold, job: Path)
     """Errors of the reader name the cluster, and no line: nobody sees the text that was read.  Without labels of place
     it is one level.
     """
-    assert any("so all are one level" in note for note in placed(arnold, job)["notes"])
+    notes = arnold("place", "--cluster", "kube:", "--job", job, "--json").json["notes"]
+    assert any("so all are one level" in note for note in notes)
     for name in [name for _, name in api.objects[NODES.plural]]:
         api.remove(NODES, name)
     api.put(NODES, node_json("cpu", gpus=0))
