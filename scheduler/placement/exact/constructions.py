@@ -7,6 +7,7 @@ from functools import partial
 from time import perf_counter
 
 from scheduler.placement.exact.credit_bands import credit_bands
+from scheduler.placement.exact.cut_outs import cut_outs
 from scheduler.placement.exact.interval_flow import FlowLimit, count_intervals, interval_flow
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import FlowEffort, TabuEffort
@@ -16,6 +17,11 @@ from topology.cluster import IntArray
 
 Attempt = Callable[[GridView, Pair], IntArray | None]
 """A construction on a view of the problem, for a pair as the view sees it: the domain of each cell, or nothing."""
+
+
+def build_cut_outs(search: PairSearch) -> None:
+    """Cut rectangles out of the largest domain."""
+    _from_the_roomiest(search, lambda view, pair: cut_outs(view.problem, pair), "cut-outs")
 
 
 def build_quick_tabu(search: PairSearch) -> None:

@@ -116,6 +116,7 @@ STAGES = (
     count_edges,
     apply_product,
     constructions.build_quick_tabu,
+    constructions.build_cut_outs,
     count_coverage,
     count_rectangles_if_quick,
     constructions.build_credits_if_full,

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact import constructions
+from scheduler.placement.exact.cut_outs import cut_outs
 from scheduler.placement.exact.lattice import GridView, Lattice, PairSearch
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.search import apply_product, count_edges
@@ -18,6 +19,7 @@ from tests.scheduler.placement.exact.tiny import alike, corners, feasible, probl
 
 STAGES = [
     constructions.build_quick_tabu,
+    constructions.build_cut_outs,
     constructions.build_long_tabu,
     constructions.build_credits_if_full,
     constructions.build_credits,
@@ -54,6 +56,32 @@ def test_what_is_built_exists(
 
 FULL = GridProblem(8, 5, (16, 8, 8, 5, 3))
 """No node to spare: 40 cells.  Counting leaves (2, 3) and (3, 2) open."""
+
+
+UNBALANCED = (5000, *[400] * 12, 200)
+"""Free nodes below the switches of an unbalanced tree of 10,000: half of them below one."""
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(400, 16), (16, 400), (800, 8)])
+def test_rectangles_are_cut_out_of_the_largest_domain(rows: int, columns: int) -> None:
+    """1,400 of 6,400 cells lie outside it, on 400, 400, 400 and 200 others: of 16 columns each gets 4 and 100 rows at
+    most, so no line touches more than it and one other.
+    """
+    search = started(GridProblem(rows, columns, UNBALANCED), alpha=0.3)
+    apply_product(search)
+    constructions.build_cut_outs(search)
+    assert search.lattice.best == (2, 2)
+
+
+def test_nothing_is_cut_out_where_there_are_too_many_others() -> None:
+    """Five domains of 8 below 8 x 5 cells: the four others need a column each at least, and 16 rows of the 8."""
+    problem = GridProblem(8, 5, (8, 8, 8, 8, 8))
+    assert cut_outs(problem, (2, 2)) is None
+    assert cut_outs(problem, (3, 2)) is None
+    cells = cut_outs(problem, (2, 5))
+    assert cells is not None
+    assert problem.fits(cells)
+    assert problem.pair_of(cells)[0] <= 2
 
 
 def test_rows_are_cut_where_two_segments_are_open() -> None:

@@ -136,7 +136,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
         GridProblem(8, 8, (33, 27, 5)),
         0.4,
         [((1, 3), "edges"), ((3, 1), "edges")],
-        [((2, 3), "contiguous fill"), ((3, 2), "contiguous fill, transposed"), ((2, 2), "interval flow")],
+        [((2, 3), "contiguous fill"), ((3, 2), "contiguous fill, transposed"), ((2, 2), "cut-outs")],
     ),
     (
         GridProblem(7, 8, (14, 11, 9, 9, 8, 6)),
@@ -161,7 +161,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
     ),
 ]
 """Problem, alpha, what was refuted by what, and what was built by what: recorded with seed 3 and one worker when tabu
-search and interval flow had come into the schedule."""
+search, interval flow and cut-outs had come into the schedule."""
 
 
 @pytest.mark.parametrize(("problem", "alpha", "refuted", "built"), RECORDED)
