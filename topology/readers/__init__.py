@@ -156,8 +156,9 @@ def recognise(source: Source) -> TopologyReader:
         names = " and ".join(reader.format.name for reader in fitting)
         raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
     formats = [reader.format for reader in readers]
-    known = "; ".join(f"{one.name}: {one.source}" for one in formats)
-    close = nearest(formats, head)
-    lacking = f"; nearest is {close[0].name}, without {' and '.join(close[1])}" if close and close[1] else ""
-    unknown = f"is in no format that is known{lacking}"
-    raise InvalidInput(unknown, where=source.name, fix=f"give one of these ({known})")
+    unknown = "is in no format that is known"
+    if (close := nearest(formats, head)) is not None:
+        best, missing = close
+        unknown += f"; nearest is {best.name} ({best.source}){', without ' if missing else ''}{' and '.join(missing)}"
+    known = ", ".join(one.name for one in formats)
+    raise InvalidInput(unknown, where=source.name, fix=f"give one of {known}, or say which with --format")

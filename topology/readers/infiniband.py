@@ -1,7 +1,7 @@
 """InfiniBand fabrics as ``ibnetdiscover`` and ``ibdiagnet`` (``ibdiagnet2.net_dump``) find them.
 
 Both list switches, and below each what its ports lead to: a switch, or an adapter, whose description is the name of the
-machine and that of the adapter (``gpu-07 mlx5_3``, as rdma-ndd writes it).  Adapters with another description
+machine and that of the adapter (``gpu-07 mlx5_3``, as rdma-ndd writes it), or the former alone.  Adapters with another description
 (aggregation nodes, cards that nobody named) are left out and counted.
 Source: the manual page ibnetdiscover(8); docs.nvidia.com, ibdiagnet.
 """
@@ -29,7 +29,7 @@ _ADAPTER = re.compile(r'(?:Ca|Rt)\s+\d+\s+"[HR]-')
 # of net_dump: "MF0;leaf-1:MQM8700/U1", Mellanox, 0x1070fd03001adeb4, LID 24328; and ports, fields between colons
 _DUMP_SWITCH = re.compile(r'\s*"(?P<name>[^"]*)"\s*,[^,]*,\s*0x(?P<guid>[0-9a-fA-F]+)\s*,\s*LID\s')
 _DUMP_PORT = re.compile(r'.*\s:\s*0x(?P<guid>[0-9a-fA-F]+)\s*:\s*(?P<port>[^:\s]*)\s*:[^:]*:\s*"(?P<name>[^"]*)"\s*$')
-_MACHINE = re.compile(r"(?P<machine>\S+) +(?P<card>[A-Za-z]+[-_]?[0-9]+(?:[-_][0-9A-Za-z]+)*)")
+_MACHINE = re.compile(r"(?P<machine>[^\s;]+)(?: +(?P<card>[^\s;]+))?")
 _LONGEST = 4_096  # characters of a line of either program; names have at most 64
 _CHASSIS = re.compile(r"[^;]*;(?P<name>[^:]+):[^/]*(?P<place>/.*)?")
 
@@ -98,7 +98,8 @@ def _add_machines(fabric: Fabric, adapters: Sequence[_Port]) -> tuple[dict[str, 
             nameless.append(port.description)
             continue
         machine = match["machine"]
-        if guids.setdefault((port.description, port.port), port.guid) != port.guid:
+        # where the card is not said all cards of a machine are called alike
+        if match["card"] and guids.setdefault((port.description, port.port), port.guid) != port.guid:
             shared.add(machine)
         lines.setdefault(machine, port.line)
         fabric.leaves[machine].add(port.switch)

@@ -154,6 +154,18 @@ def test_a_cluster_that_refuses(api: FakeCluster, arnold: Arnold, job: Path) -> 
     assert (ran.code, ran.json["error"]["kind"]) == (2, "Unreachable")
 
 
+def test_other_resources_may_be_gpus(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """Nodes of another maker alone count, and pods that hold theirs."""
+    name = "example.com/accelerator"
+    for i in range(5):
+        api.put(NODES, node_json(f"x{i}", "mp9", "r9", gpus=0, offers={name: "8"}))
+    api.put(PODS, pod_json("p", gpus=0, asks={name: "1"}, node="x0", phase="Running"))
+    found = placed(arnold, job, "--gpu-resource", name)
+    assert found["cluster"]["nodes"] == 5
+    assert found["cluster"]["free"] == 4
+    assert "x0" not in {cell["node"] for cell in found["assignment"]}
+
+
 def test_nodes_that_make_no_cluster(api: FakeCluster, arnold: Arnold, job: Path) -> None:
     """Errors of the reader name the cluster, and no line: nobody sees the text that was read.  Without labels of place
     it is one level.

@@ -107,6 +107,14 @@ def test_adapters_that_name_no_machine_are_counted() -> None:
     assert "names that several machines have, left out: 1 (ubuntu)" in reading.notes[1]
 
 
+def test_adapters_may_be_called_as_their_machine() -> None:
+    """Without the name of the card two of them are one machine; a gateway's description is none."""
+    text = discovered({"l1": ["n1", "n2 ibp3s0"], "l2": ["n1", "MF0;gw:SKYWAY/G1"]})
+    reading = read(text.replace(guid("n1"), "77", 1))
+    assert {one.name: one.path for one in reading.cluster} == {"n1": ("l1..l2",), "n2": ("l1..l2",)}
+    assert "left out: 1 of descriptions 1 (MF0;gw:SKYWAY/G1)" in reading.notes[0]
+
+
 def test_switches_of_one_name_are_told_apart() -> None:
     """Two chips of a chassis by their places in it."""
     text = discovered({"l1": ["n1 mlx5_0"], "l2": ["n2 mlx5_0"]})
