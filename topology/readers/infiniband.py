@@ -1,8 +1,8 @@
 """InfiniBand fabrics as ``ibnetdiscover`` and ``ibdiagnet`` (``ibdiagnet2.net_dump``) find them.
 
 Both list switches, and below each what its ports lead to: a switch, or an adapter, whose description is the name of the
-machine and that of the adapter (``gpu-07 mlx5_3``, as rdma-ndd writes it), or the former alone.  Adapters with another description
-(aggregation nodes, cards that nobody named) are left out and counted.
+machine and that of the adapter (``gpu-07 mlx5_3``, as rdma-ndd writes it), or the former alone.  Adapters with another
+description (aggregation nodes, cards that were not named) are left out and counted.
 Source: the manual page ibnetdiscover(8); docs.nvidia.com, ibdiagnet.
 """
 
