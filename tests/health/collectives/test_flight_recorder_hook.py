@@ -233,10 +233,13 @@ def test_a_group_that_was_overwritten_accuses_nobody() -> None:
 
 
 def torchcomms(recorder: Recorder) -> Source:
-    """The dump as TorchComms writes it: one series of numbers, ranks without brackets, transfers without ranks."""
+    """The dump as TorchComms writes it: one series of numbers, groups described by the backend, transfers without
+    ranks, ``is_p2p`` never.
+    """
     for i, entry in enumerate(recorder.entries):
         op = str(entry["profiling_name"]).split(" ", 1)[0]
-        entry.update(collective_seq_id=i, is_p2p=False, profiling_name=op)
+        group = [entry["process_group"][0], recorder.backend]
+        entry.update(collective_seq_id=i, is_p2p=False, profiling_name=op, process_group=group)
     config = {
         name: {"name": name, "desc": "desc", "ranks": ",".join(map(str, ranks))}
         for name, ranks in recorder.groups.items()
