@@ -54,6 +54,9 @@ _WORK = re.compile(
     r"(?:^|_)(?:gpu|sm|tensor|fp\d+|nvlink|gr|graphics|dram|mem|memory)_.*(?:util|duty|activ|occup|power|band)"
 )
 
+# Names of metrics that count what is wrong: of these a machine may be the only one that has any
+_FAULTS = re.compile(r"err|fail|fault|drop|discard|retr|replay|xid|ecc|pause|throttl|violat|late|slow|temp")
+
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 
 
@@ -76,6 +79,16 @@ def is_work(name: str) -> bool:
 def tells_idleness(name: str) -> bool:
     """Return whether a metric tells for all others that a machine does not train: that of its GPUs."""
     return is_work(name) and metric_of(name).idle is not None
+
+
+def idle_level(name: str) -> float | None:
+    """Return the level of a metric up to which a machine does nothing; ``None`` = the metric does not tell.
+
+    A metric of which nothing but its name is known tells by 0, unless it counts what is wrong.
+    """
+    if name in _BY_NAME or _FAULTS.search(name):
+        return metric_of(name).idle
+    return 0.0
 
 
 def is_step_time(name: str) -> bool:
