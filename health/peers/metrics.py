@@ -31,6 +31,8 @@ class Metric:
     aliases: tuple[str, ...] = ()  # the names that exporters use, in lower case
 
 
+_DUTY = ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util", "utilization_gpu")
+_POWER = ("dcgm_fi_dev_power_usage", "gpu_power", "gpu_power_usage", "power_draw", "power_draw_average")
 _ENGINE = ("dcgm_fi_prof_gr_engine_active", "gr_engine_active")
 _TENSOR = ("dcgm_fi_prof_pipe_tensor_active", "tensor_active", "tensor_core_activity")
 _NVLINK = ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total")
@@ -38,8 +40,8 @@ _NVLINK = ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total")
 KNOWN: tuple[Metric, ...] = (
     Metric("pfc_tx_packet_rate", "PFC Tx packet rate", 100.0, None, ("pfc_tx", "pfc_tx_packets", "tx_pfc_packet_rate")),
     Metric("cpu_usage", "CPU usage", 2.0, 2.0, ("cpu", "cpu_utilization", "cpu_util")),
-    Metric("gpu_duty_cycle", "GPU duty cycle", 2.0, 2.0, ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util")),
-    Metric("gpu_power_draw", "GPU power draw", 10.0, None, ("dcgm_fi_dev_power_usage", "gpu_power", "gpu_power_usage")),
+    Metric("gpu_duty_cycle", "GPU duty cycle", 2.0, 2.0, _DUTY),
+    Metric("gpu_power_draw", "GPU power draw", 10.0, None, _POWER),
     Metric("gpu_graphics_engine_activity", "GPU graphics-engine activity", 0.02, 0.02, _ENGINE),
     Metric("gpu_tensor_activity", "GPU tensor activity", 0.02, None, _TENSOR),
     Metric("nvlink_bandwidth", "NVLink bandwidth", 0.0, None, _NVLINK),

@@ -152,7 +152,7 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
         source=recording.source,
         machines=machines,
         metrics=tuple(replace(one, stretches=one.stretches[:MOST_STRETCHES]) for one in examined),
-        flags=tuple(sorted(flags, key=lambda flag: flag.node)),
+        flags=tuple(sorted(flags, key=lambda flag: flag.node)) if recording.of_nodes else (),
         notes=(*recording.notes, *_notes(examined)),
     )
 

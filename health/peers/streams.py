@@ -46,6 +46,7 @@ class MetricRecording:
     absolute: bool  # times are seconds since 1970, not since some start
     source: str
     notes: tuple[str, ...] = ()  # what the reader had to decide or leave out
+    of_nodes: bool = True  # whether its machines are nodes; else they are parts of one, such as its GPUs
 
     @property
     def machines(self) -> list[str]:
@@ -67,6 +68,33 @@ class MetricRecording:
         missing = sorted(wanted - set(self.machines))
         note = f"no sample of {len(missing)} of the machines asked for: {', '.join(missing[:5])}"
         return replace(self, metrics=kept, notes=(*self.notes, note) if missing else self.notes)
+
+
+Part = tuple[Sequence[str], IntArray, FloatArray, FloatArray]  # Machines, which of them, times, values
+
+
+def samples_of(metric: str, parts: Sequence[Part]) -> Samples:
+    """Return the samples of one metric that were measured apart, each part with machines of its own."""
+    machines = sorted({name for names, *_ in parts for name in names})
+    index_of = {name: k for k, name in enumerate(machines)}
+    codes = [np.array([index_of[name] for name in names], dtype=np.int64)[code] for names, code, _, _ in parts]
+    time, value = (np.concatenate([part[k] for part in parts]) for k in (2, 3))
+    return Samples(metric, tuple(machines), time, np.concatenate(codes), value)
+
+
+def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
+    """Return several recordings as one; it is an error if some count from 1970 and others do not."""
+    parts: dict[str, list[Part]] = {}
+    for one in recordings:
+        if one.absolute != recordings[0].absolute:
+            wrong = f"{'has' if one.absolute else 'has no'} times since 1970, unlike {recordings[0].source}"
+            raise InvalidInput(wrong, where=one.source, fix="give files with times of one kind")
+        for name, found in one.metrics.items():
+            parts.setdefault(name, []).append((found.machines, found.machine, found.time, found.value))
+    metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
+    notes = tuple(dict.fromkeys(note for one in recordings for note in one.notes))
+    sources = f"{recordings[0].source} and {len(recordings) - 1} more files"
+    return MetricRecording(metrics, recordings[0].absolute, sources, notes, all(one.of_nodes for one in recordings))
 
 
 @dataclass(frozen=True, slots=True)

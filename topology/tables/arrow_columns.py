@@ -227,10 +227,13 @@ def timestamps(column: pa.ChunkedArray) -> FloatArray | None:
     return seconds
 
 
-def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[FloatArray, str | None, int]:
+def numbers(
+    column: pa.ChunkedArray, value_of: Callable[[str], float], *, nothing: Sequence[str] = NOTHING
+) -> tuple[FloatArray, str | None, int]:
     """Return the numbers of a column, NaN where there is none, and the first text that is no number, with its row.
 
     :param value_of: from a text to a number where it is not written as one; NaN = it is none.
+    :param nothing: texts that stand for no number.
     :returns: shape [rows]; the text is ``None`` where all are numbers.
     :raises TypeError: a column of something else; its message is the type.
     """
@@ -243,7 +246,7 @@ def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise TypeError(str(column.type)) from None
         return found, None, 0
-    given = pc.if_else(pc.is_in(column, value_set=pa.array(NOTHING, type=column.type)), None, column)
+    given = pc.if_else(pc.is_in(column, value_set=pa.array(nothing, type=column.type)), None, column)
     try:
         return given.cast(pa.float64()).to_numpy(), None, 0
     except pa.ArrowInvalid:
