@@ -186,7 +186,8 @@ def _print(out: Console, found: PeersVerdict) -> None:
         shown = (longest.machine, f"{longest.end - longest.start:.0f} s") if longest else ("-", "-")
         score = f"{longest.score:.1f}" if longest else "-"
         rows.add_row(one.metric, str(one.machines), f"{one.step:g} s", *shown, f"{one.needed:.0f} s", score)
-    out.print()
-    out.print(rows)
+    if any(one.step for one in found.metrics):
+        out.print()
+        out.print(rows)
     for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)

@@ -59,6 +59,9 @@ _WORK = re.compile(
 # Names of metrics that count what is wrong: of these a machine may be the only one that has any
 _FAULTS = re.compile(r"err|fail|fault|drop|discard|retr|replay|xid|ecc|pause|throttl|violat|late|slow|temp")
 
+# ... and of those, names of which no machine should have any
+_ERRORS = re.compile(r"error|fail|xid|ecc|replay|remapped|discard|violat")
+
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 
 
@@ -91,6 +94,11 @@ def idle_level(name: str) -> float | None:
     if name in _BY_NAME or _FAULTS.search(name):
         return metric_of(name).idle
     return 0.0
+
+
+def counts_errors(name: str) -> bool:
+    """Return whether a metric counts what no machine should have any of."""
+    return _ERRORS.search(name) is not None
 
 
 def is_step_time(name: str) -> bool:

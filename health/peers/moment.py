@@ -5,10 +5,12 @@ A machine is judged by what it does for minutes, so nothing follows from a momen
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from health.peers.distance import candidates, default_threshold
-from health.peers.metrics import KNOWN, in_order, metric_of
+from health.peers.metrics import KNOWN, counts_errors, in_order, metric_of
 from health.peers.peers_verdict import Examined, PeersVerdict, Stretch
 from health.peers.pipeline import LEAST_MACHINES, LEVEL_SHARE
 from health.peers.streams import MetricRecording, Samples
@@ -49,8 +51,18 @@ def at_moment(recording: MetricRecording) -> PeersVerdict:
         machines=len(recording.machines),
         metrics=tuple(examined),
         flags=(),
-        notes=(*recording.notes, NOTE, f"{plural(len(names), 'metric')}: {values}"),
+        notes=(*recording.notes, NOTE, *_errors(recording), f"{plural(len(names), 'metric')}: {values}"),
     )
+
+
+def _errors(recording: MetricRecording) -> Iterator[str]:
+    """Yield which machines have counted errors, whatever they did before."""
+    for name, samples in sorted(recording.metrics.items()):
+        if counts_errors(name) and (samples.value > 0).any():
+            pairs = zip(samples.value.tolist(), samples.machine.tolist(), strict=True)
+            most = {samples.machines[k]: value for value, k in sorted(pairs) if value > 0}
+            told = [f"{machine} {number(value)}" for machine, value in list(most.items())[:MOST]]
+            yield f"not zero: {metric_of(name).title} of {', '.join(told)}"
 
 
 def _range(samples: Samples) -> str:

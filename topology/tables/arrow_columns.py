@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
+CHUNK = 2**20  # Bytes that are decoded at one time
 BATCH = 16_384  # Rows that are values of Python at one time
 EXACT = 2**53  # From here on a float does not tell whole numbers apart
 
@@ -193,6 +195,9 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
     from pyarrow import csv
 
     left_out = 0
+    if lenient:
+        # Of a row that is left out, Arrow decodes the text, and what it then raises reaches nothing but the terminal.
+        _check_text(name, data)
 
     def skip(_: object) -> str:
         nonlocal left_out
@@ -214,6 +219,18 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
         where, fix = f"{name}:{row[1]}" if row else name, "correct that row, or leave such rows out with --lenient"
         raise InvalidInput(f"is not CSV: {first_line(error)}", where=where, fix=fix) from None
     return table, left_out
+
+
+def _check_text(name: str, data: bytes) -> None:
+    """Raise :class:`InvalidInput`, with the line, where bytes are no UTF-8."""
+    decoder = getincrementaldecoder("utf-8")()
+    for begin in range(0, len(data), CHUNK):
+        try:
+            decoder.decode(data[begin : begin + CHUNK], final=begin + CHUNK >= len(data))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, begin + error.start) + 1
+            wrong, fix = f"is not UTF-8 text: {error.reason}", "save the file as UTF-8 text"
+            raise InvalidInput(wrong, where=f"{name}:{line}", fix=fix) from None
 
 
 def timestamps(column: pa.ChunkedArray) -> FloatArray | None:

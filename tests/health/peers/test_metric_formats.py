@@ -162,6 +162,12 @@ def test_one_moment_is_shown_and_not_judged(read: Read, name: str, text: str) ->
     assert f"GPU duty cycle {min(single)} to {max(single)}" in found.notes[-1]
 
 
+def test_errors_are_told_of_one_moment_too(read: Read) -> None:
+    """A GPU with an XID error has had it, whatever the moment."""
+    text = made.dcgm().replace('Hostname="n3"} 0', 'Hostname="n3"} 79')
+    assert "not zero: dcgm_fi_dev_xid_errors of n3 79" in at_moment(read({"scrape.prom": text})).notes
+
+
 def test_one_gpu_of_one_machine_is_shown(read: Read) -> None:
     """A machine that no label names is called as its file; few machines are no reason to refuse."""
     found = read({"node7.prom": "# TYPE node_load1 gauge\nnode_load1 0.5\n"})
