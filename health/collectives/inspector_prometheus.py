@@ -18,9 +18,19 @@ from typing import NamedTuple
 from health.collectives.json_fields import TaintedRanks
 from health.collectives.recording import Member, RankGroup
 from topology.errors import InvalidInput
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.tables.bad_rows import BadRow
 from topology.tables.prometheus_text import exporter_line
+
+FORMAT = FileFormat(
+    "prometheus",
+    source="NCCL Inspector as Prometheus text (NCCL 2.29.2 and later, and the older labels): a file a GPU",
+    export="NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_PROM_DUMP=1",
+    read="mean time of each GPU in collectives of one communicator, operation and size",
+    left_out="bandwidths, other metrics",
+    marks=("nccl_collective_exec_time_microseconds",),
+)
 
 SECONDS = "nccl_collective_exec_time_microseconds"
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
