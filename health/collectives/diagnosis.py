@@ -238,6 +238,8 @@ def verdict(diagnosis: Diagnosis) -> str:
         what = "some ranks are behind" if diagnosis.status == "failure" else "some ranks come late"
         if diagnosis.cause in PROGRAM:
             what = "ranks do not call the same"
+        elif diagnosis.status == "failure" and not diagnosis.culprits:
+            what = "a collective is not over"
     where = f", first in {_few([diagnosis.all_groups[g].name for g in diagnosis.groups])}" if diagnosis.groups else ""
     if not diagnosis.culprits:
         return f"{what}{where}; nobody can be named: {blame_sentence(diagnosis)}"

@@ -16,7 +16,6 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NamedTuple
@@ -156,7 +155,8 @@ class _Entries:
 
     def __init__(self, dump: Dump, status: Any) -> None:
         self._dump = dump
-        self._status: Mapping[str, Any] = status if isinstance(status, dict) else {}
+        known = status if isinstance(status, dict) else {}
+        self._status = {number: _progress(told) for number, told in known.items()}
         self._known = {key.name: key for key in dump.groups}
         self._complete = bool(dump.groups) and "" not in self._known  # whether every group must be recorded
         self._progress: dict[GroupKey, tuple[int, int]] = {}  # number last completed, last enqueued; -1 = none
@@ -190,7 +190,7 @@ class _Entries:
             number=number if type(number) is int else -1,
             size=_size(entry, what),
         )
-        done, started, last = _progress(self._status.get(str(entry.get("pg_id"))))
+        done, started, last = self._status.get(str(entry.get("pg_id")), (-1, -1, -1))
         self._progress[key] = (done, last)
         if state != "scheduled" or started >= 0:
             self._dump.timed.add(made.backend)
@@ -199,7 +199,7 @@ class _Entries:
             self._dump.collectives[key].append(made)
             return
         self._mixed.add(key)
-        pair = None if transfer is None else _pair(key, transfer)
+        pair = None if transfer is None else _pair(key, transfer, self._dump.rank)
         if pair is None:
             self._dump.unnamed[op] += 1
         else:
@@ -257,17 +257,21 @@ def _size(entry: Row, what: str) -> str:
     return " ".join([f"{sum(prod(one) for one in sizes):,}", *names])
 
 
-def _pair(key: GroupKey, transfer: re.Match[str]) -> Pair | None:
-    """Return the pair of a transfer; ``None`` = it does not name both ranks, or the ranks of its group are unknown."""
+def _pair(key: GroupKey, transfer: re.Match[str], rank: int) -> Pair | None:
+    """Return the pair of a transfer of a rank; ``None`` = it does not name both, or not this one as it should.
+
+    The names are places in the group, which PyTorch sorts; groups that were split keep the order they were given.
+    """
     way, first, second = transfer.groups()
     if first is None or not key.ranks:
         return None
-    ranks = sorted(key.ranks)
     here, there = int(first[-18:]), int(second[-18:])
-    if max(here, there) >= len(ranks):
+    if max(here, there) >= len(key.ranks):
         raise BadRow(f"{transfer[0]!r:.40} names a rank that the group does not have")
-    pair = (ranks[here], ranks[there])
-    return (key, *(pair if way == "send" else pair[::-1]))
+    for ranks in (key.ranks, sorted(key.ranks)):
+        if ranks[here] == rank:
+            return (key, rank, ranks[there]) if way == "send" else (key, ranks[there], rank)
+    return None
 
 
 def _progress(status: Any) -> tuple[int, int, int]:

@@ -272,3 +272,12 @@ def test_gloo_names_no_groups() -> None:
     found = diagnose_snapshot(*read_flight_recorder([one.source(pg_config={}) for one in recorders]))
     assert named(found) == [(2, "likely")]
     assert any("who is in the group '0' is not recorded" in note for note in found.notes)
+
+
+def test_a_transfer_that_is_not_of_its_own_rank_is_left_out() -> None:
+    """A rank that says who else sends to whom: counted, and of no use."""
+    recorders = job([4, 4, 4, 4])
+    recorders[1].transfer("0", "send 0->3")
+    found = judged(recorders)
+    assert found.status == "healthy"
+    assert "left out 1 transfer that do not name both ranks: nccl2:send 0->3 1" in found.notes
