@@ -91,9 +91,13 @@ def read_csv(
     wide = wide_table(_as_written(head), columns)
     if wide is None:
         _check_columns(header_of(head), columns, f"{name}:1")
+    again = wide is not None and data.find(head, len(head)) >= 0
+    if again:
+        # Each run of `nvidia-smi ... >> FILE` begins with the header; without them lines are no longer those of the file.
+        data = head + data[len(head) :].replace(head, b"")
     table, out = csv_texts(name, data, wide.columns if wide else columns.names, lenient=lenient)
     notes = [f"left out {out} rows with a wrong number of cells"] if out else []
-    rows = TableColumns(table, name, lambda row: f"{name}:{row + 2}", lenient, notes)
+    rows = TableColumns(table, name, lambda row: name if again else f"{name}:{row + 2}", lenient, notes)
     return _samples(rows, columns, wide, several=several)
 
 

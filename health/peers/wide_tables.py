@@ -40,6 +40,7 @@ SMI = FileFormat(
 
 TIMES = ("time", "timestamp", "datetime", "date", "ts")
 GPUS = ("index", "uuid", "gpu_uuid", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial")  # What tells GPUs apart
+INDEX = ("", "unnamed: 0")  # Columns of row numbers, as pandas writes them
 ABSENT = ("[N/A]", "[Not Supported]", "[Unknown Error]", "[GPU requires reset]", "N/A", "")  # As nvidia-smi writes
 _UNIT = re.compile(r"\s*\[[^\]]*\]\s*$")
 _SMI_FIELD = re.compile(r"(?:utilization|power|temperature|memory|clocks|ecc|pcie|fan|encoder|fbc)\.[a-z_.]+")
@@ -71,7 +72,7 @@ def wide_table(header: Sequence[str], columns: SampleColumns) -> WideTable | Non
     time = next((plain[name] for name in (columns.time.lower(), *TIMES) if name in plain), None)
     labels = (columns.machine, *MACHINE_LABELS)
     machine = next((plain[name.lower()] for name in labels if name.lower() in plain), None)
-    rest = {name: shown for shown, name in plain.items() if name not in (time, machine)}
+    rest = {name: shown for shown, name in plain.items() if name not in (time, machine) and shown not in INDEX}
     if any(_SMI_FIELD.fullmatch(shown) for shown in rest.values()):
         gpu = next((plain[name] for name in GPUS if name in plain), None)
         values = {name: shown for name, shown in rest.items() if name != gpu}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -71,6 +72,7 @@ def by_second(found: MetricRecording, metric: str = "gpu_duty_cycle") -> dict[st
     ("files", "absolute"),
     [
         ({"range.json": made.answer("matrix", 3)}, True),
+        ({"promtool.json": json.dumps(made.prometheus("matrix", 3)["data"]["result"])}, True),
         ({f"n{h}.csv": made.smi(h, 3) for h in range(made.HOSTS)}, True),
         ({f"n{h}.csv": made.smi(h, 3, units=False) for h in range(made.HOSTS)}, True),
         ({f"n{h}.csv": made.smi(h, 3, times=False) for h in range(made.HOSTS)}, False),
@@ -82,7 +84,7 @@ def by_second(found: MetricRecording, metric: str = "gpu_duty_cycle") -> dict[st
             True,
         ),
     ],
-    ids=["range", "smi", "smi-nounits", "smi-no-times", "smi-with-hosts"],
+    ids=["range", "promtool", "smi", "smi-nounits", "smi-no-times", "smi-with-hosts"],
 )
 def test_the_same_metrics_in_every_form(read: Read, files: dict[str, str], absolute: bool) -> None:
     """Five hosts with two GPUs for three seconds: the same machines, means and times."""
@@ -128,6 +130,15 @@ def test_columns_of_nvidia_smi(read: Read) -> None:
     first = found.metrics["gpu_power_draw"].value[0]
     assert first == 5 * made.duty(0, 0, 0) + 0.25
     assert "left out columns without numbers: 'name', 'fan.speed [%]'" in found.notes
+
+
+def test_files_that_were_appended_to(read: Read) -> None:
+    """Each run of nvidia-smi writes its header again; pandas may have written numbers of rows."""
+    rows = made.smi(0, 3).splitlines(keepends=True)
+    again = "".join(rows[0] + rows[1 + 2 * k] + rows[2 + 2 * k] for k in range(3))
+    whole, apart = (read({"n0.csv": text, "n1.csv": made.smi(1, 3)}) for text in ("".join(rows), again))
+    assert by_second(apart) == by_second(whole)
+    assert read({"fan.csv": ",time,a,b\n0,0,1,2\n1,1,3,4\n"}).machines == ["a", "b"]
 
 
 def test_the_gpus_of_one_host_are_compared_and_no_node_is_flagged(read: Read) -> None:
