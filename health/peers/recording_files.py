@@ -93,7 +93,7 @@ def read_csv(
         _check_columns(header_of(head), columns, f"{name}:1")
     again = wide is not None and data.find(head, len(head)) >= 0
     if again:
-        # Each run of `nvidia-smi ... >> FILE` begins with the header; without them lines are no longer those of the file.
+        # Each run of `nvidia-smi ... >> FILE` begins with the header; without it lines are not those of the file.
         data = head + data[len(head) :].replace(head, b"")
     table, out = csv_texts(name, data, wide.columns if wide else columns.names, lenient=lenient)
     notes = [f"left out {out} rows with a wrong number of cells"] if out else []
