@@ -120,7 +120,7 @@ def test_the_picture_of_the_documentation() -> None:
 def test_no_fault_that_was_found_is_doubted_away() -> None:
     """Recall does not suffer from the doubts: of made faults, every alert on the faulty machine stays one."""
     settings, kept, alerts = ComparisonSettings(), 0, 0
-    for case in cases(case_count(72), 11, healthy=False):
+    for case in cases(case_count(36), 11, healthy=False):
         assert case.fault is not None
         for samples in case.recording.metrics.values():
             found = examine(align(samples, machines=case.recording.machines), settings)
