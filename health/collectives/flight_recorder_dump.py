@@ -29,7 +29,7 @@ from topology.tables.text_rows import parse_object
 
 FORMAT = FileFormat(
     "flight-recorder",
-    source="PyTorch Flight Recorder dumps, version 2.x (2.10 in 2026), also of gloo and TorchComms: one JSON file a rank",
+    source="PyTorch Flight Recorder dumps, 2.x (2.10 in 2026), also of gloo and TorchComms: one JSON file a rank",
     export="TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1; python3 flight_recorder_to_json.py FILE...",
     read="groups, operations with number, state, sizes and types, transfers between two ranks, pg_status",
     left_out="call stacks, durations, transfers that do not name both ranks (counted)",
