@@ -94,6 +94,7 @@ Examples:
   arnold health peers metrics.csv --nodes 'n[0001-0128]' --flags-out flags.json
   arnold health peers job_1_norm.csv --machine-column worker --metric-column none --value-column batch_time_norm
   curl -s "$URL/api/v1/query_range?..." | arnold health peers - --json
+  arnold health peers smi/*.csv
 """
 
 ORDER_EXAMPLES = """\b
@@ -104,7 +105,7 @@ Examples:
 
 
 @click.command("peers", cls=JsonCommand, document="health.peers.peers_verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
-@click.argument("file", type=FILE)
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @detector_options
 @positive_option("--step", "Seconds between samples  [default: as sampled]")
 @click.option("--all-metrics", is_flag=True, help="Go on after the first alert.")
@@ -113,7 +114,7 @@ Examples:
 def peers(
     *,
     as_json: bool,
-    file: str,
+    files: tuple[str, ...],
     nodes: str | None,
     flags_out: str | None,
     all_metrics: bool,
@@ -122,23 +123,26 @@ def peers(
 ) -> None:
     """Compare a job's machines with each other by their recorded metrics, after Minder.
 
-    FILE is Parquet or CSV with a sample a row (time, machine, metric, value), or the JSON answer of a Prometheus range
-    query; - is standard input. A machine whose metric stays far from its peers' for minutes is flagged.
+    FILEs are Parquet or CSV with a sample a row (time, machine, metric, value) or a column a machine, CSV of nvidia-smi
+    (a file a host), JSON answers of Prometheus, or the text of an exporter; - is standard input. A machine whose metric
+    stays far from its peers' for minutes is flagged; one moment is shown and not judged.
     """
+    from health.peers.moment import at_moment, is_moment
     from health.peers.peers_verdict import judge
     from health.peers.pipeline import detect
-    from health.peers.recording_files import load_recording
+    from health.peers.recording_files import load_recordings
 
     columns = take(SampleColumns, given)
     columns = replace(columns, metric=None) if columns.metric == "none" else columns
     settings = settings_of(**given)
     with progress("Comparing machines") as say:
-        recording = load_recording(file, columns=columns, machines=machines_of(nodes), lenient=lenient)
+        recording = load_recordings(files, columns=columns, machines=machines_of(nodes), lenient=lenient)
+        moment = is_moment(recording)
         examined = []
-        for one in detect(recording, settings, everything=all_metrics):
+        for one in () if moment else detect(recording, settings, everything=all_metrics):
             say(one.metric)
             examined.append(one)
-    verdict = judge(recording, examined)
+    verdict = at_moment(recording) if moment else judge(recording, examined)
     save_flags(verdict.flags, flags_out)
     answer(verdict, _print, as_json=as_json)
 
@@ -182,7 +186,8 @@ def _print(out: Console, found: PeersVerdict) -> None:
         shown = (longest.machine, f"{longest.end - longest.start:.0f} s") if longest else ("-", "-")
         score = f"{longest.score:.1f}" if longest else "-"
         rows.add_row(one.metric, str(one.machines), f"{one.step:g} s", *shown, f"{one.needed:.0f} s", score)
-    out.print()
-    out.print(rows)
+    if any(one.step for one in found.metrics):
+        out.print()
+        out.print(rows)
     for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)

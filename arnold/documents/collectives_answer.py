@@ -88,7 +88,7 @@ class CollectivesDocument(JsonRecord):
     """The same in words."""
     cause: str
     """Cause of what came first: none, not-launched, not-transmitted, not-delivered, gpu-not-ready, crossed-order,
-    unreachable, late, slow-compute, slow-transfer, slow-gpu or unknown.
+    other-size, unreachable, late, slow-compute, slow-transfer, slow-gpu or unknown.
     """
     culprits: tuple[NamedCulprit, ...]
     """Who is to blame, the surest first."""

@@ -27,6 +27,7 @@ Cause = Literal[
     "not-delivered",
     "gpu-not-ready",
     "crossed-order",
+    "other-size",
     "unreachable",
     "late",
     "slow-compute",
@@ -42,6 +43,7 @@ CAUSES: dict[Cause, str] = {
     "not-delivered": "data are transmitted and not delivered: the receiver's network card, or the way to it",
     "gpu-not-ready": "its GPU has all it needs and makes nothing ready",
     "crossed-order": "ranks entered collectives in different orders and wait for one another: the program's mistake",
+    "other-size": "it called a collective with another size or type than its group: the program's mistake",
     "unreachable": "it is dead or does not answer",
     "late": "it spends far less time in its collectives than the others of its group, so it comes last",
     "slow-compute": "it works longer than its peers before each collective: a slow GPU or host",
@@ -49,6 +51,8 @@ CAUSES: dict[Cause, str] = {
     "slow-gpu": "its GPU hands over chunks slowly inside collectives",
     "unknown": "the records do not show the cause",
 }
+
+PROGRAM: tuple[Cause, ...] = ("crossed-order", "other-size")  # Causes that are mistakes of the program, no node's
 
 DOUBT = {"certain": "", "likely": "likely ", "possible": "possibly "}
 
@@ -193,7 +197,7 @@ def _from_root(
         flows = tuple(zip(known, found, strict=True))
         cause, suspects = _of_transfer(snapshot, stall, blame(known, found))
     doubtful = snapshot.unseen | (frozenset() if recording is None else recording.tainted)
-    sure = snapshot.settled and root.kind != "crossed-order"
+    sure = snapshot.settled and root.kind not in PROGRAM
     certainty = _certainty(suspects, doubtful, unique=len(suspects) == 1, sure=sure)
     return replace(
         base,
@@ -232,6 +236,10 @@ def verdict(diagnosis: Diagnosis) -> str:
     what = "the job stands still" if diagnosis.status == "failure" else "the job has become slow"
     if not diagnosis.settled:
         what = "some ranks are behind" if diagnosis.status == "failure" else "some ranks come late"
+        if diagnosis.cause in PROGRAM:
+            what = "ranks do not call the same"
+        elif diagnosis.status == "failure" and not diagnosis.culprits:
+            what = "a collective is not over"
     where = f", first in {_few([diagnosis.all_groups[g].name for g in diagnosis.groups])}" if diagnosis.groups else ""
     if not diagnosis.culprits:
         return f"{what}{where}; nobody can be named: {blame_sentence(diagnosis)}"

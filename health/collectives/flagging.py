@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from health.collectives.diagnosis import Cause, Diagnosis, blame_sentence
+from health.collectives.diagnosis import PROGRAM, Cause, Diagnosis, blame_sentence
 from health.collectives.recording import Member
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -64,8 +64,8 @@ def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
         return reason
     if not diagnosis.culprits:
         reason = "the evidence names nobody"
-    elif diagnosis.cause == "crossed-order":
-        reason = "the order of collectives is the program's, not a node's"
+    elif diagnosis.cause in PROGRAM:
+        reason = "which collectives ranks call is the program's, not a node's"
     elif not diagnosis.settled:
         reason = "the records do not show that anything stands still"
     elif diagnosis.certainty != "certain":

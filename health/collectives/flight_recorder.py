@@ -3,17 +3,20 @@
 A dump is a moment.  That a collective stands still, and was not merely under way then, is known where the recorder
 retired it without completion: it has timed out.  That holds where the recorder saw events of the device.
 
-Of a backend of which it saw none (``FlightRecorderHook``, gloo, work on the CPU) it says ``scheduled`` and ``retired``
-of operations that are long over.  Of these the ranks are compared by how far each has come.  Whether the last operation
-is over cannot be told, nor whether a rank that is behind will come, so nothing is certain.
+Of a backend of which it saw none (``FlightRecorderHook`` over one that tells no completion, work on the CPU) it says
+``scheduled`` and ``retired`` of operations that are long over.  Of these the ranks are compared by how far each has
+come.  Whether the last operation is over cannot be told, nor whether a rank that is behind will come, so nothing is
+certain.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from health.collectives.flight_recorder_dump import Dump, Entry, Pair, read_dump
+from health.collectives.agreement import Differing, differing
+from health.collectives.flight_recorder_dump import Dump, Entry, GroupKey, Pair, read_dump
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Mismatch, Snapshot, Stall
 from topology.errors import InvalidInput
@@ -21,6 +24,7 @@ from topology.files import Source
 from topology.quantities import plural
 
 Entries = dict[int, list[Entry]]  # Rank -> what it enqueued in one group
+DEFAULT = "default_pg"  # What PyTorch calls the group of all ranks
 
 
 def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) -> tuple[Snapshot, tuple[str, ...]]:
@@ -31,7 +35,7 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     """
     dumps: dict[int, Dump] = {}
     place: dict[int, str] = {}
-    first_with: dict[str, tuple[int, tuple[int, ...]]] = {}  # group -> the first rank that has it, and its ranks there
+    told: dict[tuple[str, int], tuple[GroupKey, str]] = {}  # name and member of a group -> the group, and who told
     refused: list[InvalidInput] = []
     for source in sources:
         try:
@@ -44,11 +48,12 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
         if dump.rank in dumps:
             wrong = f"is the second dump of rank {dump.rank}: the first is {place[dump.rank]}"
             raise InvalidInput(wrong, where=source.name, fix="give one dump of each rank, of one moment")
-        for name, (_, ranks) in dump.groups.items():
-            other, known = first_with.setdefault(name, (dump.rank, ranks))
-            if known != ranks:
-                wrong = f"the group {name!r:.60} has other ranks than in {place[other]}"
-                raise InvalidInput(wrong, where=source.name, fix="give the dumps of one job only")
+        for key in dump.groups:
+            for rank in key.ranks if key.name else ():
+                other, by = told.setdefault((key.name, rank), (key, source.name))
+                if other != key:
+                    wrong = f"the group {key.name!r:.60} has other ranks than in {by}"
+                    raise InvalidInput(wrong, where=source.name, fix="give the dumps of one job only")
         dumps[dump.rank], place[dump.rank] = dump, source.name
     if not dumps:
         raise refused[0]
@@ -56,17 +61,23 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     return snapshot, (*(f"left out {error.where}: {error.message}" for error in refused), *notes)
 
 
+class _Stuck(NamedTuple):
+    """The first operation of a group that is not over."""
+
+    seq: int
+    standing: set[int]  # ranks that are in it
+
+
 class _Job:
     """The dumps of a job, by rank."""
 
     def __init__(self, dumps: Mapping[int, Dump]) -> None:
         self._dumps = dumps
-        self._groups = {name: group for dump in dumps.values() for name, group in dump.groups.items()}
         self._notes: list[str] = []
-        self._guess_groups()
-        ranks = sorted(set(dumps) | {rank for _, members in self._groups.values() for rank in members})
-        self._index = {rank: i for i, rank in enumerate(ranks)}
-        self._timed = {backend for dump in dumps.values() for backend in dump.timed}
+        self._groups = self._known_groups()
+        self._index = {
+            rank: i for i, rank in enumerate(sorted({*dumps, *(r for key in self._groups for r in key.ranks)}))
+        }
         self._untimed: set[str] = set()
         self._overwritten = 0
         self._stalls: list[Stall] = []
@@ -77,32 +88,56 @@ class _Job:
         """Return the job at the moment of the dumps, and what limits it."""
         members = tuple(Member(f"rank {r}", r, self._dumps[r].host if r in self._dumps else None) for r in self._index)
         groups: list[RankGroup] = []
-        for number, (name, (desc, ranks)) in enumerate(self._groups.items()):
-            title = f"{name} {desc}".strip() if desc != "undefined" else name
-            groups.append(RankGroup(title, "", tuple(self._index[rank] for rank in ranks)))
-            self._look_at_group(number, name, ranks)
+        for number, (key, title) in enumerate(self._groups.items()):
+            groups.append(RankGroup(title, "", tuple(self._index[rank] for rank in key.ranks)))
+            self._look_at_group(number, title, key)
         pairs: dict[Pair, Entries] = defaultdict(dict)
         for rank, dump in self._dumps.items():
             for pair, mine in dump.transfers.items():
                 pairs[pair][rank] = mine
-        for (name, source, target), entries in sorted(pairs.items()):
-            stall = self._of_pair(len(groups), (name, source, target), entries)
+        for (key, source, target), entries in sorted(pairs.items()):
+            stall = self._of_pair(len(groups), (key, source, target), entries)
             if stall is not None:
-                groups.append(RankGroup(f"{name} {source}->{target}", "pp", (self._index[source], self._index[target])))
+                name = f"{key.name} {source}->{target}"
+                groups.append(RankGroup(name, "pp", (self._index[source], self._index[target])))
                 self._stalls.append(stall)
         unseen = frozenset(i for rank, i in self._index.items() if rank not in self._dumps)
         notes = [*self._notes, *self._limits(len(unseen))]
-        if self._stalls and not self._timed_out:
+        if len(self._stalls) > len(self._mismatches) and not self._timed_out:
             notes.append("no operation has timed out: the dumps may show a healthy job at work")
         stalls, mismatches = tuple(self._stalls), tuple(self._mismatches)
         return Snapshot(members, tuple(groups), stalls, mismatches, settled=self._timed_out, unseen=unseen), notes
 
-    def _guess_groups(self) -> None:
-        """Where the recorder names no groups, as that of gloo does, the ranks that used one are its members."""
-        nameless = [dump for dump in self._dumps.values() if not dump.groups]
-        for name in sorted({name for dump in nameless for name in dump.collectives} - set(self._groups)):
-            self._groups[name] = ("", tuple(sorted(dump.rank for dump in nameless if name in dump.collectives)))
-            self._notes.append(f"who is in the group {name!r:.60} is not recorded: taken are the ranks that used it")
+    def _known_groups(self) -> dict[GroupKey, str]:
+        """Return groups and their titles.
+
+        Where the recorder does not name a group, as that of gloo does not, the ranks that used it are its members; of
+        the default group all ranks are.
+        """
+        told = {key: desc for dump in self._dumps.values() for key, desc in dump.groups.items()}
+        ranks = {*self._dumps, *(rank for key in told for rank in key.ranks)}
+        groups: dict[GroupKey, str] = {}
+        for key, desc in told.items():
+            if not key.name:
+                continue
+            title = f"{key.name} {desc}".strip() if desc != "undefined" else key.name
+            known = key if key.ranks else self._named(key, ranks if desc == DEFAULT else None)
+            if key.ranks and sum(other.name == key.name for other in told) > 1:
+                title += f" of rank {key.ranks[0]}"
+            groups[known] = title
+        return groups
+
+    def _named(self, key: GroupKey, ranks: set[int] | None) -> GroupKey:
+        """Return a group with these ranks, or those that used it, where the recorder does not say; file it so."""
+        users = [dump for dump in self._dumps.values() if key in dump.collectives]
+        named = GroupKey(key.name, tuple(sorted(ranks or {dump.rank for dump in users})))
+        for dump in users:
+            dump.collectives[named] = dump.collectives.pop(key)
+        if ranks is None:
+            self._notes.append(
+                f"who is in the group {key.name!r:.60} is not recorded: taken are the ranks that used it"
+            )
+        return named
 
     def _limits(self, unseen: int) -> Iterator[str]:
         """Yield what could not be told, and what was left out."""
@@ -125,14 +160,13 @@ class _Job:
                 "larger TORCH_FR_BUFFER_SIZE keeps more"
             )
 
-    def _look_at_group(self, number: int, name: str, ranks: Sequence[int]) -> None:
-        """Note the first collective of a group that a rank enqueued and that is not over."""
-        entries: Entries = {rank: self._dumps[rank].collectives.get(name, []) for rank in ranks if rank in self._dumps}
+    def _look_at_group(self, number: int, title: str, key: GroupKey) -> None:
+        """Note the first collective of a group that a rank enqueued and that is not over, or that ranks differ in."""
+        entries: Entries = {r: self._dumps[r].collectives.get(key, []) for r in key.ranks if r in self._dumps}
         gone = [rank for rank, mine in entries.items() if not mine and self._dumps[rank].lost]
         for rank in gone:
             del entries[rank]
-        backends = {entry.backend for mine in entries.values() for entry in mine}
-        if not backends:
+        if not any(entries.values()):
             return
         self._overwritten += len(gone)
         if any(self._dumps[rank].one_series for rank in entries):
@@ -140,57 +174,63 @@ class _Job:
                 self._overwritten += len(entries) - 1
                 return
             entries = {rank: [e._replace(seq=i) for i, e in enumerate(mine)] for rank, mine in entries.items()}
-        if backends & self._timed:
-            open_ = [(entry, rank) for rank, mine in entries.items() for entry in self._open(rank, name, mine)]
-            if open_:
-                seq = min(entry.seq for entry, _ in open_)
-                self._timed_out |= any(entry.retired for entry, _ in open_)
-                self._stall(number, entries, seq, {rank for entry, rank in open_ if entry.seq == seq})
-        else:
-            self._untimed |= backends
-            self._compare_distances(number, entries)
+        stuck = self._stuck(entries)
+        for odd in differing(entries):
+            if stuck is not None and odd.seq > stuck.seq:
+                break
+            went_on = ", and it is over" if odd.over else ""
+            self._notes.append(f"in {title}, number {odd.seq}: {_calls(odd)}{went_on}")
+            if not odd.over:
+                at = {rank for rank, mine in entries.items() if any(e.seq == odd.seq and not e.seen for e in mine)}
+                self._stall(number, entries, _Stuck(odd.seq, at), odd)
+                return
+        if stuck is not None:
+            self._stall(number, entries, stuck, None)
 
-    def _open(self, rank: int, name: str, mine: Sequence[Entry]) -> list[Entry]:
-        """Return what a rank has not completed; operations of a group end in the order in which they were enqueued."""
-        if self._dumps[rank].finished(name):
-            return []
-        last = max((entry.seq for entry in mine if entry.completed), default=-1)
-        return [entry for entry in mine if entry.seq > last]
-
-    def _compare_distances(self, number: int, entries: Entries) -> None:
-        """Note the first one that not all have come to; where all have come equally far, what each stands in."""
+    def _stuck(self, entries: Entries) -> _Stuck | None:
+        """Return the first that is not over, by the ranks that saw operations end; else by how far each has come."""
+        open_ = [(entry, rank) for rank, mine in entries.items() if self._sees(rank, mine) for entry in _open(mine)]
+        if open_:
+            seq = min(entry.seq for entry, _ in open_)
+            self._timed_out |= any(entry.retired for entry, _ in open_)
+            return _Stuck(seq, {rank for entry, rank in open_ if entry.seq == seq})
+        blind = [entry for rank, mine in entries.items() if not self._sees(rank, mine) for entry in mine]
+        if not blind:
+            return None
+        self._untimed |= {entry.backend for entry in blind if not entry.completed}
         reached = {rank: mine[-1].seq if mine else -1 for rank, mine in entries.items()}
         low = min(reached.values())
-        later = [entry.seq for mine in entries.values() for entry in mine if entry.seq > low]
-        if len({entry.op for mine in entries.values() for entry in mine if entry.seq == low}) > 1:
-            self._stall(number, entries, low, {rank for rank, last in reached.items() if last == low})
-        elif later:
-            self._stall(number, entries, min(later), {rank for rank, last in reached.items() if last > low})
+        later = [entry for mine in entries.values() for entry in mine if entry.seq > low]
+        if not later or any(entry.seen for entry in later):
+            return None
+        return _Stuck(min(entry.seq for entry in later), {rank for rank, last in reached.items() if last > low})
 
-    def _stall(self, number: int, entries: Entries, seq: int, standing: set[int]) -> None:
-        """Note a collective that stands still, and the ranks that launched another operation under its number."""
-        at = {rank: entry for rank, mine in entries.items() for entry in mine if entry.seq == seq}
-        absent = frozenset(self._index[rank] for rank, mine in entries.items() if not mine or mine[-1].seq < seq)
-        ops = Counter(entry.op for entry in at.values())
-        op = max(sorted(ops), key=lambda name: ops[name])
-        others = tuple((self._index[rank], entry.op) for rank, entry in sorted(at.items()) if entry.op != op)
-        if others:
-            self._mismatches.append(Mismatch(number, seq, op, others))
-        since = min(entry.since for entry in at.values())
-        members = frozenset(self._index[rank] for rank in standing)
-        self._stalls.append(Stall(number, seq, op, members, absent, since))
+    def _sees(self, rank: int, mine: Sequence[Entry]) -> bool:
+        """Return whether the recorder of a rank saw operations of a group begin or end."""
+        return any(entry.backend in self._dumps[rank].timed for entry in mine)
+
+    def _stall(self, number: int, entries: Entries, stuck: _Stuck, odd: Differing | None) -> None:
+        """Note a collective that stands still, and the ranks that launched something else under its number."""
+        at = [entry for mine in entries.values() for entry in mine if entry.seq == stuck.seq]
+        op = at[0].op if odd is None else odd.op
+        if odd is not None:
+            others = tuple((self._index[rank], what) for rank, what in odd.others.items())
+            self._mismatches.append(Mismatch(number, odd.seq, op, others, odd.kind))
+        absent = frozenset(self._index[r] for r, mine in entries.items() if not mine or mine[-1].seq < stuck.seq)
+        members = frozenset(self._index[rank] for rank in stuck.standing)
+        self._stalls.append(Stall(number, stuck.seq, op, members, absent, min(entry.since for entry in at)))
 
     def _of_pair(self, number: int, pair: Pair, entries: Entries) -> Stall | None:
         """Return a transfer between two ranks that has not ended."""
-        name, source, target = pair
-        backends = {entry.backend for mine in entries.values() for entry in mine}
+        _, source, target = pair
         known = [rank for rank in (source, target) if rank in self._dumps]
-        if backends & self._timed:
-            left = {rank: self._open_transfers(rank, name, mine) for rank, mine in entries.items()}
-            open_ = {rank: transfers[0] for rank, transfers in left.items() if transfers}
+        if any(self._sees(rank, mine) for rank, mine in entries.items()):
+            open_ = {
+                rank: left[0] for rank, mine in entries.items() if self._sees(rank, mine) and (left := _open(mine))
+            }
             self._timed_out |= any(entry.retired for entry in open_.values())
         else:
-            self._untimed |= backends
+            self._untimed |= {entry.backend for mine in entries.values() for entry in mine if not entry.completed}
             open_ = self._ahead(known, entries)
         if not open_:
             return None
@@ -210,8 +250,21 @@ class _Job:
         done = len(entries.get(few, []))
         return {many: entries[many][done]} if len(entries[many]) > done else {}
 
-    def _open_transfers(self, rank: int, name: str, mine: Sequence[Entry]) -> Sequence[Entry]:
-        """Return the transfers of a pair after the last that a rank has completed."""
-        if self._dumps[rank].finished(name):
-            return ()
-        return mine[max((i for i, entry in enumerate(mine, 1) if entry.completed), default=0) :]
+
+def _open(mine: Sequence[Entry]) -> Sequence[Entry]:
+    """Return what a rank has not completed; operations of a group or pair end in the order in which they began."""
+    return mine[max((i for i, entry in enumerate(mine, 1) if entry.completed), default=0) :]
+
+
+def _calls(odd: Differing) -> str:
+    """Return who called what."""
+    of: dict[str, list[int]] = defaultdict(list)
+    for rank, what in odd.others.items():
+        of[what].append(rank)
+    told = [f"{_ranks(ranks)} called {what}" for what, ranks in list(of.items())[:3]]
+    return ", ".join(told) + ("" if odd.common in of else f", most {odd.common}")
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    few = ", ".join(map(str, ranks[:5])) + (", ..." if len(ranks) > 5 else "")
+    return f"rank {few}" if len(ranks) == 1 else f"ranks {few}"

@@ -23,8 +23,18 @@ from health.collectives.clocks import LONGEST_PAUSE, read_timed
 from health.collectives.json_fields import Row, TaintedRanks, integer, listed, moment, nested, number, text
 from health.collectives.recording import CollectiveRecording, CompletionRow, Completions, Member, RankGroup, States
 from topology.errors import InvalidInput
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.tables.bad_rows import BadRow
+
+FORMAT = FileFormat(
+    "inspector",
+    source="NCCL Inspector as JSON lines, v4.0 (NCCL 2.28.3) to v4.3: a file a process",
+    export="NCCL_PROFILER_PLUGIN=libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_VERBOSE=1",
+    read="completed collectives: communicator, rank, host, number, size, begin and end",
+    left_out="proxy_trace lines, point-to-point operations, bandwidths",
+    marks=('"coll_perf"', '"header"', '"metadata"'),
+)
 
 VERSIONS = ("v4.0", "v4.1", "v4.2", "v4.3")
 

@@ -8,7 +8,6 @@ group, and so comes last.  That is a hint, never a flag.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +18,19 @@ from typing import NamedTuple
 from health.collectives.json_fields import TaintedRanks
 from health.collectives.recording import Member, RankGroup
 from topology.errors import InvalidInput
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.tables.bad_rows import BadRow
+from topology.tables.prometheus_text import exporter_line
+
+FORMAT = FileFormat(
+    "prometheus",
+    source="NCCL Inspector as Prometheus text (NCCL 2.29.2 and later, and the older labels): a file a GPU",
+    export="NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_PROM_DUMP=1",
+    read="mean time of each GPU in collectives of one communicator, operation and size",
+    left_out="bandwidths, other metrics",
+    marks=("nccl_collective_exec_time_microseconds",),
+)
 
 SECONDS = "nccl_collective_exec_time_microseconds"
 BANDWIDTH = "nccl_bus_bandwidth_gbs"
@@ -29,8 +39,6 @@ LATE = 0.5  # Share of the others' median time inside a collective below which a
 PERSISTENT = 0.75  # Share of its collectives in which it must
 FEWEST = 3  # Members that a collective needs: of two it is not known which is the odd one
 Task = tuple[int, str, str]  # Collectives that can be compared: of one group, one operation, one size
-_LINE = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+(-?\d+))?\s*")
-_LABEL = re.compile(r'\s*([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"\s*(?:,|$)')
 
 
 class _Sample(NamedTuple):
@@ -102,22 +110,9 @@ def latecomers(averages: Averages) -> dict[int, float]:
 
 def _sample(line: str) -> _Sample | None:
     """Return the sample of a line, ``None`` = of another metric; raise :class:`BadRow` where it cannot be used."""
-    match = _LINE.fullmatch(line)
-    if match is None:
-        raise BadRow("is not a line of Prometheus text")
-    name, inner, number = match[1], match[2] or "", match[3]
-    labels, here = {}, 0
-    while here < len(inner):
-        label = _LABEL.match(inner, here)
-        if label is None:
-            raise BadRow('the labels are not a list of name="value"')
-        labels[label[1]], here = label[2], label.end()
-    try:
-        value = float(number)
-    except ValueError:
-        raise BadRow(f"the value is {number!r:.40}, not a number") from None
+    name, labels, value, _ = exporter_line(line)
     if not isfinite(value) or value < 0:
-        raise BadRow(f"the value is {number!r:.40}, not a number of at least 0")
+        raise BadRow(f"the value is {value!r:.40}, not a number of at least 0")
     if name not in (SECONDS, BANDWIDTH):
         return None
     host = labels.get("node") or labels.get("hostname")

@@ -24,6 +24,7 @@ from health.collectives.recording import (
     States,
 )
 from topology.errors import InvalidInput
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.tables.bad_rows import BadRow
 
@@ -31,6 +32,15 @@ Made = TypeVar("Made", StateRow, CompletionRow)
 
 NAME = "arnold-progress"
 VERSION = 1
+
+FORMAT = FileFormat(
+    "progress",
+    source="Arnold's three-counter progress lines, JSON: docs/health/collectives.md",
+    export="a tracer of your own writes them",
+    read="all of it: ranks and hosts, groups, state and done lines",
+    left_out="",
+    marks=('"type"', '"comm"', NAME),
+)
 
 COUNTERS = ("total", "GPU_ready", "RDMA_transmitted", "RDMA_done")
 """Names of a flow's counters, in the order of :class:`~health.collectives.recording.StateRow`."""

@@ -16,9 +16,19 @@ from health.collectives.json_fields import Row, integer, listed, nested, text
 from health.collectives.recording import Member, RankGroup
 from health.collectives.stalls import Snapshot, Stall
 from topology.errors import InvalidInput
+from topology.file_format import FileFormat
 from topology.files import Source
 from topology.tables.bad_rows import BadRow
 from topology.tables.text_rows import parse_object
+
+FORMAT = FileFormat(
+    "ras",
+    source="answers of NCCL RAS as JSON (NCCL 2.28.7 and later), in order of time",
+    export="ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json",
+    read="ranks of each communicator, which answer, how many collectives each has launched",
+    left_out="counts of Send and Recv, versions",
+    marks=('"communicators"', '"nccl_version"', '"timestamp"'),
+)
 
 P2P = ("Send", "Recv", "SendRecv")  # Counts of operations that not all ranks take part in; the others must agree
 IN_PROGRESS = 7  # ncclInProgress, which is no error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
+from health.collectives import flight_recorder_dump, inspector, inspector_prometheus, progress_format, ras
 from health.collectives.diagnosis import Culprit, Diagnosis, diagnose, diagnose_snapshot
 from health.collectives.flight_recorder import read_flight_recorder
 from health.collectives.inspector import read_inspector
@@ -17,6 +18,7 @@ from health.collectives.progress_format import NAME, read_progress
 from health.collectives.ras import read_ras
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.file_format import FileFormat, nearest
 from topology.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
 
 CONVERTER = "flight_recorder_to_json.py"
@@ -98,11 +100,12 @@ def recognise(source: Source) -> str:
             json.loads(line)
         except (ValueError, RecursionError):
             broken = True
-    raise InvalidInput(
-        "is broken or truncated JSON" if broken else "is of no known format",
-        where=source.name,
-        fix="get the file again" if broken else f"give one of: {', '.join(FORMATS)}; or say which it is with --format",
-    )
+    if broken:
+        raise InvalidInput("is broken or truncated JSON", where=source.name, fix="get the file again")
+    close = nearest(READERS, head)
+    lacking = f"; nearest is {close[0].name}, without {' and '.join(close[1])}" if close and close[1] else ""
+    fix = f"give one of: {', '.join(FORMATS)}; or say which it is with --format"
+    raise InvalidInput(f"is of no known format{lacking}", where=source.name, fix=fix)
 
 
 def _of_averages(averages: Averages) -> Diagnosis:
@@ -120,11 +123,20 @@ def _of_averages(averages: Averages) -> Diagnosis:
     )
 
 
-FORMATS: dict[str, Callable[[Sequence[Source], TriggerSettings, bool], Diagnosis]] = {
-    "progress": lambda sources, settings, lenient: diagnose(read_progress(sources, lenient=lenient), settings),
-    "inspector": lambda sources, settings, lenient: diagnose(read_inspector(sources, lenient=lenient), settings),
-    "prometheus": lambda sources, _, lenient: _of_averages(read_prometheus(sources, lenient=lenient)),
-    "flight-recorder": lambda sources, _, lenient: diagnose_snapshot(*read_flight_recorder(sources, lenient=lenient)),
-    "ras": lambda sources, *_: diagnose_snapshot(*read_ras(sources)),
+Reader = Callable[[Sequence[Source], TriggerSettings, bool], Diagnosis]
+
+READERS: dict[FileFormat, Reader] = {
+    progress_format.FORMAT: lambda sources, settings, lenient: diagnose(
+        read_progress(sources, lenient=lenient), settings
+    ),
+    inspector.FORMAT: lambda sources, settings, lenient: diagnose(read_inspector(sources, lenient=lenient), settings),
+    inspector_prometheus.FORMAT: lambda sources, _, lenient: _of_averages(read_prometheus(sources, lenient=lenient)),
+    flight_recorder_dump.FORMAT: lambda sources, _, lenient: diagnose_snapshot(
+        *read_flight_recorder(sources, lenient=lenient)
+    ),
+    ras.FORMAT: lambda sources, *_: diagnose_snapshot(*read_ras(sources)),
 }
-"""Name of each format -> from its files, settings and whether to be lenient to a diagnosis."""
+"""Each format -> from its files, settings and whether to be lenient to a diagnosis."""
+
+FORMATS = {format.name: read for format, read in READERS.items()}
+"""Name of each format -> its reader."""

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from health.collectives.recording import CollectiveRecording, Member, RankGroup, States
 from topology.cluster import IntArray
 
-RootKind = Literal["not-launched", "transfer", "crossed-order"]
+Disagreement = Literal["crossed-order", "other-size"]  # Mistakes of the program: other operations, other sizes
+RootKind = Literal["not-launched", "transfer"] | Disagreement
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,13 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Members that launched another operation under a number than most of their group did."""
+    """Members that launched another operation under a number than most of their group, or one of another size."""
 
     group: int
     seq: int
     op: str
     others: tuple[tuple[int, str], ...]  # member -> what it launched
+    kind: Disagreement = "crossed-order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,9 @@ class Snapshot:
 class Root:
     """Stalls that explain others."""
 
-    kind: RootKind  # a member never came; all came and the data do not move; members wait for one another in a circle
+    # a member never came; all came and the data do not move; members wait for one another in a circle, or called
+    # different things
+    kind: RootKind
     stalls: tuple[Stall, ...]  # the stalls of the root; more than one in a circle
     suspects: tuple[int, ...]  # members that did not come, or went another way than most; empty for a transfer
     victims: tuple[int, ...]
@@ -202,7 +206,7 @@ def _root(snapshot: Snapshot, stalls: Sequence[Stall], victims: Sequence[int]) -
     (stall,) = stalls
     mismatch = [m for m in snapshot.mismatches if m.group == stall.group and m.seq == stall.seq]
     if mismatch:
-        return Root("crossed-order", (stall,), tuple(member for member, _ in mismatch[0].others), out)
+        return Root(mismatch[0].kind, (stall,), tuple(member for member, _ in mismatch[0].others), out)
     return Root("not-launched" if stall.absent else "transfer", (stall,), tuple(sorted(stall.absent)), out)
 
 

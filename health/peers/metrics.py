@@ -31,6 +31,8 @@ class Metric:
     aliases: tuple[str, ...] = ()  # the names that exporters use, in lower case
 
 
+_DUTY = ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util", "utilization_gpu")
+_POWER = ("dcgm_fi_dev_power_usage", "gpu_power", "gpu_power_usage", "power_draw", "power_draw_average")
 _ENGINE = ("dcgm_fi_prof_gr_engine_active", "gr_engine_active")
 _TENSOR = ("dcgm_fi_prof_pipe_tensor_active", "tensor_active", "tensor_core_activity")
 _NVLINK = ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total")
@@ -38,8 +40,8 @@ _NVLINK = ("dcgm_fi_dev_nvlink_bandwidth_total", "nvlink_bandwidth_total")
 KNOWN: tuple[Metric, ...] = (
     Metric("pfc_tx_packet_rate", "PFC Tx packet rate", 100.0, None, ("pfc_tx", "pfc_tx_packets", "tx_pfc_packet_rate")),
     Metric("cpu_usage", "CPU usage", 2.0, 2.0, ("cpu", "cpu_utilization", "cpu_util")),
-    Metric("gpu_duty_cycle", "GPU duty cycle", 2.0, 2.0, ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util")),
-    Metric("gpu_power_draw", "GPU power draw", 10.0, None, ("dcgm_fi_dev_power_usage", "gpu_power", "gpu_power_usage")),
+    Metric("gpu_duty_cycle", "GPU duty cycle", 2.0, 2.0, _DUTY),
+    Metric("gpu_power_draw", "GPU power draw", 10.0, None, _POWER),
     Metric("gpu_graphics_engine_activity", "GPU graphics-engine activity", 0.02, 0.02, _ENGINE),
     Metric("gpu_tensor_activity", "GPU tensor activity", 0.02, None, _TENSOR),
     Metric("nvlink_bandwidth", "NVLink bandwidth", 0.0, None, _NVLINK),
@@ -53,6 +55,12 @@ _BY_NAME = {alias: metric for metric in KNOWN for alias in (metric.name, *metric
 _WORK = re.compile(
     r"(?:^|_)(?:gpu|sm|tensor|fp\d+|nvlink|gr|graphics|dram|mem|memory)_.*(?:util|duty|activ|occup|power|band)"
 )
+
+# Names of metrics that count what is wrong: of these a machine may be the only one that has any
+_FAULTS = re.compile(r"err|fail|fault|drop|discard|retr|replay|xid|ecc|pause|throttl|violat|late|slow|temp")
+
+# ... and of those, names of which no machine should have any
+_ERRORS = re.compile(r"error|fail|xid|ecc|replay|remapped|discard|violat")
 
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 
@@ -76,6 +84,21 @@ def is_work(name: str) -> bool:
 def tells_idleness(name: str) -> bool:
     """Return whether a metric tells for all others that a machine does not train: that of its GPUs."""
     return is_work(name) and metric_of(name).idle is not None
+
+
+def idle_level(name: str) -> float | None:
+    """Return the level of a metric up to which a machine does nothing; ``None`` = the metric does not tell.
+
+    A metric of which nothing but its name is known tells by 0, unless it counts what is wrong.
+    """
+    if name in _BY_NAME or _FAULTS.search(name):
+        return metric_of(name).idle
+    return 0.0
+
+
+def counts_errors(name: str) -> bool:
+    """Return whether a metric counts what no machine should have any of."""
+    return _ERRORS.search(name) is not None
 
 
 def is_step_time(name: str) -> bool:

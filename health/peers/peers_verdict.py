@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from health.peers.metrics import is_step_time, is_work, metric_of, tells_idleness
+from health.peers.metrics import idle_level, is_step_time, is_work, metric_of, tells_idleness
 from health.peers.streams import MetricRecording, Samples
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
@@ -106,7 +106,7 @@ def _doubt(one: Stretch, metric: str, recording: MetricRecording) -> Doubt | Non
 
 def _idle(samples: Samples, one: Stretch) -> bool:
     """Return whether the other machines do not work by this metric while one stands out."""
-    level = metric_of(samples.metric).idle
+    level = idle_level(samples.metric)
     if level is None:
         return False
     own = samples.machines.index(one.machine) if one.machine in samples.machines else -1
@@ -152,7 +152,7 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
         source=recording.source,
         machines=machines,
         metrics=tuple(replace(one, stretches=one.stretches[:MOST_STRETCHES]) for one in examined),
-        flags=tuple(sorted(flags, key=lambda flag: flag.node)),
+        flags=tuple(sorted(flags, key=lambda flag: flag.node)) if recording.of_nodes else (),
         notes=(*recording.notes, *_notes(examined)),
     )
 
@@ -214,7 +214,9 @@ def _cannot_tell(examined: Examined) -> str:
     if many := examined.doubtful("many"):
         reasons.append(f"{len(many)} of {examined.machines} stand out in {title}, so they are no peers")
     if among_idle := examined.doubtful("idle-peers"):
-        reasons.append(f"{_few(among_idle)} stands out in {title} among machines that idle")
+        reasons.append(
+            f"{_few(among_idle)} stand{'s' if len(among_idle) == 1 else ''} out in {title} among machines that idle"
+        )
     return "; ".join(reasons)
 
 

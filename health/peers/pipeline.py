@@ -30,6 +30,8 @@ MOST_LAG = 30
 # ... and at most one such part of the time it stood out, so that what began or ended meanwhile cannot explain it
 LAG_SHARE = 8
 EXPLAINED = 0.5  # A shift that leaves at most this part of the distance explains it
+# Seconds to which longer times without any sample are cut: days between two runs cost nothing, and join nothing
+LONGEST_GAP = 3_600.0
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's mean level is not noticeable, whatever the metric
 
 
@@ -67,7 +69,7 @@ def detect(recording: MetricRecording, settings: ComparisonSettings, *, everythi
             fix="give the metrics of all machines of the job",
         )
     for name in in_order(recording.metrics, settings.order):
-        grid = align(recording.metrics[name], step=settings.step, machines=machines)
+        grid = align(recording.metrics[name], step=settings.step, machines=machines, longest_gap=LONGEST_GAP)
         examined = doubted(examine(grid, settings), recording)
         yield examined
         if examined.alerts and not is_step_time(name) and not everything:
@@ -199,9 +201,9 @@ def _stretch(
     late = None if alert is None else lag(grid.values, row, core.start, core.stop - 1)
     return Stretch(
         machine=grid.machines[row],
-        start=grid.start + first * grid.step,
-        end=grid.start + end * grid.step,
-        alert=None if alert is None or late is not None else grid.start + (first + alert + window - 1) * grid.step,
+        start=grid.time(first),
+        end=grid.time(end),
+        alert=None if alert is None or late is not None else grid.time(first + alert + window - 1),
         score=float(np.median(found.score[first : last + 1][inside])),
         own=float(np.median(part[row])),
         peers=float(np.median(np.delete(part, row, axis=0))),

@@ -1,7 +1,8 @@
-"""Range queries of Prometheus (``/api/v1/query_range``, result type ``matrix``), asked over HTTP or read from a file.
+"""Queries of Prometheus, asked over HTTP or read from a file, and the text of an exporter, which is one scrape.
 
-https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries: a list of series, each with its labels and
-its values, ``[seconds, "number"]``.  A file may hold one answer or a list of them.
+https://prometheus.io/docs/prometheus/latest/querying/api/#range-queries: a list of series (``matrix``), each with its
+labels and its values, ``[seconds, "number"]``; of an instant (``vector``) each has one.  A file may hold one answer or
+a list of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import http.client
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
@@ -19,10 +21,38 @@ import numpy as np
 
 from health.peers.metrics import canonical
 from health.peers.sample_sources import MACHINE_LABELS
-from health.peers.streams import FloatArray, MetricRecording, Samples
+from health.peers.streams import FloatArray, MetricRecording, Part, samples_of
 from topology import json_text
 from topology.errors import InvalidInput
+from topology.file_format import FileFormat
 from topology.files import Source
+from topology.tables.bad_rows import BadRows
+from topology.tables.prometheus_text import exporter_line
+
+RANGE = FileFormat(
+    "prometheus-range",
+    source="answers of Prometheus to range queries (result type matrix), one or a list of them",
+    export='curl -s "$URL/api/v1/query_range?query=DCGM_FI_DEV_GPU_UTIL&start=...&end=...&step=1s"',
+    read="metric, machine (label node, Hostname, host, instance, ...), all samples; GPUs of a machine as their mean",
+    left_out="other labels; samples that are no finite number (counted)",
+    marks=('"resulttype"', '"matrix"', '"values"'),
+)
+VECTOR = FileFormat(
+    "prometheus-vector",
+    source="answers of Prometheus to instant queries (result type vector), one or a list of them",
+    export='curl -s "$URL/api/v1/query?query=DCGM_FI_DEV_GPU_UTIL"',
+    read="as of ranges; answers of one moment are shown and not judged",
+    left_out="as of ranges",
+    marks=('"resulttype"', '"vector"', '"value"'),
+)
+SCRAPE = FileFormat(
+    "exporter-text",
+    source="what an exporter writes for Prometheus (dcgm-exporter, node-exporter): one scrape",
+    export="curl -s http://NODE:9400/metrics > NODE.prom",
+    read="every metric of every machine (label Hostname, node, ..., else the name of the file), at one moment",
+    left_out="comments; other labels",
+    marks=("# type", "# help"),
+)
 
 FIX = "give what /api/v1/query_range returns"
 
@@ -35,8 +65,35 @@ def read_prometheus(source: Source, *, lenient: bool) -> MetricRecording:
     """Return samples from the text of one answer, or of a list of answers."""
     data = json_text.parse(source)
     answers = data if isinstance(data, list) else [data]
-    series = [one for k, answer in enumerate(answers) for one in matrix(answer, where=f"{source.name}: answer {k + 1}")]
+    if answers and all(isinstance(one, dict) and "metric" in one for one in answers):
+        series = answers  # as `promtool query range -o json` writes them
+    else:
+        found = (matrix(one, where=f"{source.name}: answer {k}") for k, one in enumerate(answers, 1))
+        series = [one for several in found for one in several]
     return from_series([(None, one) for one in series], source=source.name, lenient=lenient)
+
+
+def read_scrape(source: Source, *, lenient: bool) -> MetricRecording:
+    """Return what an exporter wrote at one moment; a machine that no label names is called as the file."""
+    bad_rows = BadRows(lenient=lenient)
+    lines = (
+        (k, line) for k, line in enumerate(source.text.splitlines(), 1) if line.strip() and line.lstrip()[0] != "#"
+    )
+    told = [line for _, line in bad_rows.keep(lines, exporter_line, source)]
+    nameless = {"machine": stem(source.name)}
+    series = [
+        (None, {"metric": nameless | one.labels | {"__name__": one.name}, "value": [one.time or 0.0, one.value]})
+        for one in told
+    ]
+    found = from_series(series, source=source.name)
+    dropped = [f"dropped {count:,} lines: {reason}" for reason, count in bad_rows.dropped.most_common()]
+    absolute = bool(told) and all(one.time is not None for one in told)
+    return replace(found, absolute=absolute, notes=(*found.notes, *dropped))
+
+
+def stem(name: str) -> str:
+    """Return how a machine or a metric is called by its file: ``n7`` of ``scrapes/n7.prom.gz``."""
+    return PurePath(name).name.split(".", 1)[0] or "value"
 
 
 def matrix(answer: Any, *, where: str) -> list[Any]:
@@ -50,9 +107,9 @@ def matrix(answer: Any, *, where: str) -> list[Any]:
     body = answer.get("data")
     kind = body.get("resultType") if isinstance(body, dict) else None
     result = body.get("result") if isinstance(body, dict) else None
-    if kind != "matrix" or not isinstance(result, list):
+    if kind not in ("matrix", "vector") or not isinstance(result, list):
         raise InvalidInput(
-            f"has the result type {kind!r}, not 'matrix'" if kind else "is not an answer of Prometheus",
+            f"has the result type {kind!r:.40}, not 'matrix' or 'vector'" if kind else "is not an answer of Prometheus",
             where=where,
             fix=FIX,
         )
@@ -71,7 +128,7 @@ def from_series(
     :param labels: which label names the machine, the first that is there.
     :raises InvalidInput: a series without machine, a value that is no number.
     """
-    parts: dict[str, list[tuple[str, FloatArray]]] = {}
+    parts: dict[str, list[Part]] = {}
     notes: list[str] = []
     missing = 0
     for k, (name, one) in enumerate(series):
@@ -85,10 +142,12 @@ def from_series(
             continue
         usable = np.isfinite(values).all(axis=1)
         missing += int((~usable).sum())
-        parts.setdefault(canonical(name or given) or UNNAMED, []).append((machine, values[usable]))
+        values = values[usable]
+        part = ([machine], np.zeros(len(values), dtype=np.int64), values[:, 0], values[:, 1])
+        parts.setdefault(canonical(name or given) or UNNAMED, []).append(part)
     if missing:
         notes.append(f"{missing:,} samples that are no finite number count as missing")
-    metrics = {name: _samples(name, found) for name, found in sorted(parts.items())}
+    metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
     metrics = {name: samples for name, samples in metrics.items() if len(samples.value)}
     if not metrics:
         raise InvalidInput("has no samples", where=source, fix="ask for a time in which the machines were watched")
@@ -111,18 +170,11 @@ def _series(one: Any, where: str, labels: Sequence[str]) -> tuple[str, str, Floa
     if label == "instance":
         name = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() and ":" in name else name
     try:
-        values = np.array(one.get("values") or [], dtype=np.float64).reshape(-1, 2)
+        given = one.get("values") or ([one["value"]] if one.get("value") else [])
+        values = np.array(given, dtype=np.float64).reshape(-1, 2)
     except (ValueError, TypeError, OverflowError):
         raise InvalidInput("has a value that is not [seconds, number]", where=where, fix=FIX) from None
     return str(tags.get("__name__", UNNAMED)), name, values
-
-
-def _samples(metric: str, found: list[tuple[str, FloatArray]]) -> Samples:
-    machines = sorted({name for name, _ in found})
-    index_of = {name: k for k, name in enumerate(machines)}
-    row = np.repeat([index_of[name] for name, _ in found], [len(values) for _, values in found])
-    values = np.concatenate([values for _, values in found])
-    return Samples(metric, tuple(machines), values[:, 0], row.astype(np.int64), values[:, 1])
 
 
 class EndpointAway(InvalidInput):

@@ -46,6 +46,7 @@ class MetricRecording:
     absolute: bool  # times are seconds since 1970, not since some start
     source: str
     notes: tuple[str, ...] = ()  # what the reader had to decide or leave out
+    of_nodes: bool = True  # whether its machines are nodes; else they are parts of one, such as its GPUs
 
     @property
     def machines(self) -> list[str]:
@@ -69,6 +70,33 @@ class MetricRecording:
         return replace(self, metrics=kept, notes=(*self.notes, note) if missing else self.notes)
 
 
+Part = tuple[Sequence[str], IntArray, FloatArray, FloatArray]  # Machines, which of them, times, values
+
+
+def samples_of(metric: str, parts: Sequence[Part]) -> Samples:
+    """Return the samples of one metric that were measured apart, each part with machines of its own."""
+    machines = sorted({name for names, *_ in parts for name in names})
+    index_of = {name: k for k, name in enumerate(machines)}
+    codes = [np.array([index_of[name] for name in names], dtype=np.int64)[code] for names, code, _, _ in parts]
+    time, value = (np.concatenate([part[k] for part in parts]) for k in (2, 3))
+    return Samples(metric, tuple(machines), time, np.concatenate(codes), value)
+
+
+def joined(recordings: Sequence[MetricRecording]) -> MetricRecording:
+    """Return several recordings as one; it is an error if some count from 1970 and others do not."""
+    parts: dict[str, list[Part]] = {}
+    for one in recordings:
+        if one.absolute != recordings[0].absolute:
+            wrong = f"{'has' if one.absolute else 'has no'} times since 1970, unlike {recordings[0].source}"
+            raise InvalidInput(wrong, where=one.source, fix="give files with times of one kind")
+        for name, found in one.metrics.items():
+            parts.setdefault(name, []).append((found.machines, found.machine, found.time, found.value))
+    metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
+    notes = tuple(dict.fromkeys(note for one in recordings for note in one.notes))
+    sources = f"{recordings[0].source} and {len(recordings) - 1} more files"
+    return MetricRecording(metrics, recordings[0].absolute, sources, notes, all(one.of_nodes for one in recordings))
+
+
 @dataclass(frozen=True, slots=True)
 class SampleGrid:
     """One metric on a common clock."""
@@ -79,6 +107,12 @@ class SampleGrid:
     step: float  # seconds between columns
     values: FloatArray  # shape (machines, times); where a machine is silent, its nearest sample
     silent: BoolArray  # same shape: no sample within GAP_STEPS steps
+    # columns before which time was cut out, as no machine had samples in it, and how many seconds
+    cuts: tuple[tuple[int, float], ...] = ()
+
+    def time(self, column: int) -> float:
+        """Return the time of a column, seconds."""
+        return self.start + column * self.step + sum(seconds for first, seconds in self.cuts if first <= column)
 
 
 def sampling_step(samples: Samples) -> float:
@@ -89,17 +123,26 @@ def sampling_step(samples: Samples) -> float:
     return float(np.median(gaps)) if gaps.size else 1.0
 
 
-def align(samples: Samples, *, step: float | None = None, machines: Sequence[str] | None = None) -> SampleGrid:
+def align(
+    samples: Samples,
+    *,
+    step: float | None = None,
+    machines: Sequence[str] | None = None,
+    longest_gap: float | None = None,
+) -> SampleGrid:
     """Put a metric on a common clock, each column filled with the nearest sample (Minder, section 4.1).
 
     Several samples of a machine at one time (one for each of its GPUs) count as their mean.
 
     :param step: seconds; ``None`` = as often as it was sampled.
     :param machines: rows of the grid; ``None`` = those of the samples.  One without samples is silent throughout.
+    :param longest_gap: seconds to which longer times without any sample are cut; ``None`` = they are not.
     """
     rows = tuple(samples.machines if machines is None else machines)
     step = sampling_step(samples) if step is None else step
-    start, end = float(samples.time.min()), float(samples.time.max())
+    start = float(samples.time.min())
+    time, gaps = _without_gaps(samples.time - start, longest_gap or np.inf)
+    end = start + float(time.max())
     columns = int((end - start) / step + 1e-9) + 1
     if columns * len(rows) > MAX_CELLS:
         raise TooLarge(
@@ -108,7 +151,7 @@ def align(samples: Samples, *, step: float | None = None, machines: Sequence[str
         )
     index_of = {name: row for row, name in enumerate(rows)}
     row_of = np.array([index_of.get(name, -1) for name in samples.machines], dtype=np.int64)
-    machine, time, value = _means(row_of[samples.machine], samples.time - start, samples.value)
+    machine, time, value = _means(row_of[samples.machine], time, samples.value)
     # One sorted axis for all machines: each has a stretch of its own, so far apart that the nearest sample is its own.
     stretch = 2.0 * (end - start) + 4.0 * (GAP_STEPS + 1) * step
     axis = machine * stretch + time
@@ -118,7 +161,21 @@ def align(samples: Samples, *, step: float | None = None, machines: Sequence[str
     after = np.minimum(after, len(axis) - 1)
     nearest = np.where(wanted - axis[before] <= axis[after] - wanted, before, after)
     silent = np.abs(axis[nearest] - wanted) > (GAP_STEPS + 0.5) * step
-    return SampleGrid(samples.metric, rows, start, step, value[nearest], silent)
+    cuts = tuple((int(middle / step), seconds) for middle, seconds in gaps)
+    return SampleGrid(samples.metric, rows, start, step, value[nearest], silent, cuts)
+
+
+def _without_gaps(time: FloatArray, longest: float) -> tuple[FloatArray, list[tuple[float, float]]]:
+    """Return times from which longer times without samples are cut out; the middle of what is left of each, and what
+    was cut, seconds.
+    """
+    order = np.sort(time)
+    lengths = np.diff(order)
+    long = np.flatnonzero(lengths > longest)
+    cut = np.concatenate(([0.0], np.cumsum(lengths[long] - longest)))
+    middles = order[long + 1] - cut[1:] - (longest / 2.0 if long.size else 0.0)
+    shifted = time - cut[np.searchsorted(order[long + 1], time, side="right")]
+    return shifted, list(zip(middles.tolist(), np.diff(cut).tolist(), strict=True))
 
 
 def _means(machine: IntArray, time: FloatArray, value: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:

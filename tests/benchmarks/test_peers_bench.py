@@ -14,8 +14,10 @@ from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
 from benchmarks.peers.mahalanobis import whitened
 from benchmarks.peers.picture import picture
 from benchmarks.peers.streams import SHAPES, healthy_job, recording
-from health.peers.peers_verdict import Stretch
-from health.peers.pipeline import ComparisonSettings
+from health.peers.peers_verdict import Stretch, doubted
+from health.peers.pipeline import ComparisonSettings, examine
+from health.peers.streams import align
+from tests.case_counts import cases as case_count
 
 
 def test_same_seed_same_cases() -> None:
@@ -113,3 +115,15 @@ def test_the_picture_of_the_documentation() -> None:
     for text in (picture(), page.read_text(encoding="utf-8")):
         words = [element.text for element in ElementTree.fromstring(text).iter() if element.text]
         assert {"fault", "alert"} <= set(words)
+
+
+def test_no_fault_that_was_found_is_doubted_away() -> None:
+    """Recall does not suffer from the doubts: of made faults, every alert on the faulty machine stays one."""
+    settings, kept, alerts = ComparisonSettings(), 0, 0
+    for case in cases(case_count(36), 11, healthy=False):
+        assert case.fault is not None
+        for samples in case.recording.metrics.values():
+            found = examine(align(samples, machines=case.recording.machines), settings)
+            alerts += case.fault.machine in {one.machine for one in found.alerts}
+            kept += case.fault.machine in {one.machine for one in doubted(found, case.recording).alerts}
+    assert kept == alerts > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
+CHUNK = 2**20  # Bytes that are decoded at one time
 BATCH = 16_384  # Rows that are values of Python at one time
 EXACT = 2**53  # From here on a float does not tell whole numbers apart
 
@@ -193,6 +195,9 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
     from pyarrow import csv
 
     left_out = 0
+    if lenient:
+        # Of a row that is left out, Arrow decodes the text, and what it then raises reaches nothing but the terminal.
+        _check_text(name, data)
 
     def skip(_: object) -> str:
         nonlocal left_out
@@ -216,6 +221,18 @@ def csv_texts(name: str, data: bytes, columns: Sequence[str], *, lenient: bool) 
     return table, left_out
 
 
+def _check_text(name: str, data: bytes) -> None:
+    """Raise :class:`InvalidInput`, with the line, where bytes are no UTF-8."""
+    decoder = getincrementaldecoder("utf-8")()
+    for begin in range(0, len(data), CHUNK):
+        try:
+            decoder.decode(data[begin : begin + CHUNK], final=begin + CHUNK >= len(data))
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, begin + error.start) + 1
+            wrong, fix = f"is not UTF-8 text: {error.reason}", "save the file as UTF-8 text"
+            raise InvalidInput(wrong, where=f"{name}:{line}", fix=fix) from None
+
+
 def timestamps(column: pa.ChunkedArray) -> FloatArray | None:
     """Return seconds since 1970 of a column of timestamps, NaN where there is none; ``None`` = of something else."""
     import pyarrow as pa
@@ -227,10 +244,13 @@ def timestamps(column: pa.ChunkedArray) -> FloatArray | None:
     return seconds
 
 
-def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[FloatArray, str | None, int]:
+def numbers(
+    column: pa.ChunkedArray, value_of: Callable[[str], float], *, nothing: Sequence[str] = NOTHING
+) -> tuple[FloatArray, str | None, int]:
     """Return the numbers of a column, NaN where there is none, and the first text that is no number, with its row.
 
     :param value_of: from a text to a number where it is not written as one; NaN = it is none.
+    :param nothing: texts that stand for no number.
     :returns: shape [rows]; the text is ``None`` where all are numbers.
     :raises TypeError: a column of something else; its message is the type.
     """
@@ -243,7 +263,7 @@ def numbers(column: pa.ChunkedArray, value_of: Callable[[str], float]) -> tuple[
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             raise TypeError(str(column.type)) from None
         return found, None, 0
-    given = pc.if_else(pc.is_in(column, value_set=pa.array(NOTHING, type=column.type)), None, column)
+    given = pc.if_else(pc.is_in(column, value_set=pa.array(nothing, type=column.type)), None, column)
     try:
         return given.cast(pa.float64()).to_numpy(), None, 0
     except pa.ArrowInvalid:

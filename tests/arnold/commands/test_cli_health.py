@@ -18,6 +18,7 @@ from arnold.documents.watch_answer import WatchDocument
 from health.peers.peers_verdict import PeersVerdict
 from tests.health.peers.fake_prometheus import machines, serving
 from tests.health.peers.made import values
+from tests.health.peers.metric_samples import dcgm, smi
 from topology.json_record import read_json
 from topology.overlay import read_flags
 
@@ -47,6 +48,21 @@ def test_the_verdict_comes_first_in_words(arnold: Arnold, faulty: Path) -> None:
     assert ran.code == 0
     assert ran.out.splitlines()[0].startswith("n03 is faulty: CPU usage 5")
     assert "of its 11 peers" in ran.out.splitlines()[0]
+
+
+def test_several_files_are_one_recording_and_one_scrape_is_shown(arnold: Arnold, tmp_path: Path) -> None:
+    """CSV of nvidia-smi of each host is compared; of a scrape there is neither a table nor a flag."""
+    for host in range(5):
+        (tmp_path / f"n{host}.csv").write_text(smi(host, 300))
+    ran = arnold("health", "peers", *sorted(tmp_path.glob("n*.csv")))
+    assert ran.out.splitlines()[0].startswith("n2 is faulty: GPU duty cycle 2")
+    (tmp_path / "scrape.prom").write_text(dcgm())
+    shown = arnold("health", "peers", tmp_path / "scrape.prom")
+    assert (shown.code, shown.out.splitlines()[0]) == (
+        0,
+        "one moment of 5 machines, which nothing can be judged by; just then these stand out: n2 in GPU duty cycle",
+    )
+    assert shown.out.splitlines()[1] == "Note: one scrape; ask Prometheus for a range: /api/v1/query_range"
 
 
 def test_json_follows_its_schema_and_flags_can_be_used(arnold: Arnold, faulty: Path, tmp_path: Path) -> None:

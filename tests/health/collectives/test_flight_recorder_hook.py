@@ -233,10 +233,13 @@ def test_a_group_that_was_overwritten_accuses_nobody() -> None:
 
 
 def torchcomms(recorder: Recorder) -> Source:
-    """The dump as TorchComms writes it: one series of numbers, ranks without brackets, transfers without ranks."""
+    """The dump as TorchComms writes it: one series of numbers, groups described by the backend, transfers without
+    ranks, ``is_p2p`` never.
+    """
     for i, entry in enumerate(recorder.entries):
         op = str(entry["profiling_name"]).split(" ", 1)[0]
-        entry.update(collective_seq_id=i, is_p2p=False, profiling_name=op)
+        group = [entry["process_group"][0], recorder.backend]
+        entry.update(collective_seq_id=i, is_p2p=False, profiling_name=op, process_group=group)
     config = {
         name: {"name": name, "desc": "desc", "ranks": ",".join(map(str, ranks))}
         for name, ranks in recorder.groups.items()
@@ -269,3 +272,12 @@ def test_gloo_names_no_groups() -> None:
     found = diagnose_snapshot(*read_flight_recorder([one.source(pg_config={}) for one in recorders]))
     assert named(found) == [(2, "likely")]
     assert any("who is in the group '0' is not recorded" in note for note in found.notes)
+
+
+def test_a_transfer_that_is_not_of_its_own_rank_is_left_out() -> None:
+    """A rank that says who else sends to whom: counted, and of no use."""
+    recorders = job([4, 4, 4, 4])
+    recorders[1].transfer("0", "send 0->3")
+    found = judged(recorders)
+    assert found.status == "healthy"
+    assert "left out 1 transfer that do not name both ranks: nccl2:send 0->3 1" in found.notes

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from health.peers.pipeline import ComparisonSettings, detect
 from health.peers.streams import GAP_STEPS, Samples, align, sampling_step
 from tests.case_counts import examples
+from tests.health.peers.made import recording, values
 from topology.errors import TooLarge
 
 
@@ -81,3 +85,33 @@ def test_alignment_agrees_with_looking_at_every_sample(data: st.DataObject) -> N
             nearest = min(abs(t - at) for t, _ in mine)
             assert grid.values[m, column] in [v for t, v in mine if abs(t - at) == nearest]
             assert grid.silent[m, column] == (nearest > (GAP_STEPS + 0.5) * 2.0)
+
+
+def test_days_without_samples_are_cut_to_an_hour() -> None:
+    """Two runs of 600 s 17 days apart: 600 + 3,600 + 600 columns, silent between them, and times that are right."""
+    late = 17 * 86_400.0
+    time = np.concatenate([np.arange(600.0), late + np.arange(600.0)])
+    given = Samples("m", ("a", "b"), np.tile(time, 2), np.repeat([0, 1], 1_200), np.zeros(2_400))
+    grid = align(given, longest_gap=3_600.0)
+    assert grid.values.shape == (2, 599 + 3_600 + 600)
+    assert [grid.time(column) for column in (0, 599, 599 + 3_600, 599 + 3_600 + 599)] == [
+        0.0,
+        599.0,
+        late,
+        late + 599.0,
+    ]
+    assert grid.silent[:, 700:4_100].all()
+    assert not grid.silent[:, 4_199:].any()
+    assert align(given, longest_gap=2 * late).cuts == ()
+
+
+def test_a_machine_that_stands_out_before_and_after_a_gap_does_so_twice() -> None:
+    """Three minutes before and three after days without samples are not the four minutes of an alert."""
+    made = values(seconds=400)
+    made[4, 20:200] += 60.0
+    made[4, 200:380] += 60.0
+    whole = recording({"pfc_tx_packet_rate": 100.0 * made})
+    given = whole.metrics["pfc_tx_packet_rate"]
+    apart = replace(given, time=given.time + np.where(given.time >= 200, 17 * 86_400.0, 0.0))
+    assert next(detect(whole, ComparisonSettings())).alerts
+    assert not next(detect(replace(whole, metrics={given.metric: apart}), ComparisonSettings())).alerts

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from health.peers.metrics import canonical, is_work
 from health.peers.peers_verdict import PeersVerdict, judge
 from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.streams import MetricRecording
 from tests.health.peers.made import Array, recording, values
 
 
@@ -63,6 +66,36 @@ def test_a_cpu_that_is_busier_than_working_peers_is_a_fault() -> None:
     made = values()
     made[4, 100:] += 35.0
     assert [flag.node for flag in verdict({"cpu_usage": made}).flags] == ["n04"]
+
+
+@pytest.mark.parametrize("metric", ["gpu_duty_cycle", "value"])
+def test_a_cluster_of_inference_pods_accuses_at_most_one(metric: str) -> None:
+    """Pods that serve requests: most at 0, eight of 120 in turn at 70 for a quarter of an hour, a sample a minute.
+
+    Made like the duty cycles of Alibaba's cluster-trace-v2026-GenAI, where four pods of 143 stand out so.  There the
+    column is called ``value``, which does not say what it is.
+    """
+    made = np.abs(np.random.default_rng(3).normal(0.0, 5.0, (120, 240)))
+    made[made < 9.0] = 0.0
+    for k in range(8):
+        made[k, 20 * k + 10 : 20 * k + 26] = 70.0
+    given = replace_step(recording({metric: made}), 57.0)
+    found = judge(given, list(detect(given, ComparisonSettings(), everything=True)))
+    assert len(found.flags) <= 1
+
+
+def replace_step(given: MetricRecording, seconds: float) -> MetricRecording:
+    """The same recording with so many seconds between samples."""
+    slower = {name: replace(one, time=one.time * seconds) for name, one in given.metrics.items()}
+    return replace(given, metrics=slower)
+
+
+def test_the_only_machine_with_errors_is_at_fault() -> None:
+    """A metric that counts errors is 0 on machines that are well: 0 does not call them idle."""
+    made = np.zeros((12, 600))
+    made[4, 100:] = 30.0
+    assert [flag.node for flag in verdict({"dcgm_fi_dev_xid_errors": made}).flags] == ["n04"]
+    assert verdict({"requests": made}).flags == ()
 
 
 def turns(count: int, *, machines: int) -> Array:

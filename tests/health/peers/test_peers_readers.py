@@ -152,7 +152,7 @@ def test_missing_values_are_missing_samples(read: Read) -> None:
         (parquet_bytes(time=[1], machine=["a"], value=[1.0]), "", "no column 'metric'"),
         ('{"status": "success"}', "", "not an answer"),
         ('{"status": "error", "error": "parse error"}', "", "parse error"),
-        ('{"status": "success", "data": {"resultType": "vector", "result": []}}', "", "'vector'"),
+        ('{"status": "success", "data": {"resultType": "scalar", "result": []}}', "", "'scalar'"),
         ('{"status": "success", "data": {"resultType": "matrix", "result": []}}', "", "no samples"),
         ('{"status": "succ', ":1", "truncated"),
     ],
@@ -272,14 +272,6 @@ def test_bad_series(read: Read, bad: Any, words: str) -> None:
     found = read(text, lenient=True)
     assert found.machines == ["n1"]
     assert any("left out a series" in note for note in found.notes)
-
-
-def test_a_scrape_of_an_exporter_is_told_from_a_table(read: Read) -> None:
-    """The text of dcgm-exporter shows one moment: a range of Prometheus is asked for, not a column."""
-    text = b"# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization.\n# TYPE DCGM_FI_DEV_GPU_UTIL gauge\n"
-    with pytest.raises(InvalidInput, match="one scrape of an exporter") as caught:
-        read(text + b'DCGM_FI_DEV_GPU_UTIL{gpu="0",Hostname="n1"} 98\n')
-    assert "query_range" in caught.value.fix
 
 
 def test_a_whole_number_beyond_all_floats_is_refused(read: Read) -> None:

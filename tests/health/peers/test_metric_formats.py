@@ -1,0 +1,240 @@
+"""What exporters, Prometheus, Acme and nvidia-smi write is read as it is, and one moment is shown and not judged."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import strategies as st
+
+from health.peers.moment import NOTE, at_moment, is_moment
+from health.peers.peers_verdict import PeersVerdict, judge
+from health.peers.pipeline import ComparisonSettings, detect
+from health.peers.recording_files import FORMATS, load_recording, load_recordings
+from health.peers.sample_sources import SampleColumns
+from health.peers.streams import MetricRecording
+from tests.case_counts import examples
+from tests.health.peers import metric_samples as made
+from topology.errors import ArnoldError, InvalidInput
+from topology.file_format import format_table, nearest
+
+SECONDS = 400  # Long enough for the four minutes that a machine has to stand out
+
+Read = Callable[..., MetricRecording]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Read texts as files, each by its name."""
+
+    def call(files: dict[str, str], **how: Any) -> MetricRecording:
+        paths = []
+        for name, text in files.items():
+            paths.append(str(tmp_path / name))
+            Path(paths[-1]).write_text(text)
+        return load_recordings(paths, columns=SampleColumns(), **how)
+
+    return call
+
+
+def verdict(found: MetricRecording) -> PeersVerdict:
+    """What is said of a recording of more than a moment."""
+    assert not is_moment(found)
+    return judge(found, list(detect(found, ComparisonSettings())))
+
+
+def means(seconds: int) -> dict[str, list[float]]:
+    """The duty cycle of each host by second, the mean of its GPUs, without any reader."""
+    return {
+        f"n{host}": [sum(made.duty(host, gpu, s) for gpu in range(made.GPUS)) / made.GPUS for s in range(seconds)]
+        for host in range(made.HOSTS)
+    }
+
+
+def by_second(found: MetricRecording, metric: str = "gpu_duty_cycle") -> dict[str, list[float]]:
+    """The mean of each machine's samples, in order of time."""
+    samples = found.metrics[metric]
+    means = {}
+    for k, name in enumerate(samples.machines):
+        mine = samples.machine == k
+        times = np.round(samples.time[mine] - samples.time.min()).astype(int)
+        means[name] = [float(samples.value[mine][times == s].mean()) for s in np.unique(times)]
+    return means
+
+
+@pytest.mark.parametrize(
+    ("files", "absolute"),
+    [
+        ({"range.json": made.answer("matrix", 3)}, True),
+        ({"promtool.json": json.dumps(made.prometheus("matrix", 3)["data"]["result"])}, True),
+        ({f"n{h}.csv": made.smi(h, 3) for h in range(made.HOSTS)}, True),
+        ({f"n{h}.csv": made.smi(h, 3, units=False) for h in range(made.HOSTS)}, True),
+        ({f"n{h}.csv": made.smi(h, 3, times=False) for h in range(made.HOSTS)}, False),
+        (
+            {
+                "all.csv": made.smi(0, 3, named=True)
+                + "".join(made.smi(h, 3, named=True).split("\n", 1)[1] for h in range(1, made.HOSTS))
+            },
+            True,
+        ),
+    ],
+    ids=["range", "promtool", "smi", "smi-nounits", "smi-no-times", "smi-with-hosts"],
+)
+def test_the_same_metrics_in_every_form(read: Read, files: dict[str, str], absolute: bool) -> None:
+    """Five hosts with two GPUs for three seconds: the same machines, means and times."""
+    found = read(files)
+    assert by_second(found) == means(3)
+    assert found.absolute is absolute
+    if absolute:
+        assert found.metrics["gpu_duty_cycle"].time.min() == pytest.approx(made.START, abs=0.2)
+
+
+def test_a_column_a_machine(read: Read) -> None:
+    """Acme's addresses with the number of a GPU are one machine each; the file names the metric."""
+    found = read({"GPU_UTIL.csv": made.wide(3)})
+    expected = {f"10.140.0.{name[1:]}": values for name, values in means(3).items()}
+    assert by_second(found) == expected
+    assert found.metrics["gpu_duty_cycle"].time.min() == made.START
+    plain = read({"fan.csv": "time,a,b\n0,1,2\n1,3,x\n"}, lenient=True)
+    assert by_second(plain, "fan") == {"a": [1.0, 3.0], "b": [2.0]}
+    with pytest.raises(InvalidInput, match="b is 'x', not a number") as caught:
+        read({"fan.csv": "time,a,b\n0,1,2\n1,3,x\n"})
+    assert caught.value.where.endswith("fan.csv:3")
+
+
+def test_a_column_a_metric(read: Read) -> None:
+    """A table with times, machines and any other columns: each of numbers is a metric, the others are named."""
+    found = read({"m.csv": "Time,node,cpu_usage,state\n0,a,1,up\n0,b,2,up\n1,a,3,up\n"})
+    assert by_second(found, "cpu_usage") == {"a": [1.0, 3.0], "b": [2.0]}
+    assert found.notes == ("left out columns without numbers: 'state'",)
+
+
+def test_what_is_nearly_a_sample_a_row_is_refused_as_one(read: Read) -> None:
+    """A wrong letter in a column's name does not make its values metrics."""
+    with pytest.raises(InvalidInput, match="has no column 'metric'"):
+        read({"m.csv": "time,machine,metrik,value\n0,a,cpu,1\n"})
+    with pytest.raises(InvalidInput, match="has no column 'metric'"):
+        read({"m.csv": "time,machine,metrics,values\n0,a,cpu,1\n"})
+
+
+def test_columns_of_nvidia_smi(read: Read) -> None:
+    """Power is read with its unit, names of GPUs and [N/A] are left out and told."""
+    found = read({"a.csv": made.smi(0, 2), "b.csv": made.smi(1, 2)})
+    assert sorted(found.metrics) == ["gpu_duty_cycle", "gpu_power_draw"]
+    first = found.metrics["gpu_power_draw"].value[0]
+    assert first == 5 * made.duty(0, 0, 0) + 0.25
+    assert "left out columns without numbers: 'name', 'fan.speed [%]'" in found.notes
+
+
+def test_files_that_were_appended_to(read: Read) -> None:
+    """Each run of nvidia-smi writes its header again; pandas may have written numbers of rows."""
+    rows = made.smi(0, 3).splitlines(keepends=True)
+    again = "".join(rows[0] + rows[1 + 2 * k] + rows[2 + 2 * k] for k in range(3))
+    whole, apart = (read({"n0.csv": text, "n1.csv": made.smi(1, 3)}) for text in ("".join(rows), again))
+    assert by_second(apart) == by_second(whole)
+    assert read({"fan.csv": ",time,a,b\n0,0,1,2\n1,1,3,4\n"}).machines == ["a", "b"]
+
+
+def test_the_gpus_of_one_host_are_compared_and_no_node_is_flagged(read: Read) -> None:
+    """A file of one host: its GPUs are the machines, and a flag on a GPU would name no node."""
+    rows = ["timestamp, index, utilization.gpu [%]"]
+    for s in range(SECONDS):
+        at = f"2027/01/15 08:{s // 60:02}:{s % 60:02}.000"
+        rows += [f"{at}, {gpu}, {20 if gpu == 3 else 90 + s % 3} %" for gpu in range(8)]
+    found = verdict(read({"n1.csv": "\n".join(rows)}))
+    assert found.flags == ()
+    assert found.metrics[0].alerts[0].machine == "GPU 3"
+    assert found.verdict.startswith("GPU 3 is faulty")
+    assert any("its GPUs are compared with each other, and no node can be flagged" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("scrape.prom", made.dcgm()), ("vector.json", made.answer("vector", 1))],
+    ids=["scrape", "vector"],
+)
+def test_one_moment_is_shown_and_not_judged(read: Read, name: str, text: str) -> None:
+    """n2 stands out just then; nothing follows from it, and a range is asked for."""
+    given = read({name: text})
+    assert is_moment(given)
+    found = at_moment(given)
+    assert found.verdict == (
+        "one moment of 5 machines, which nothing can be judged by; just then these stand out: n2 in GPU duty cycle"
+    )
+    assert (found.flags, found.machines) == ((), 5)
+    assert NOTE in found.notes
+    single = [made.duty(host, gpu, 0) for host in range(made.HOSTS) for gpu in range(made.GPUS)]
+    assert f"GPU duty cycle {min(single)} to {max(single)}" in found.notes[-1]
+
+
+def test_errors_are_told_of_one_moment_too(read: Read) -> None:
+    """A GPU with an XID error has had it, whatever the moment."""
+    text = made.dcgm().replace('Hostname="n3"} 0', 'Hostname="n3"} 79')
+    assert "not zero: dcgm_fi_dev_xid_errors of n3 79" in at_moment(read({"scrape.prom": text})).notes
+
+
+def test_one_gpu_of_one_machine_is_shown(read: Read) -> None:
+    """A machine that no label names is called as its file; few machines are no reason to refuse."""
+    found = read({"node7.prom": "# TYPE node_load1 gauge\nnode_load1 0.5\n"})
+    assert (found.machines, found.absolute) == (["node7"], False)
+
+
+def test_a_long_range_is_judged(read: Read) -> None:
+    """The same hosts for 400 s: n2 is faulty, from the answer of Prometheus as from CSV of nvidia-smi."""
+    of_hosts = {f"n{host}.csv": made.smi(host, SECONDS) for host in range(made.HOSTS)}
+    for files in ({"range.json": made.answer("matrix", SECONDS)}, of_hosts):
+        assert [flag.node for flag in verdict(read(files)).flags] == ["n2"]
+
+
+def test_files_with_times_of_two_kinds_are_not_joined(read: Read) -> None:
+    """Seconds since 1970 and seconds since some start do not go together."""
+    with pytest.raises(InvalidInput, match="has no times since 1970, unlike"):
+        read({"a.csv": made.smi(0, 2), "b.csv": made.smi(1, 2, times=False)})
+
+
+GOOD = {
+    "samples": "time,machine,metric,value\n0,a,cpu,1\n1,b,cpu,2\n",
+    "metrics-of-machines": made.wide(3),
+    "nvidia-smi": made.smi(0, 3),
+    "prometheus-range": made.answer("matrix", 3),
+    "prometheus-vector": made.answer("vector", 3),
+    "exporter-text": made.dcgm(),
+}
+
+
+def test_each_format_says_what_marks_it() -> None:
+    """All marks of a format stand in a file of it; the nearest format of a file is its own."""
+    assert [one.name for one in FORMATS] == list(GOOD)
+    for one in FORMATS:
+        assert all(mark in GOOD[one.name].lower() for mark in one.marks), one.name
+        close = nearest(FORMATS, GOOD[one.name])
+        assert close is not None
+        assert close[1] == ()
+
+
+def test_the_page_has_the_table_that_the_readers_make() -> None:
+    """docs/health/peers.md."""
+    page = Path(__file__).parents[3] / "docs" / "health" / "peers.md"
+    assert format_table(FORMATS) in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", list(GOOD))
+@given(data=st.data())
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_bytes_are_an_error_or_a_recording(tmp_path: Path, name: str, data: st.DataObject) -> None:
+    """Bytes put in the place of others, or a file cut off: our own error with a way out, or what is left of it."""
+    content = bytearray(GOOD[name].encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path = tmp_path / "m.dat"
+    path.write_bytes(bytes(content[: data.draw(st.integers(1, len(content)))]))
+    for lenient in (False, True):
+        # Our own error, or a recording of some machine.
+        with suppress(ArnoldError):
+            assert load_recording(str(path), lenient=lenient).machines
