@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,27 +57,31 @@ def test_helios(tmp_path: Path) -> None:
     assert trace.dropped == {"no GPUs": 1}
     # Time-outs count as failed, as in the paper of the trace.
     expected = JobRecord("1", seconds("2020-06-09 18:41:01"), 60.0, 16.0, 2, "u1", "vc1", cpus=32.0, status="failed")
-    assert trace.records == (expected,)
+    # From 18:41:01 to 18:41:11.
+    assert trace.records == (replace(expected, waited=10.0),)
 
 
 def test_acme(tmp_path: Path) -> None:
-    """UTC offsets count, the type is the group, memory is that of all pods; a duration with the wait in it is noted."""
-    trace = read(
-        tmp_path,
+    """UTC offsets count, the type is the group, memory is that of all pods; the wait is taken out of the duration."""
+    text = (
         "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,type,state,submit_time,start_time,end_time,duration,"
         "queue,gpu_time\n"
         "d1,u1,8,64,960,1000,Pretrain,CANCELLED,2023-03-01 08:00:00+08:00,2023-03-01 08:00:10+08:00,"
-        "2023-03-01 08:01:10+08:00,70,10.0,4480.0\n",
+        "2023-03-01 08:01:10+08:00,70,10.0,4480.0\n"
     )
+    trace = read(tmp_path, text)
     assert trace.format == "acme"
     (record,) = trace.records
     # Eight hours before, in UTC.
     assert record.submit == seconds("2023-03-01 00:00:00")
     assert (record.gpus, record.nodes, record.group, record.status) == (64.0, 8, "Pretrain", "cancelled")
     assert record.memory == 8 * 1000 * 2.0**30
-    # The column says 70 s where start and end are 60 s apart: the column is what the published figures are made of.
-    assert record.duration == 70.0
-    assert any(note.startswith("1 jobs have a duration other than") for note in trace.notes)
+    # The column says 70 s where start and end are 60 s apart: it holds the wait of 10 s.
+    assert (record.duration, record.waited) == (60.0, 10.0)
+    assert "1 jobs have a duration other than end_time - start_time: end_time - start_time was taken." in trace.notes
+    as_written = read_trace(tmp_path / "trace", format="acme-as-written")
+    assert as_written.records[0].duration == 70.0
+    assert "1 jobs have a duration other than end_time - start_time: the column duration was taken." in as_written.notes
 
 
 PAI = """\
@@ -133,7 +138,9 @@ def test_swf(tmp_path: Path) -> None:
     )
     assert trace.format == "swf"
     assert trace.records == (
-        JobRecord("1", 0.0, 3600.0, 128.0, user="3", group="1", queue="2", status="completed", estimate=7200.0),
+        JobRecord(
+            "1", 0.0, 3600.0, 128.0, user="3", group="1", queue="2", status="completed", estimate=7200.0, waited=10.0
+        ),
         JobRecord("2", 5.0, 60.5, 4.0, status="cancelled"),
     )
 
@@ -208,10 +215,10 @@ def test_the_jobs_of_a_simulation_are_a_trace(tmp_path: Path) -> None:
         tmp_path,
         "job_id,submit_time,start_time,end_time,gpus,nodes,wait_seconds,placed_on\na,0,10,25.5,8,1,10,n1\n",
     )
-    assert trace.records == (JobRecord("a", 0.0, 15.5, 8.0, 1),)
+    assert trace.records == (JobRecord("a", 0.0, 15.5, 8.0, 1, waited=10.0),)
     assert trace.notes == ("Columns that were not read: placed_on, wait_seconds.",)
     trace = read(tmp_path, "job_id,submit_time,start_time,end_time,gpus,duration_seconds\na,0,10,,8,40\n")
-    assert trace.records == (JobRecord("a", 0.0, 40.0, 8.0),)
+    assert trace.records == (JobRecord("a", 0.0, 40.0, 8.0, waited=10.0),)
 
 
 def test_nodes_that_do_not_divide_the_gpus_are_left_open(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_all_formats_are_registered() -> None:
     """The formats of the documentation, each under its own name."""
     expected = {"acme", "csv", "helios", "jsonl", "llm-workload", "pai2020", "pai2023", "parquet", "philly", "swf"}
     assert expected <= set(TRACE_READERS.names())
-    assert all(TRACE_READERS.load(name).name == name for name in TRACE_READERS.names())
+    assert all(TRACE_READERS.load(name).format.name == name for name in TRACE_READERS.names())
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,9 @@ def test_format_overrides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "message", "fix"),
     [
-        ("job_id,submit_time,duration,gpu", "the column 'gpus' is missing", "did you mean 'gpu'?"),
-        ("jobid,submit_time,duration,gpus", "the column 'job_id' is missing", "did you mean 'jobid'?"),
+        ("job_id,submit_time,duration,gpu", "the column 'gpus' is missing", "gpu is there: --column gpus=gpu"),
+        ("jobid,submit_time,duration,gpus", "the column 'job_id' is missing", "jobid is there: --column job_id=jobid"),
+        ("job_id,submit_time,duration,gpuz", "the column 'gpus' is missing", "did you mean 'gpuz'?"),
         ("job_id,submit_time,start_time,gpus", "the column 'duration' is missing", "add the column"),
         ("timestamp,duration,gpus,gpu_time,cluster", "the column 'num_gpus' is missing", "did you mean 'gpus'?"),
         ("job_id,submit_time,duration,gpus,prioritty", "'prioritty' looks like 'priority'", "did you mean 'priority'?"),
@@ -106,7 +107,7 @@ def test_what_is_no_trace_is_told_what_would_be_one(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("node,minipod\nn1,m1\n", encoding="utf-8")
     with pytest.raises(TraceFormatError, match="in no format that is known") as error:
         read_trace(tmp_path / "t")
-    assert "philly: a CSV with the columns" in error.value.fix
+    assert "philly: Microsoft Philly 2017 as CSV" in error.value.fix
 
 
 def test_the_job_table_of_pai_is_refused_by_name(tmp_path: Path) -> None:
@@ -114,4 +115,4 @@ def test_the_job_table_of_pai_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("j1,i1,u1,Terminated,1.0,2.0\n", encoding="utf-8")
     with pytest.raises(TraceFormatError, match="job table") as error:
         read_trace(tmp_path / "t")
-    assert error.value.fix == "give pai_task_table.csv"
+    assert error.value.fix == "give both tables: cat pai_task_table.csv pai_job_table.csv > pai.csv"
