@@ -51,7 +51,8 @@ def renamed(source: ByteStream, columns: Mapping[str, str]) -> None:
         already, and is not meant, gets a prime behind it.
     :raises TraceFormatError: the file has no column of that name.
     """
-    header = header_of(source.head)
+    delimiter = "|" if b"|" in source.head.partition(b"\n")[0] else ","
+    header = header_of(source.head, delimiter=delimiter)
     for theirs in columns.values():
         if theirs not in header:
             fix = f"{did_you_mean(theirs, header)}its columns are {', '.join(header)[:300]}"
@@ -63,7 +64,7 @@ def renamed(source: ByteStream, columns: Mapping[str, str]) -> None:
         if not line.strip():
             return line
         row = StringIO()
-        csv.writer(row, lineterminator="").writerow(names)
+        csv.writer(row, delimiter=delimiter, lineterminator="").writerow(names)
         return row.getvalue() + line[len(line.rstrip("\r\n")) :]
 
     source.change_first_line(change)

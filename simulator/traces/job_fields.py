@@ -143,6 +143,14 @@ def _check_duration(job_id: str, duration: float) -> None:
         raise BadRow(reason, f"job {job_id} ran for {duration:g} seconds", fix=fix)
 
 
+def summed_shares(shares: float, instances: float) -> float:
+    """Return the GPUs of instances that hold so many in all: a share of one GPU only where there is a single instance,
+    else whole GPUs, rounded up.
+    """
+    single = instances <= 1 and shares < 1
+    return shares if single or not 0 < shares <= MAX_GPUS else math.ceil(shares - 1e-9)
+
+
 def checked_gpus(job_id: str, gpus: float) -> float:
     """Return a whole number of GPUs, or a share of one in hundredths, rounded up.
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from simulator.job_record import JobRecord, Status
-from simulator.traces.job_fields import number, optional, record, status
+from simulator.traces.job_fields import number, optional, record, status, summed_shares
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.errors import TraceFormatError
@@ -165,7 +165,7 @@ def _job(gang: _Gang, launch: _Launch | None) -> JobRecord:
         job_id=gang.name,
         submit=submit,
         duration=gang.end - gang.start,
-        gpus=gang.shares if gang.instances <= 1 and gang.shares < 1 else math.ceil(gang.shares - 1e-9),
+        gpus=summed_shares(gang.shares, gang.instances),
         cpus=gang.cpus or None,
         memory=gang.memory or None,
         status=launch.status,

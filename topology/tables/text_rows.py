@@ -18,12 +18,17 @@ CUT_OFF = "is truncated: the last line ends in the middle"
 """What errors say of a line whose syntax is wrong; of the last line, where it has no end."""
 
 
-def header_of(head: str | bytes) -> tuple[str, ...]:
-    """Return the names of the columns by the first line of a file; nothing when that line is not CSV."""
+def header_of(head: str | bytes, *, delimiter: str = ",") -> tuple[str, ...]:
+    """Return the names of the columns by the first line of a file; nothing when that line is not CSV.
+
+    :param delimiter: what stands between them.
+    """
     text = head.decode("utf-8-sig", errors="replace") if isinstance(head, bytes) else head
     first = text.lstrip().split("\n", 1)[0]
     try:
-        return tuple(cell.strip() for row in csv.reader([first], skipinitialspace=True) for cell in row)
+        return tuple(
+            cell.strip() for row in csv.reader([first], delimiter=delimiter, skipinitialspace=True) for cell in row
+        )
     except csv.Error:
         return ()
 
