@@ -122,7 +122,8 @@ def recognise(source: ByteStream) -> TraceReader:
     formats = [reader.format for reader in readers]
     known = "; ".join(f"{one.name}: {one.source}" for one in formats)
     close = nearest(formats, source.head.decode("utf-8", errors="replace"))
-    lacking = f"; nearest is {close[0].name}, without {' and '.join(close[1])}" if close and close[1] else ""
+    near = close is not None and 0 < len(close[1]) <= len(close[0].marks) / 2
+    lacking = f"; nearest is {close[0].name}, without {' and '.join(close[1])}" if close and near else ""
     unknown = f"is in no format that is known{lacking}"
     raise TraceFormatError(unknown, where=source.name, fix=f"give one of these ({known})")
 
