@@ -30,8 +30,10 @@ def plain(column: str) -> str:
     return "_".join(column.lower().replace("-", " ").split())
 
 
-def offered(missing: Sequence[str], columns: Collection[str]) -> str:
-    """Return what to say on the command line where columns are missing and others have their meaning; empty = nothing.
+def offered(missing: Sequence[str], columns: Collection[str], *, by_option: bool = True) -> str:
+    """Return what to do where columns are missing and others have their meaning; empty = nothing has.
+
+    :param by_option: whether ``--column`` can rename them.
 
     >>> offered(["gpus"], ["job_id", "num_gpu"])
     'num_gpu is there: --column gpus=num_gpu'
@@ -41,7 +43,9 @@ def offered(missing: Sequence[str], columns: Collection[str]) -> str:
     if not there:
         return ""
     options = " ".join(f"--column {name}={other}" for name, other in there.items())
-    return f"{' and '.join(there.values())} {'is' if len(there) == 1 else 'are'} there: {options}"
+    renames = " and ".join(f"rename {other} to {name}" for name, other in there.items())
+    verb = "is" if len(there) == 1 else "are"
+    return f"{' and '.join(there.values())} {verb} there: {options if by_option else renames}"
 
 
 def renamed(source: ByteStream, columns: Mapping[str, str]) -> None:

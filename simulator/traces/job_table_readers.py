@@ -63,14 +63,11 @@ def canonical(columns: Collection[str], *, where: str, bad_rows: TraceRows, by_o
     missing = [name for name in REQUIRED if name not in names and not (name == "duration" and timed)]
     if missing:
         unknown = [other for other in names if other not in known]
-        name, there = missing[0], offered([*missing, *(() if timed else TIMES)], unknown)
+        name, there = missing[0], offered([*missing, *(() if timed else TIMES)], unknown, by_option=by_option)
         meant = did_you_mean(name, unknown)
         fix = f"{meant}Rename it to {name!r}" if meant else f"add the column {name!r}, or say --format"
-        if there:
-            fix = there if by_option else f"{there.partition(':')[0]}: call them as we do"
-        raise TraceFormatError(
-            f"the column {name!r} is missing; a trace has {','.join(REQUIRED)}", where=where, fix=fix
-        )
+        lacking = f"the column {name!r} is missing; a trace has {','.join(REQUIRED)}"
+        raise TraceFormatError(lacking, where=where, fix=there or fix)
     others = [name for name in names if name not in known]
     for name in others:
         absent = [other for other in known if other not in names]

@@ -56,14 +56,14 @@ class Pseudonyms:
     given: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def of(self, name: str, kind: str) -> str:
-        """Return the pseudonym of a name; of a number a number, and of nothing nothing."""
+        """Return the pseudonym of a name; of the number of a user or group a number, and of nothing nothing."""
         if name.lower() in _KEPT:
             return name
         known = self.given.get((kind, name))
         if known is None:
             digest = hmac.new(self.key, f"{kind}\0{name}".encode(), "sha256").hexdigest()
             number = str(int(digest[: _NUMBER_BITS // 4], 16))
-            known = number if name.isdecimal() else f"{kind}-{digest[:_DIGITS]}"
+            known = number if name.isdecimal() and kind in ("user", "group") else f"{kind}-{digest[:_DIGITS]}"
             self.given[kind, name] = known
         return known
 
