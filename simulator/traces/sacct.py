@@ -131,6 +131,7 @@ def _run(cells: Mapping[str, str], clock: Clock) -> SlurmRun:
         state=cells["state"],
         resources=resources,
         requested=trackable(cells.get("reqtres", "")),
+        cluster=cells.get("cluster", ""),
         name=cells.get("jobname", ""),
         user=cells.get("user", ""),
         account=cells.get("account") or cells.get("group", ""),

@@ -80,6 +80,8 @@ class Helios(NamedColumns):
                 times = f"ends at {cells['end_time']} and is submitted at {clock.text(submit)}"
                 fix = "give times in their order: submit_time, start_time, end_time"
                 raise BadRow("submitted too late", f"job {cells['job_id']} {times}", fix=fix)
+            if start is None and "start_time" in cells and not self.trusts_duration:
+                raise BadRow("never ran", f"job {cells['job_id']} never started", fix="leave out jobs that never ran")
             count = whole(cells["node_num"], "node_num") if cells["node_num"] else None
             memory = optional(cells.get("mem_per_pod_GB"), "mem_per_pod_GB")
             return record(

@@ -21,7 +21,7 @@ from topology.tables.byte_stream import ByteStream
 
 MEGABYTE = 2**20  # Memory without a unit, and that of the JSON
 _STEP = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}  # Powers of 1024, of memory and of counts
-_AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([KMGTPE]?)")
+_AMOUNT = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?)([KMGTPE]?)")
 _LENGTH = re.compile(r"(?:([0-9]{1,9})-)?(?:(?:([0-9]{1,9}):)?([0-9]{1,9}):)?([0-9]{1,9})(?:\.[0-9]+)?")
 NO_TIME = frozenset({"", "unknown", "none", "n/a", "invalid"})
 _WAITING = frozenset({"PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
@@ -40,6 +40,7 @@ class SlurmRun:
     state: str  # "CANCELLED by 1004"
     resources: Mapping[str, float]  # allocated, by the names of TRES: cpu, mem in bytes, node, gres/gpu:h100
     requested: Mapping[str, float]  # the same that it asked for
+    cluster: str = ""
     name: str = ""
     user: str = ""
     account: str = ""
@@ -118,13 +119,13 @@ def jobs_of(
     numbered: Iterable[tuple[int, SlurmRun]], bad_rows: TraceRows, source: ByteStream
 ) -> Iterator[tuple[int, JobRecord]]:
     """Yield jobs with the lines of their first runs, in the order of the file."""
-    runs: dict[tuple[str, str, str], tuple[int, list[SlurmRun]]] = {}
+    runs: dict[tuple[str, str, str, str], tuple[int, list[SlurmRun]]] = {}
     for line, run in numbered:
-        runs.setdefault((run.job_id, run.user, run.name), (line, []))[1].append(run)
-    # Slurm begins again at 1 after its largest id: another user or name is another job.
+        runs.setdefault((run.job_id, run.cluster, run.user, run.name), (line, []))[1].append(run)
+    # Each cluster has ids of its own, and begins again at 1 after the largest: another user or name is another job.
     taken: dict[str, int] = {}
     rows: list[tuple[int, tuple[str, list[SlurmRun]]]] = []
-    for (job_id, _, _), (line, own) in runs.items():
+    for (job_id, *_), (line, own) in runs.items():
         taken[job_id] = number = taken.get(job_id, 0) + 1
         rows.append((line, (job_id if number == 1 else f"{job_id}@{number}", sorted(own, key=attrgetter("submit")))))
     yield from bad_rows.keep(rows, lambda row: _job(*row), source)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from topology import json_text
+from topology.errors import InvalidInput
 from topology.files import Source, decode_source
 from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
@@ -22,19 +23,13 @@ def entries(source: Source, data: Any, *, key: str = "") -> Iterator[tuple[int, 
 
     :param data: that of the text.
     :param key: the key that holds the list; empty = the document is the list.
+    :raises InvalidInput: there is no such list.
     """
     found = data.get(key) if key and isinstance(data, dict) else data
     if not isinstance(found, list):
         what = f"has no list {key!r}" if key else "is no list"
-        raise source_error(source, what)
+        raise InvalidInput(what, where=source.at(1), fix="give the whole document as it was written")
     yield from zip(json_text.lines_of_entries(source.text, key), found, strict=True)
-
-
-def source_error(source: Source, what: str) -> Exception:
-    """Return the error that a document is none of its format."""
-    from topology.errors import TraceFormatError
-
-    return TraceFormatError(what, where=source.name, fix="give the whole file as it was written")
 
 
 def inside(value: Any, *path: str) -> Any:

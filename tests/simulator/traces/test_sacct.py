@@ -113,10 +113,15 @@ def test_submitted_when_eligible(tmp_path: Path) -> None:
 
 
 def test_an_id_that_came_again(tmp_path: Path) -> None:
-    """Slurm begins again at 1: the same id of another user is another job."""
-    head = "JobID|User|Submit|Start|End|State|AllocTRES\n"
-    trace = read(tmp_path, f"{head}1|a|0|1|2|COMPLETED|gres/gpu=1\n1|b|9|10|12|COMPLETED|gres/gpu=1\n")
-    assert [(job.job_id, job.duration) for job in trace.records] == [("1", 1.0), ("1@2", 2.0)]
+    """Slurm begins again at 1, and another cluster has ids of its own: another user, or cluster, is another job."""
+    head = "JobID|Cluster|User|Submit|Start|End|State|AllocTRES\n"
+    rows = [
+        "1|x|a|0|1|2|COMPLETED|gres/gpu=1",
+        "1|x|b|9|10|12|COMPLETED|gres/gpu=1",
+        "1|y|a|9|10|13|COMPLETED|gres/gpu=1",
+    ]
+    trace = read(tmp_path, head + "\n".join(rows))
+    assert [(job.job_id, job.duration) for job in trace.records] == [("1", 1.0), ("1@2", 2.0), ("1@3", 3.0)]
 
 
 def test_the_json(tmp_path: Path) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
+from topology.errors import TraceFormatError
 
 
 def read(folder: Path, text: str, *, lenient: bool = False) -> JobTrace:
@@ -79,6 +81,10 @@ def test_acme(tmp_path: Path) -> None:
     # The column says 70 s where start and end are 60 s apart: it holds the wait of 10 s.
     assert (record.duration, record.waited) == (60.0, 10.0)
     assert "1 jobs have a duration other than end_time - start_time: end_time - start_time was taken." in trace.notes
+    # A job that was cancelled while it waited has no start: what its duration says is no run time.
+    waiting = text + text.splitlines()[1].replace("d1,", "d2,").replace("2023-03-01 08:00:10+08:00", "") + "\n"
+    assert read(tmp_path, waiting, lenient=True).dropped == {"never ran": 1}
+    read(tmp_path, text)
     as_written = read_trace(tmp_path / "trace", format="acme-as-written")
     assert as_written.records[0].duration == 70.0
     assert "1 jobs have a duration other than end_time - start_time: the column duration was taken." in as_written.notes
@@ -109,6 +115,30 @@ def test_pai_2020(tmp_path: Path) -> None:
     assert (gang.cpus, gang.status) == (12.0, "failed")
 
 
+LAUNCHES = "j1,inst1,u1,Terminated,90.0,201.0\nj2,inst2,u2,Failed,40.0,61.0\n"
+
+
+@pytest.mark.parametrize("text", [PAI + LAUNCHES, LAUNCHES + PAI], ids=["tasks first", "jobs first"])
+def test_both_tables_of_pai_2020(text: str, tmp_path: Path) -> None:
+    """The job table says when a job was submitted, by whom, and how it ended; of j4 it says nothing."""
+    headers = "job_name,inst_id,user,status,start_time,end_time\n"
+    trace = read(tmp_path, text, lenient=True)
+    assert trace.records == read(tmp_path, text.replace(LAUNCHES, headers + LAUNCHES), lenient=True).records
+    second, first = trace.records
+    # j1 starts at 100 and was submitted at 90, j2 at 50 and 40; the run times are those of the tasks.
+    assert (first.job_id, first.submit, first.waited, first.duration) == ("j1", 90.0, 10.0, 160.0)
+    assert (first.user, first.status) == ("u1", "completed")
+    assert (second.user, second.submit, second.waited, second.status) == ("u2", 40.0, 10.0, "failed")
+    late = text.replace("Terminated,90.0", "Terminated,101.0")
+    assert read(tmp_path, late, lenient=True).dropped["submitted too late"] == 1
+
+
+def test_a_list_of_pods_without_times(tmp_path: Path) -> None:
+    """It is no trace, and no column alone would make it one."""
+    with pytest.raises(TraceFormatError, match="has no times: it is a list of pods, not a trace"):
+        read(tmp_path, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np1,1,1,1,1000\n")
+
+
 def test_pai_2023(tmp_path: Path) -> None:
     """Pods on one node; thousandths count for one GPU only; a pod that never ran is no job."""
     trace = read(
@@ -125,6 +155,15 @@ def test_pai_2023(tmp_path: Path) -> None:
     assert (whole.gpus, whole.nodes, whole.submit, whole.duration) == (8.0, 1, 100.0, 250.0)
     assert (whole.cpus, whole.memory, whole.status) == (88.0, 2.0**30, "completed")
     assert (share.gpus, share.nodes, share.queue) == (0.22, 1, "BE")
+
+
+def test_swf_with_more_fields(tmp_path: Path) -> None:
+    """Those behind the 18th are passed over, and told; lines of parts of jobs are known all the same."""
+    job = "1 0 10 3600 64 -1 -1 128 7200 -1 1 3 1 -1 2 -1 -1 -1"
+    part = job.replace(" 1 3 1 ", " 2 3 1 ")
+    trace = read(tmp_path, f"{job} 77 78 79\n{part} 77\n")
+    assert trace.records == read(tmp_path, job + "\n").records
+    assert "Lines have more than the 18 fields of the format: those behind were not read." in trace.notes
 
 
 def test_swf(tmp_path: Path) -> None:
