@@ -30,16 +30,19 @@ KINDS = {column: kind for kind, columns in _KINDS.items() for column in columns.
 """Columns, in small letters, that become pseudonyms -> what they hold."""
 
 _JSON = {
-    "user": "user association.user kill_request_user",
+    "user": "user association.user kill_request_user steps.kill_request_user",
     "group": "group account association.account",
     "job": "name steps.step.name",
     "text": "working_directory submit_line script container extra stdin stdout stderr stdin_expanded stdout_expanded "
-    "stderr_expanded comment.administrator comment.job comment.system wckey.wckey",
+    "stderr_expanded comment.administrator comment.job comment.system wckey.wckey steps.step.stdin steps.step.stdout "
+    "steps.step.stderr",
 }
 JSON_KINDS = {path: kind for kind, paths in _JSON.items() for path in paths.split()}
 """Keys of a job in JSON, the path below it between points -> what they hold."""
 
-_CLIENT = {"meta.client.user": "user", "meta.client.group": "group"}
+_ASKED = {"meta.client.user": "user", "meta.client.group": "group", "meta.command": "text"}
+"""Who asked Slurm for the file, and how."""
+
 _KEPT = frozenset({"", "unknown", "none", "(null)", "n/a", "none assigned"})
 _CELL = re.compile(r'"(?:[^"]|"")*"|[^,\r\n]*')
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')
@@ -180,7 +183,7 @@ def _kind_at(path: Sequence[str | None]) -> str | None:
     keys = [key for key in path if key is not None]
     if keys[:1] == ["jobs"]:
         return JSON_KINDS.get(".".join(keys[1:]))
-    return JSON_KINDS.get(keys[0]) if len(keys) == 1 and keys[0] != "name" else _CLIENT.get(".".join(keys))
+    return JSON_KINDS.get(keys[0]) if len(keys) == 1 and keys[0] != "name" else _ASKED.get(".".join(keys))
 
 
 def _string(token: str) -> str:

@@ -9,31 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from simulator.traces import read_trace
 from simulator.traces.trace_loading import TRACE_READERS
 from tests.case_counts import examples
-from tests.simulator.traces.trace_samples import SAMPLES
+from tests.simulator.traces.trace_samples import SAMPLES, damaged
 from topology.errors import InvalidInput
 
-PIECES = [b"", b"-1", b"1e308", b"NaN", b"null", b'"', b"{", b"]", b"|", b",", b"\t", b"\n", b"\xff", b"0", b"9" * 400]
 ALONE = {"acme-as-written", "llm-workload", "parquet"}
 """Formats without a sample of their own: read like another, made from a seed, or binary."""
-
-
-def damaged(data: bytes) -> st.SearchStrategy[bytes]:
-    """The bytes with pieces of them replaced, left out, or put somewhere else."""
-    place = st.integers(0, len(data))
-    change = st.tuples(place, st.integers(0, 40), st.sampled_from(PIECES) | st.binary(max_size=6))
-
-    def apply(changes: list[tuple[int, int, bytes]]) -> bytes:
-        made = data
-        for start, length, piece in changes:
-            made = made[:start] + piece + made[start + length :]
-        return made
-
-    return st.lists(change, min_size=1, max_size=4).map(apply)
 
 
 def test_every_format_has_a_sample() -> None:

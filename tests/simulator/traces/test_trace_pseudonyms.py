@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
 from simulator.job_record import JobRecord
 from simulator.traces import read_trace
 from simulator.traces.pseudonyms import Pseudonyms, anonymised
-from tests.simulator.traces.trace_samples import ACME, HELIOS, PHILLY_LOG, SACCT, SACCT_JSON, SPOT2026, SWF
+from tests.case_counts import examples
+from tests.simulator.traces.trace_samples import ACME, HELIOS, PHILLY_LOG, SACCT, SACCT_JSON, SPOT2026, SWF, damaged
 from topology.errors import TraceFormatError
 from topology.files import Source
 
@@ -84,6 +87,19 @@ def test_csv_keeps_quotes_and_lines() -> None:
     assert [piece[12:] for piece in pieces[1:]] == [f'","{out.split(chr(34))[3]}",8\r\nb, ', ' ,,"1"']
     assert out.startswith('job_id,user,job_name,gpus\r\na,"user-')
     assert made('user\n"ada"\nada\n').split("\n")[1].strip('"') == made('user\n"ada"\nada\n').split("\n")[2]
+
+
+@pytest.mark.parametrize("text", [SACCT, SACCT_JSON, PHILLY_LOG, HELIOS])
+def test_damaged_files(text: str) -> None:
+    """A text or an error of ours, whatever stands there."""
+
+    @examples(60)
+    @given(damaged(text.encode()).map(lambda data: data.decode(errors="replace")))
+    def check(damaged_text: str) -> None:
+        with suppress(TraceFormatError):
+            assert made(damaged_text)
+
+    check()
 
 
 @pytest.mark.parametrize("text", [SWF, "job_id,submit_time,duration,gpus\na,0,1,1\n", '{"a": 1}', "a|b\n1|2\n"])

@@ -1,8 +1,10 @@
-"""A small file of each format of job traces, written by hand after its documentation."""
+"""A small file of each format of job traces, written by hand after its documentation, and damage to it."""
 
 from __future__ import annotations
 
 import json
+
+from hypothesis import strategies as st
 
 SACCT = """\
 JobID|User|Account|Partition|Submit|Eligible|Start|End|ElapsedRaw|Timelimit|State|NNodes|ReqTRES|AllocTRES|JobName
@@ -161,3 +163,19 @@ SAMPLES = {
     "tiresias": TIRESIAS,
 }
 """Format -> a file of it."""
+
+PIECES = [b"", b"-1", b"1e308", b"NaN", b"null", b'"', b"{", b"]", b"|", b",", b"\t", b"\n", b"\xff", b"0", b"9" * 400]
+
+
+def damaged(data: bytes) -> st.SearchStrategy[bytes]:
+    """The bytes with pieces of them replaced, left out, or put somewhere else."""
+    place = st.integers(0, len(data))
+    change = st.tuples(place, st.integers(0, 40), st.sampled_from(PIECES) | st.binary(max_size=6))
+
+    def apply(changes: list[tuple[int, int, bytes]]) -> bytes:
+        made = data
+        for start, length, piece in changes:
+            made = made[:start] + piece + made[start + length :]
+        return made
+
+    return st.lists(change, min_size=1, max_size=4).map(apply)
