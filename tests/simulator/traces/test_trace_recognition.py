@@ -37,10 +37,23 @@ class _Drops(io.RawIOBase):
 
 
 def test_all_formats_are_registered() -> None:
-    """The formats of the documentation, each under its own name."""
-    expected = {"acme", "csv", "helios", "jsonl", "llm-workload", "pai2020", "pai2023", "parquet", "philly", "swf"}
-    assert expected <= set(TRACE_READERS.names())
-    assert all(TRACE_READERS.load(name).format.name == name for name in TRACE_READERS.names())
+    """The formats of the documentation, each under its own name, with the facts that a table of formats needs."""
+    page = (Path(__file__).parents[3] / "docs/traces-of-jobs.md").read_text()
+    for name in TRACE_READERS.names():
+        format = TRACE_READERS.load(name).format
+        assert format.name == name
+        assert f"`{name}`" in page
+        assert format.source
+        assert format.export
+        assert format.read
+        assert all(mark == mark.lower() for mark in format.marks)
+
+
+def test_the_nearest_format_is_named(tmp_path: Path) -> None:
+    """And what is missing for it."""
+    (tmp_path / "t").write_text('[{"jobid": "a", "attempts": []}]')
+    with pytest.raises(TraceFormatError, match='nearest is philly-log, without "submitted_time"'):
+        read_trace(tmp_path / "t")
 
 
 @pytest.mark.parametrize(
