@@ -45,7 +45,7 @@ class Swf:
         """Return whether the first line that is no comment holds 18 numbers or more."""
         lines = head.decode("utf-8", errors="replace").splitlines()
         first = next((line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")), [])
-        if not first or not all(is_number(field) for field in first):
+        if not first or not all(is_number(field) for field in first[:FIELDS]):
             return 0.0
         return 1.0 if len(first) >= FIELDS else 0.6 * (len(first) > 4 and head.lstrip().startswith(b";"))
 

@@ -158,10 +158,10 @@ def test_pai_2023(tmp_path: Path) -> None:
 
 
 def test_swf_with_more_fields(tmp_path: Path) -> None:
-    """Those behind the 18th are passed over, and told; lines of parts of jobs are known all the same."""
+    """Those behind the 18th, often words, are passed over, and told; lines of parts of jobs are known all the same."""
     job = "1 0 10 3600 64 -1 -1 128 7200 -1 1 3 1 -1 2 -1 -1 -1"
     part = job.replace(" 1 3 1 ", " 2 3 1 ")
-    trace = read(tmp_path, f"{job} 77 78 79\n{part} 77\n")
+    trace = read(tmp_path, f"{job} {{7,7}} q_1d 1:ppn=64\n{part} 77\n")
     assert trace.records == read(tmp_path, job + "\n").records
     assert "Lines have more than the 18 fields of the format: those behind were not read." in trace.notes
 

@@ -126,7 +126,7 @@ PAI2020 = (
     "j1,worker,2.0,Terminated,100.0,200.0,400.0,20.0,50.0,T4\nj2,worker,1.0,Failed,120.0,200.0,400.0,20.0,100.0,V100\n"
     "j1,inst1,u1,Terminated,90.0,201.0\n"
 )
-SWF = "; MaxProcs: 64\n1 0 10 3600 64 -1 -1 128 7200 -1 1 3 1 -1 2 -1 -1 -1 77 78 79\n"
+SWF = "; MaxProcs: 64\n1 0 10 3600 64 -1 -1 128 7200 -1 1 3 1 -1 2 -1 -1 -1 {7,7} q_1d 1:ppn=64\n"
 PAI2023 = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
     "p1,88000,1024,8,1000,,Burstable,Succeeded,100,400,150\n"
