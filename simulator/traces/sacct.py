@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from sys import intern
 
 from simulator.traces.job_fields import optional
 from simulator.traces.slurm_runs import NO_TIME, SlurmRun, ended, jobs_of, length, trackable
@@ -119,23 +120,22 @@ def _run(cells: Mapping[str, str], clock: Clock) -> SlurmRun:
     if elapsed is None and start is not None and end is not None:
         elapsed = end - start
     minutes = cells.get("timelimitraw", "")
-    resources = trackable(cells["alloctres"])
-    if resources and cells.get("nnodes", "").isdecimal():
-        resources["node"] = float(cells["nnodes"])
+    nodes = cells.get("nnodes", "")
     return SlurmRun(
         job_id=cells.get("jobid") or cells["jobidraw"],
         submit=clock.seconds(cells["submit"], "Submit"),
         start=start,
         eligible=_time(cells, "eligible", clock),
         elapsed=elapsed,
-        state=cells["state"],
-        resources=resources,
+        state=intern(cells["state"]),
+        nodes=float(nodes) if nodes.isdecimal() else None,
+        resources=trackable(cells["alloctres"]),
         requested=trackable(cells.get("reqtres", "")),
-        cluster=cells.get("cluster", ""),
+        cluster=intern(cells.get("cluster", "")),
         name=cells.get("jobname", ""),
-        user=cells.get("user", ""),
-        account=cells.get("account") or cells.get("group", ""),
-        partition=cells.get("partition", ""),
+        user=intern(cells.get("user", "")),
+        account=intern(cells.get("account") or cells.get("group", "")),
+        partition=intern(cells.get("partition", "")),
         limit=float(minutes) * 60 if minutes.isdecimal() else length(cells.get("timelimit", "")),
     )
 

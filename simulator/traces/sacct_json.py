@@ -58,10 +58,6 @@ def _run(job: Any, clock: Clock) -> SlurmRun:
     start = _number(inside(job, "time", "start"), "time.start")
     end = _number(inside(job, "time", "end"), "time.end")
     elapsed = _number(inside(job, "time", "elapsed"), "time.elapsed")
-    allocated = _resources(job, "allocated")
-    nodes = _number(inside(job, "allocation_nodes"), "allocation_nodes")
-    if allocated and nodes:
-        allocated["node"] = nodes
     words = [str(word) for word in state] if isinstance(state, list) else [str(state or "")]
     eligible = _number(inside(job, "time", "eligible"), "time.eligible")
     return SlurmRun(
@@ -71,7 +67,8 @@ def _run(job: Any, clock: Clock) -> SlurmRun:
         eligible=eligible or None,
         elapsed=elapsed if end else None,
         state=words[0] if words else "",
-        resources=allocated,
+        nodes=_number(inside(job, "allocation_nodes"), "allocation_nodes"),
+        resources=_resources(job, "allocated"),
         requested=_resources(job, "requested"),
         cluster=text(job, "cluster"),
         name=text(job, "name"),

@@ -11,7 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import attrgetter
+from types import MappingProxyType
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import record, status
@@ -38,6 +40,7 @@ class SlurmRun:
     eligible: float | None  # when it might first start; None = not said
     elapsed: float | None  # seconds that it ran; None = not said
     state: str  # "CANCELLED by 1004"
+    nodes: float | None  # None = not said
     resources: Mapping[str, float]  # allocated, by the names of TRES: cpu, mem in bytes, node, gres/gpu:h100
     requested: Mapping[str, float]  # the same that it asked for
     cluster: str = ""
@@ -59,7 +62,8 @@ def gpus_in(resources: Mapping[str, float]) -> float:
     return resources.get("gres/gpu", 0.0) or typed
 
 
-def trackable(text: str) -> dict[str, float]:
+@lru_cache(maxsize=65_536)  # most jobs of a cluster ask for what others ask for
+def trackable(text: str) -> Mapping[str, float]:
     """Return trackable resources by name; memory in bytes.
 
     >>> trackable("billing=12,cpu=12,gres/gpu:h100=8,mem=62.50G,node=1")["gres/gpu:h100"]
@@ -76,7 +80,7 @@ def trackable(text: str) -> dict[str, float]:
             raise BadRow("not resources", f"{part[:60]!r} is no amount of a resource", fix=fix)
         unit = match[2] or ("M" if name == "mem" else "")
         found[name] = float(match[1]) * 1024.0 ** _STEP[unit]
-    return found
+    return MappingProxyType(found)
 
 
 def length(text: str) -> float | None:
@@ -142,7 +146,7 @@ def jobs_of(
 def _job(job_id: str, runs: list[SlurmRun]) -> JobRecord:
     first, last = runs[0], runs[-1]
     held = last.resources or last.requested
-    nodes = held.get("node")
+    nodes = last.nodes or held.get("node")
     return record(
         job_id=job_id,
         submit=first.submit,
