@@ -106,8 +106,9 @@ def _kinds(source: Source, names: Sequence[str]) -> list[str | None]:
 
 def _bars(source: Source, pseudonyms: Pseudonyms) -> Iterator[str]:
     kinds: list[str | None] = []
+    names: list[str] = []
     state = -1
-    last = False
+    named = last = False
     for line in source.lines():
         cells = line.rstrip("\r\n").split(BAR)
         if not kinds and line.strip():
@@ -119,6 +120,9 @@ def _bars(source: Source, pseudonyms: Pseudonyms) -> Iterator[str]:
             if named:
                 yield line
                 continue
+        if named and [cell.strip().lower() for cell in cells] == names:  # several exports one after the other
+            yield line
+            continue
         if last and len(cells) > len(kinds):  # the bar belongs to the name of the job
             cells[len(kinds) - 1 :] = [BAR.join(cells[len(kinds) - 1 :])]
         for i, cell in enumerate(cells[: len(kinds)]):

@@ -76,6 +76,8 @@ def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, Mappin
                 continue
         if cells[-1] == "" and len(cells) == len(names) + 1:
             cells.pop()  # --parsable ends each line with a bar
+        if cells[0].lower() == names[0] and [cell.lower() for cell in cells] == list(names):
+            continue  # several exports one after the other
         if len(cells) > len(names) and names[-1] == "jobname":
             cells[len(names) - 1 :] = [BAR.join(cells[len(names) - 1 :])]
         if len(cells) != len(names):

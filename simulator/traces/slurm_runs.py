@@ -122,25 +122,31 @@ def ended(run: SlurmRun) -> SlurmRun:
 def jobs_of(
     numbered: Iterable[tuple[int, SlurmRun]], bad_rows: TraceRows, source: ByteStream
 ) -> Iterator[tuple[int, JobRecord]]:
-    """Yield jobs with the lines of their first runs, in the order of the file."""
-    runs: dict[tuple[str, str, str, str], tuple[int, list[SlurmRun]]] = {}
+    """Yield jobs with the lines of their first runs, in the order of the file.
+
+    A run that several exports of one file have, told by its submission and start, counts once.
+    """
+    runs: dict[tuple[str, str, str, str], tuple[int, dict[tuple[float, float | None], SlurmRun]]] = {}
+    again = 0
     for line, run in numbered:
-        runs.setdefault((run.job_id, run.cluster, run.user, run.name), (line, []))[1].append(run)
+        own = runs.setdefault((run.job_id, run.cluster, run.user, run.name), (line, {}))[1]
+        again += (run.submit, run.start) in own
+        own[run.submit, run.start] = run
     # Each cluster has ids of its own, and begins again at 1 after the largest: another user or name is another job.
     taken: dict[str, int] = {}
     rows: list[tuple[int, tuple[str, list[SlurmRun]]]] = []
     for (job_id, *_), (line, own) in runs.items():
         taken[job_id] = number = taken.get(job_id, 0) + 1
-        rows.append((line, (job_id if number == 1 else f"{job_id}@{number}", sorted(own, key=attrgetter("submit")))))
+        in_order = sorted(own.values(), key=attrgetter("submit"))
+        rows.append((line, (job_id if number == 1 else f"{job_id}@{number}", in_order)))
     yield from bad_rows.keep(rows, lambda row: _job(*row), source)
-    if requeued := sum(len(own) > 1 for _, own in runs.values()):
+    if again:
+        bad_rows.note(f"{again:,} rows stood there before (the same submission and start): read once.")
+    if requeued := sum(len(own) > 1 for _, (_, own) in rows):
         bad_rows.note(f"{requeued:,} jobs were requeued: their runs are one job, run times added up.")
-    later = sum(run.eligible is not None and run.eligible > run.submit for _, own in runs.values() for run in own[:1])
-    if later:
-        bad_rows.note(
-            f"{later:,} jobs might start only after their submission (dependencies, holds, begin times): "
-            "--column Submit=Eligible has them submitted then."
-        )
+    if later := sum(own[0].eligible is not None and own[0].eligible > own[0].submit for _, (_, own) in rows):
+        held = "might start only after their submission (dependencies, holds, begin times)"
+        bad_rows.note(f"{later:,} jobs {held}: with --column Submit=Eligible a table has them submitted then.")
 
 
 def _job(job_id: str, runs: list[SlurmRun]) -> JobRecord:

@@ -84,6 +84,15 @@ def test_the_same_printed_otherwise(change: object, tmp_path: Path) -> None:
     assert changed.records == read(tmp_path, SACCT).records
 
 
+def test_exports_one_after_the_other(tmp_path: Path) -> None:
+    """A job that ran over midnight stands in the exports of two days: it is one job, and no requeued one."""
+    trace = read(tmp_path, SACCT + SACCT)
+    assert trace.records == read(tmp_path, SACCT).records
+    # The four runs that ended stand there twice.
+    assert "4 rows stood there before (the same submission and start): read once." in trace.notes
+    assert "1 jobs were requeued: their runs are one job, run times added up." in trace.notes
+
+
 def test_without_a_header(tmp_path: Path) -> None:
     """The columns of Open XDMoD: account as group, 37 days as limit, GPUs of AllocTRES alone."""
     trace = read(

@@ -58,6 +58,11 @@ def test_only_cells_of_names_change() -> None:
     assert made(SACCT).count("train") == 0
 
 
+def test_exports_one_after_the_other() -> None:
+    """The second header stays a header."""
+    assert made(SACCT + SACCT) == made(SACCT) * 2
+
+
 def test_a_number_stays_a_number() -> None:
     """Ids of users and groups; the one that cancelled a job is the user of that id."""
     text = "JobID|UID|State\n1|1004|CANCELLED by 1004\n2|1005|COMPLETED\n"
