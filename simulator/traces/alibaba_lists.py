@@ -25,10 +25,10 @@ class Pai2025(NamedColumns):
     columns = ("instance_sn", "role", "app_name", "gpu_request", "creation_time", "scheduled_time", "deletion_time")
     format = FileFormat(
         "pai2025",
-        source="Alibaba 2025, instances: instance_sn,role,app_name,...,gpu_request,...,creation_time,...,deletion_time",
-        export="disaggregated_DLRM_trace.csv of github.com/alibaba/clusterdata, cluster-trace-gpu-v2025",
+        source="Alibaba 2025, instances (NSDI 2025): `instance_sn,role,app_name,...,gpu_request,...`",
+        export="`disaggregated_DLRM_trace.csv` of github.com/alibaba/clusterdata, cluster-trace-gpu-v2025",
         read="creation, start, end, GPUs, CPUs, memory, application as group, role as queue",
-        left_out="instances of CPUs alone (role CN); those that were there before the trace, or outlive it; RDMA, disk",
+        left_out="of 23,871 rows 16,485 without GPUs, 3,123 from before the trace, 1,045 that outlive it, 16 of 0 s",
         marks=columns,
     )
 
@@ -72,11 +72,10 @@ class Spot2026(NamedColumns):
     columns = ("job_name", "gpu_request", "worker_num", "submit_time", "duration", "job_type")
     format = FileFormat(
         "spot2026",
-        source="Alibaba 2026, jobs: job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,...",
-        export="job_info_df.csv of github.com/alibaba/clusterdata, cluster-trace-v2026-spot-gpu",
-        read="submission, run time, GPUs (gpu_request times worker_num), CPUs, organization as group; HP jobs first, "
-        "spot jobs preemptible",
-        left_out="gpu_model; how long a job waited",
+        source="Alibaba 2026, jobs (ASPLOS 2026): `job_name,organization,gpu_model,...,worker_num,...`",
+        export="`job_info_df.csv` of github.com/alibaba/clusterdata, cluster-trace-v2026-spot-gpu",
+        read="submission, run time, GPUs of all workers, CPUs, organization as group; HP goes first, spot may stop",
+        left_out="`gpu_model`; how long a job waited",
         marks=columns,
     )
 

@@ -33,10 +33,10 @@ class Batsim:
 
     format = FileFormat(
         "batsim",
-        source='Batsim workload, JSON: {"nb_res", "jobs": [{"id", "subtime", "res", "profile"}], "profiles": {...}}',
-        export="workloads/*.json of github.com/oar-team/batsim, or of your own generator",
+        source='Batsim workload, JSON: `{"jobs": [{"id": ..., "subtime": ..., "res": ..., ...}], "profiles": {...}}`',
+        export="`workloads/*.json` of github.com/oar-team/batsim, or of your own generator",
         read="jobs: submission, resources as GPUs, walltime as estimate; delays and sequences of them as run time",
-        left_out="computations, transfers and replays: the walltime stands for their run time; extra_data",
+        left_out="how long computations, transfers and replays take on a platform: the walltime stands for it",
         marks=('"jobs"', '"subtime"', '"res"', '"profile"'),
     )
 

@@ -45,9 +45,9 @@ class Gavel:
 
     format = FileFormat(
         "gavel",
-        source="Gavel and Shockwave .trace: a job a line, 7, 10, 11 or 12 fields between tabs, the job type first",
-        export="scheduler/traces of github.com/stanford-futuredata/gavel and github.com/uw-mad-dash/shockwave",
-        read="arrival, GPUs (scale factor), job type as model, run time; without one, steps over V100 steps a second",
+        source="Gavel (OSDI 2020) and Shockwave (NSDI 2023), `.trace`: 7, 10, 11 or 12 fields between tabs",
+        export="`scheduler/traces` of github.com/stanford-futuredata/gavel and github.com/uw-mad-dash/shockwave",
+        read="arrival, GPUs (scale factor), job type as model, run time or steps over those of a V100 a second",
         left_out="priority weights, SLOs, changes of batch size",
     )
 

@@ -168,8 +168,8 @@ class JobCsv:
 
     format = FileFormat(
         "csv",
-        source=f"a CSV with the columns {','.join(REQUIRED)}",
-        export="a table of your own; `arnold simulate --jobs-out`; any CSV with --column NAME=THEIRS",
+        source=f"a CSV with the columns `{','.join(REQUIRED)}`",
+        export="a table of your own, `arnold simulate --jobs-out`, or any CSV with `--column NAME=THEIRS`",
         read="all of our own columns",
         left_out="other columns, which a note names",
         marks=REQUIRED,
@@ -192,7 +192,7 @@ class JobJsonLines:
 
     format = FileFormat(
         "jsonl",
-        source=f"JSON lines with the keys {','.join(REQUIRED)}",
+        source=f"JSON lines with the keys `{','.join(REQUIRED)}`",
         export="a table of your own",
         read="all of our own columns",
         left_out="other keys, which a note names",
@@ -237,8 +237,8 @@ class JobParquet:
 
     format = FileFormat(
         "parquet",
-        source=f"Parquet with the columns {','.join(REQUIRED)}",
-        export="a table of your own; `arnold simulate --jobs-out jobs.parquet`",
+        source=f"Parquet with the columns `{','.join(REQUIRED)}`",
+        export="a table of your own, or `arnold simulate --jobs-out jobs.parquet`",
         read="all of our own columns",
         left_out="other columns, which a note names",
     )

@@ -64,11 +64,10 @@ class Pai2020:
 
     format = FileFormat(
         "pai2020",
-        source=f"Alibaba PAI 2020, pai_task_table.csv: {HEADER}, with or without header; pai_job_table.csv may follow",
-        export="cat pai_task_table.csv pai_job_table.csv, of github.com/alibaba/clusterdata, cluster-trace-gpu-v2020",
+        source=f"Alibaba PAI 2020 (NSDI 2022): `{HEADER}`, with or without header; `pai_job_table` may follow",
+        export="`cat pai_task_table.csv pai_job_table.csv`, of github.com/alibaba/clusterdata, cluster-trace-gpu-v2020",
         read="tasks with GPUs as one gang; of the job table submission, user and status",
-        left_out="tasks without GPUs; gpu_type; without the job table the wait",
-        marks=COLUMNS,
+        left_out="tasks without GPUs; `gpu_type`; without the job table the wait (median 9 s) and the users",
     )
 
     def likeness(self, head: bytes) -> float:

@@ -32,10 +32,10 @@ class Pai2023(NamedColumns):
     columns = tuple(HEADER.split(","))
     format = FileFormat(
         "pai2023",
-        source="Alibaba 2023, pods: name,cpu_milli,memory_mib,num_gpu,gpu_milli,...,creation_time,deletion_time,...",
-        export="openb_pod_list_*.csv of github.com/alibaba/clusterdata, cluster-trace-gpu-v2023",
+        source="Alibaba 2023, pods (ATC 2023): `name,cpu_milli,memory_mib,num_gpu,gpu_milli,...,creation_time,...`",
+        export="`openb_pod_list_*.csv` of github.com/alibaba/clusterdata, cluster-trace-gpu-v2023",
         read="creation, start, end, GPUs or thousandths of one, quality of service, CPUs, memory, phase",
-        left_out="gpu_spec; pods that never ran; the files openb_pod_list_multigpu* have no times at all",
+        left_out="`gpu_spec`; pods that never ran; `openb_pod_list_multigpu*`, which have no times and are refused",
         marks=columns,
     )
     asked_to_explain = True

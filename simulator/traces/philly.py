@@ -24,10 +24,10 @@ class Philly(NamedColumns):
     columns = ("timestamp", "duration", "num_gpus", "cluster")
     format = FileFormat(
         "philly",
-        source="Microsoft Philly 2017 as CSV, the columns timestamp,duration,num_gpus,gpu_time,cluster",
-        export="simulator/traces/philly.csv of github.com/petuum/adaptdl, branch osdi21-artifact",
+        source="Microsoft Philly 2017 as CSV (ATC 2019): `timestamp,duration,num_gpus,gpu_time,cluster`",
+        export="`philly.csv` of github.com/petuum/adaptdl or of Sia, github.com/siasosp23/artifacts",
         read="submission, run time, GPUs, virtual cluster",
-        left_out="27 % of the jobs and 49 % of the GPU time of Philly are not in that file; gpu_time",
+        left_out="27 % of the jobs and 49 % of the GPU time of Philly are not in that file",
         marks=columns,
     )
     asked_to_explain = True

@@ -29,10 +29,10 @@ class PhillyLog:
 
     format = FileFormat(
         "philly-log",
-        source='Microsoft Philly 2017 as published, a JSON list: [{"status", "vc", "jobid", "attempts", ...}, ...]',
-        export="cluster_job_log of trace-data.tar.gz, github.com/msr-fiddle/philly-traces",
+        source='Microsoft Philly 2017 as published, JSON: `[{"status": ..., "jobid": ..., "attempts": [...]}, ...]`',
+        export="`cluster_job_log` of `trace-data.tar.gz`, github.com/msr-fiddle/philly-traces",
         read="submission, attempts with their GPUs and machines, user, virtual cluster, status",
-        left_out="jobs and attempts without times; which GPUs; waits between attempts",
+        left_out="jobs that never ran, or still ran; attempts without times, counted in a note; waits between attempts",
         marks=('"jobid"', '"attempts"', '"submitted_time"'),
     )
 

@@ -26,10 +26,10 @@ class Pollux(NamedColumns):
     columns = ("name", "time", "application", "num_replicas", "batch_size")
     format = FileFormat(
         "pollux",
-        source="Pollux and Sia workloads, a CSV: name,time,application,num_replicas,batch_size",
-        export="simulator/workloads*/workload-*.csv of github.com/petuum/adaptdl, branch osdi21-artifact",
+        source="Pollux (OSDI 2021) and Sia (SOSP 2023), a CSV: `name,time,application,num_replicas,batch_size`",
+        export="`simulator/workloads*` of github.com/petuum/adaptdl, branch osdi21-artifact",
         read="submission, replicas as GPUs, application as model; run times as measured for these on T4 GPUs",
-        left_out="that jobs may grow and shrink; applications that were not measured, such as gpt_pretrain",
+        left_out="that jobs may grow and shrink; applications, GPUs and batch sizes that were not measured",
         marks=columns,
     )
 

@@ -40,8 +40,8 @@ class Sacct:
 
     format = FileFormat(
         "sacct",
-        source="Slurm's accounting, sacct --parsable2: columns between bars such as JobID|User|...|AllocTRES|JobName",
-        export=EXPORT,
+        source="Slurm's accounting, `sacct --parsable2`: columns between bars, `JobID|User|...|AllocTRES|JobName`",
+        export=f"`{EXPORT}`",
         read="allocations: times, limit, state, user, account as group, partition; GPUs, CPUs and memory of AllocTRES",
         left_out="steps; types of GPU, shards, MPS; QOS, priority, dependencies; which jobs are one heterogeneous job",
         marks=("jobid", "submit", "state", "alloctres", BAR),

@@ -28,10 +28,10 @@ class SacctJson:
 
     format = FileFormat(
         "sacct-json",
-        source='Slurm\'s accounting, sacct --json: {"jobs": [{"job_id": ..., "time": ..., "tres": ...}, ...], ...}',
-        export="sacct --allusers --allocations --duplicates --json --starttime 2026-01-01",
-        read="as sacct",
-        left_out="as sacct",
+        source='Slurm\'s accounting, `sacct --json`: `{"jobs": [{"job_id": ..., "time": ..., "tres": ...}, ...], ...}`',
+        export="`sacct --allusers --allocations --duplicates --json --starttime 2026-01-01`",
+        read="as `sacct`",
+        left_out="as `sacct`",
         marks=('"jobs"', '"job_id"', '"submission"', '"tres"'),
     )
 

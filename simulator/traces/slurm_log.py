@@ -46,8 +46,8 @@ class Helios(NamedColumns):
     columns = ("job_id", "gpu_num", "node_num", "state", "submit_time", "duration")
     format = FileFormat(
         "helios",
-        source="SenseTime Helios 2020, a CSV: job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,...,queue",
-        export="cluster_log.csv of each cluster of github.com/S-Lab-System-Group/HeliosData",
+        source="SenseTime Helios 2020 (SC 2021), a CSV: `job_id,user,vc,gpu_num,cpu_num,node_num,state,...`",
+        export="`cluster_log.csv` of each cluster of github.com/S-Lab-System-Group/HeliosData",
         read="submission, start, run time, GPUs, nodes, user, virtual cluster, CPUs, state",
         left_out="jobs of CPUs alone, which are more than half",
         marks=(*columns, *TIMES, *ONLY_HELIOS),
@@ -116,10 +116,10 @@ class Acme(Helios):
 
     format = FileFormat(
         "acme",
-        source="Shanghai AI Laboratory 2023, a CSV: job_id,user,node_num,gpu_num,cpu_num,type,state,...,gpu_time",
-        export="trace_kalos.csv and trace_seren.csv of github.com/InternLM/AcmeTrace",
+        source="Shanghai AI Laboratory 2023 (NSDI 2024), a CSV: `job_id,user,node_num,gpu_num,...,type,...,gpu_time`",
+        export="`trace_kalos.csv` and `trace_seren.csv` of github.com/InternLM/AcmeTrace",
         read="submission, start, end, GPUs, nodes, user, type as group, CPUs, memory, state",
-        left_out="duration, which holds the wait, where start and end are there; jobs of CPUs alone; fail_time",
+        left_out="`duration`, which holds the wait, where start and end are there; jobs of CPUs alone",
         marks=(*Helios.columns, *TIMES, *ONLY_ACME),
     )
     trusts_duration = False
@@ -135,10 +135,10 @@ class AcmeAsWritten(Acme):
 
     format = FileFormat(
         "acme-as-written",
-        source="the same files as acme, told by --format alone",
+        source="the same files as `acme`, told by `--format` alone",
         export=Acme.format.export,
-        read="as acme, with the run time of the column duration",
-        left_out="jobs of CPUs alone; stop and fail time",
+        read="as `acme`, but the run time is the column `duration`",
+        left_out="jobs of CPUs alone",
     )
     trusts_duration = True
 

@@ -35,10 +35,10 @@ class Swf:
 
     format = FileFormat(
         "swf",
-        source="Standard Workload Format: 18 numbers a line, comments after ;",
+        source="Standard Workload Format 2.2: 18 numbers a line, comments after `;`",
         export="logs of the Parallel Workloads Archive, www.cs.huji.ac.il/labs/parallel/workload",
         read="fields 1 to 5, 8 to 13 and 15: submission, wait, run time, processors as GPUs, memory, estimate, user",
-        left_out="processors are not told apart from GPUs; parts of jobs (states 2 to 4); fields behind the 18th",
+        left_out="that processors are no GPUs; parts of jobs (states 2 to 4); fields behind the 18th",
     )
 
     def likeness(self, head: bytes) -> float:

@@ -23,8 +23,8 @@ class SyntheticJobs:
     format = FileFormat(
         "llm-workload",
         source="YAML that begins with `workload: kalos`: jobs are made from a seed",
-        export="written by hand; `arnold schema workload` says what each key is",
-        read="all of it",
+        export="written by hand, by `arnold schema workload`",
+        read="everything",
         left_out="",
         marks=("workload",),
     )

@@ -21,8 +21,8 @@ class Tiresias(NamedColumns):
     columns = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
     format = FileFormat(
         "tiresias",
-        source="Tiresias simulator, a CSV: job_id,num_gpu,submit_time,iterations,model_name,duration,interval",
-        export="simulator/*_job.csv of github.com/SymbioticLab/Tiresias",
+        source="Tiresias (NSDI 2019), a CSV: `job_id,num_gpu,submit_time,iterations,model_name,duration,interval`",
+        export="`simulator/*_job.csv` of github.com/SymbioticLab/Tiresias",
         read="submission, GPUs, run time, model",
         left_out="iterations, interval, sizes of models",
         marks=columns,

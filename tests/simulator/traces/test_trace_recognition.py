@@ -11,7 +11,9 @@ import pytest
 
 from simulator.traces import read_trace
 from simulator.traces.trace_loading import TRACE_READERS
+from tests.simulator.traces.trace_samples import SAMPLES
 from topology.errors import TraceFormatError, UnknownName
+from topology.file_format import format_table
 
 OURS = b"job_id,submit_time,duration,gpus\na,0,1,1\n"
 
@@ -37,16 +39,13 @@ class _Drops(io.RawIOBase):
 
 
 def test_all_formats_are_registered() -> None:
-    """The formats of the documentation, each under its own name, with the facts that a table of formats needs."""
-    page = (Path(__file__).parents[3] / "docs/traces-of-jobs.md").read_text()
-    for name in TRACE_READERS.names():
-        format = TRACE_READERS.load(name).format
-        assert format.name == name
-        assert f"`{name}`" in page
-        assert format.source
-        assert format.export
-        assert format.read
-        assert all(mark == mark.lower() for mark in format.marks)
+    """Each under its own name; the table of the page is what readers say of their formats: else copy it there."""
+    formats = [TRACE_READERS.load(name).format for name in TRACE_READERS.names()]
+    assert [one.name for one in formats] == list(TRACE_READERS.names())
+    assert format_table(formats) in (Path(__file__).parents[3] / "docs/traces-of-jobs.md").read_text(encoding="utf-8")
+    for one in formats:
+        assert all((one.source, one.export, one.read)), one.name
+        assert [mark for mark in one.marks if mark not in SAMPLES.get(one.name, mark).lower()] == []
 
 
 def test_the_nearest_format_is_named(tmp_path: Path) -> None:
