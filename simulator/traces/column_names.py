@@ -53,8 +53,11 @@ def renamed(source: ByteStream, columns: Mapping[str, str]) -> None:
 
     :param columns: the name that a format has for a column -> what the file calls it; a column that has that name
         already, and is not meant, gets a prime behind it.
-    :raises TraceFormatError: the file has no column of that name.
+    :raises TraceFormatError: the file has no column of that name, or is no CSV.
     """
+    if source.head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[", b"PAR1")):
+        fix = "leave --column out, and rename keys in the file"
+        raise TraceFormatError("is no CSV: it has no header to rename", where=source.name, fix=fix)
     delimiter = "|" if b"|" in source.head.partition(b"\n")[0] else ","
     header = header_of(source.head, delimiter=delimiter)
     for theirs in columns.values():

@@ -46,6 +46,12 @@ def test_json_lines_are_told_to_rename(tmp_path: Path) -> None:
     assert error.value.fix == "num_gpus is there: rename num_gpus to gpus"
 
 
+def test_only_tables_have_a_header_to_rename(tmp_path: Path) -> None:
+    """JSON and Parquet are told apart before their first bytes are taken for columns."""
+    with pytest.raises(TraceFormatError, match="is no CSV"):
+        read(tmp_path, '{"job_id": "a", "submit_time": 0, "duration": 1, "num_gpus": 8}\n', "gpus=num_gpus")
+
+
 def test_a_column_is_replaced(tmp_path: Path) -> None:
     """A column of our name that is not meant is not read; the first line may have a mark and Windows ends."""
     trace = read(tmp_path, "\ufeffjob_id,submit_time,duration,gpus,busy\r\na,0,99,8,10\r\n", "duration=busy")
