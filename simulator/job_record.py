@@ -46,6 +46,7 @@ class JobRecord:
     mix_types: bool = False  # whether its nodes may have several of these
     holds: tuple[Hold, ...] = ()  # constraints that must be kept
     counts: tuple[Count, ...] = ()  # soft ones
+    waited: float | None = None  # seconds from submission to the start that the trace recorded; None = it does not say
 
     @property
     def known_model(self) -> Model | None:

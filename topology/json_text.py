@@ -64,6 +64,17 @@ def line_of(text: str, path: Sequence[str | int]) -> int:
     return _line(text, here)
 
 
+def lines_of_entries(text: str, key: str = "") -> Iterator[int]:
+    """Yield the line (from 1) of each entry of a list: of the document, or under one of its keys."""
+    start = _skip(text, 0)
+    if key:
+        start = next(value for name, _, value in _members(text, start) if name == key)
+    line, before = 1, 0
+    for _, here, _ in _members(text, start):
+        line, before = line + text.count("\n", before, here), here
+        yield line
+
+
 def _second(text: str, key: str) -> int:
     """Return the position of the second appearance of a key in the first object that has it twice."""
     start = _skip(text, 0)

@@ -43,7 +43,7 @@ COMMANDS: Mapping[str, CommandRow] = {
     "study": CommandRow("arnold.commands.study:command", "Run a placement study, the paper's table among them."),
     "stragglers": CommandRow("arnold.commands.stragglers:command", "Say what a job loses to slow workers, and why."),
     "topology": CommandRow("arnold.commands.topology:command", "Convert, show or validate a cluster file."),
-    "traces": CommandRow("arnold.commands.traces:command", "Convert profiler traces and timer logs to op traces."),
+    "traces": CommandRow("arnold.commands.traces:command", "Make op traces of profiles; take names out of job traces."),
     "extender": CommandRow("arnold.commands.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
     "kube": CommandRow("arnold.commands.kube:command", "Gangs and nodes of a live Kubernetes cluster; kubectl arnold."),
     "flags": CommandRow("arnold.commands.flags:command", "Slow and faulty nodes: who says so, since when, why."),

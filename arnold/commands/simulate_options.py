@@ -25,6 +25,10 @@ class TraceOptions:
     """Format of the trace."""
     lenient: bool = field(default=False, metadata={"option": "--lenient/--strict"})
     """Count rows and jobs that cannot be, or stop at the first."""
+    column: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=THEIRS"})
+    """What a CSV trace calls a column: gpus=num_gpu; repeat it."""
+    time_format: str | None = field(default=None, metadata={"metavar": "PATTERN", "default": "seconds or ISO dates"})
+    """How the trace writes times: '%d.%m.%Y %H:%M:%S', or milliseconds."""
     merge: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Another trace on the same clock; repeat it."""
     window: str | None = field(default=None, metadata={"metavar": "START..END"})
@@ -37,9 +41,12 @@ class TraceOptions:
 
         :raises ArnoldError: a file is unusable, or nothing of it is left.
         """
-        from simulator.traces import max_gpus, merge, parse_window, read_trace, window
+        from simulator.traces import max_gpus, merge, parse_columns, parse_window, read_trace, window
 
-        found = read_trace(self.trace, format=self.format, lenient=self.lenient)
+        columns = parse_columns(self.column)
+        found = read_trace(
+            self.trace, format=self.format, lenient=self.lenient, columns=columns, time_format=self.time_format
+        )
         if self.merge:
             found = merge([found, *(read_trace(other, lenient=self.lenient) for other in self.merge)])
         if self.window is not None:

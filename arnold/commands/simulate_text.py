@@ -21,7 +21,12 @@ def show(document: SimulateDocument, replay: Replay) -> None:
     jobs, nodes = f"{document.completed:,} of {document.jobs:,} jobs", f"{len(replay.cluster):,} nodes"
     out.print(f"{jobs} ended under {document.policy} on {nodes} in {span} of simulated time.")
     times = table("", "mean", "half", "95%", "99%", "longest", title="")
-    for label, found in (("wait", document.wait_seconds), ("submission to end", document.jct_seconds)):
+    rows = (
+        ("wait", document.wait_seconds),
+        ("wait in the trace", document.trace_wait_seconds),
+        ("submission to end", document.jct_seconds),
+    )
+    for label, found in rows:
         if found is not None:
             times.add_row(label, *_cells(found))
     out.print(times)

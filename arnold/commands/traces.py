@@ -1,4 +1,4 @@
-"""``arnold traces``: traces of other tools made into the op trace that ``arnold stragglers`` reads."""
+"""``arnold traces``: traces made into others: op traces of what other tools record, job traces without names."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, progress, table
-from arnold.commands.result_files import ResultFile
+from arnold.commands.result_files import RESULT, ResultFile
+from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.traces_answer import TracesConvertDocument
+    from arnold.documents.traces_answer import TracesAnonymiseDocument, TracesConvertDocument
 
+MAX_KEY = 65_536  # Bytes of the largest key
 TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
 EXAMPLES = """\b
 Examples:
@@ -27,7 +29,7 @@ Examples:
 
 @click.group("traces")
 def command() -> None:
-    """Make op traces for `arnold stragglers` from what other tools record."""
+    """Make op traces for `arnold stragglers` of what other tools record; take the names out of job traces."""
 
 
 @command.command(
@@ -92,3 +94,55 @@ def _print(out: Console, document: TracesConvertDocument) -> None:
             out.print(f"- {entry.optype}: {entry.reason}. Disables {entry.disables}.")
     for note in document.notes:
         out.print(f"Note: {note}")
+
+
+ANONYMISE_EXAMPLES = """\b
+Examples:
+  arnold traces anonymise sacct.log --output jobs.log
+  arnold traces anonymise sacct.json --output jobs.json --key-file key
+"""
+
+
+@command.command(
+    "anonymise",
+    cls=JsonCommand,
+    document="arnold.documents.traces_answer:TracesAnonymiseDocument",
+    epilog=ANONYMISE_EXAMPLES,
+)
+@click.argument("trace", type=FILE)
+@click.option("--output", required=True, type=RESULT, metavar="FILE", help="Write the trace here, in the same format.")
+@click.option("--key-file", type=FILE, metavar="FILE", help="Any secret; the same one gives the same pseudonyms.")
+def anonymise(*, as_json: bool, trace: str, output: str, key_file: str | None) -> None:
+    """Replace users, groups and job names in a trace of jobs by pseudonyms; nothing else changes.
+
+    TRACE is what sacct prints (--parsable2 or --json), Philly's JSON, JSON lines, or a CSV with a header. Paths,
+    command lines and comments, which repeat names, become pseudonyms as a whole. Without --key-file the key is thrown
+    away.
+    """
+    from secrets import token_bytes
+
+    from arnold.documents.traces_answer import TracesAnonymiseDocument
+    from simulator.traces.pseudonyms import Pseudonyms, anonymised
+    from topology.files import read_bytes, read_source, write_file
+
+    key = read_bytes(key_file, max_bytes=MAX_KEY)[1].strip() if key_file else token_bytes(32)
+    if not key:
+        raise InvalidInput("the key is empty", where=key_file or "", fix="write a secret of some 30 characters into it")
+    pseudonyms = Pseudonyms(key)
+    write_file(output, anonymised(read_source(trace), pseudonyms))
+    counts = pseudonyms.counts()
+    answer(
+        TracesAnonymiseDocument(output=output, replaced=counts, kept_key=key_file is not None),
+        _print_anonymised,
+        as_json=as_json,
+    )
+
+
+def _print_anonymised(out: Console, document: TracesAnonymiseDocument) -> None:
+    from topology.quantities import plural
+
+    nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
+    parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
+    out.print(f"{document.output}: {parts} became pseudonyms.")
+    if not document.kept_key:
+        out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")

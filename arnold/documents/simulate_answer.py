@@ -55,6 +55,8 @@ class SimulateDocument(JsonRecord):
     """ETTR of the hour of the run in which it was least; null = no job started."""
     throughput_lost: Share | None
     """Share of the work that the GPUs held would have done at the pace of the trace, lost to slower steps."""
+    trace_wait_seconds: Distribution | None
+    """From submission to start as it really happened, of the jobs of which the trace says so; null = of none."""
 
 
 def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: float) -> SimulateDocument:

@@ -36,6 +36,18 @@ class TracesConvertDocument(JsonRecord):
     """What was decided on the way, and what was dropped and why."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracesAnonymiseDocument(JsonRecord):
+    """What ``arnold traces anonymise --json`` prints."""
+
+    output: str
+    """The file that was written."""
+    replaced: Mapping[str, int]
+    """How many different names became pseudonyms: `user`, `group`, `job`, and `text` that may repeat them."""
+    kept_key: bool
+    """Whether the key is of a file: then other files made with it have the same pseudonyms."""
+
+
 def traces_convert_document(conversion: Conversion, layout: RankLayout, files: Sequence[str]) -> TracesConvertDocument:
     """Return the document of a conversion."""
     return TracesConvertDocument(

@@ -120,6 +120,7 @@ class RunSummary:
     completed: int
     makespan_seconds: float | None
     wait_seconds: Distribution | None
+    trace_wait_seconds: Distribution | None
     jct_seconds: Distribution | None
     utilization: float | None
     allocation: float | None
@@ -150,6 +151,7 @@ def run_summary(history: RunHistory) -> RunSummary:
         completed=len(ended),
         makespan_seconds=history.length if ended else None,
         wait_seconds=waits,
+        trace_wait_seconds=distribution([job.record.waited for job in jobs if job.record.waited is not None]),
         jct_seconds=completion,
         utilization=float(whole.utilization[0]) if ended else None,
         allocation=allocation,

@@ -1,25 +1,23 @@
-"""Fields of a JobRecord from the cells of a row: numbers, times, and what no job can be."""
+"""Fields of a JobRecord from the cells of a row: numbers, and what no job can be."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from sys import intern
 from typing import Any
 
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord, Status
-from topology.tables.bad_rows import BadRow, BadRows
+from topology.tables.bad_rows import BadRow
 
-MAX_SECONDS = 1e11  # Latest time, about the year 5000: what lies beyond is milliseconds
 MAX_DURATION = 3.2e9  # Longest run in seconds, about 100 years
 MAX_WHOLE = 2**53  # Largest whole number: beyond it a float has not every one, and Parquet ends soon after
 MAX_GPUS = 10_000_000  # GPUs of the largest job: a hundred times the largest cluster
 _WORDS: dict[Status, str] = {
     "completed": "completed terminated succeeded pass",
-    "failed": "failed timeout node_fail out_of_memory",
-    "cancelled": "cancelled canceled killed",
+    "failed": "failed timeout node_fail out_of_memory boot_fail deadline",
+    "cancelled": "cancelled canceled killed preempted revoked",
 }
 STATUS: dict[str, Status] = {word: ended for ended, words in _WORDS.items() for word in words.split()}
 """Words of the public traces.  Time-outs and lost nodes count as failed, as the Acme and Helios papers count them."""
@@ -78,63 +76,6 @@ def status(cell: Any) -> Status:
     return STATUS.get(str(cell).strip().lower(), "unknown")
 
 
-class Clock:
-    """Times of one file: numbers are the trace's own seconds, dates become seconds since 1970 UTC; never both."""
-
-    def __init__(self, bad_rows: BadRows) -> None:
-        self._bad_rows = bad_rows
-        self._kind = ""
-
-    def seconds(self, cell: Any, column: str) -> float:
-        """Return the time in a cell.
-
-        :raises BadRow: empty, neither number nor date, of another kind than the times before, or too far away.
-        """
-        if isinstance(cell, datetime):
-            kind, value = self._of_date(cell)
-        elif isinstance(cell, str) and not is_number(cell):
-            try:
-                kind, value = self._of_date(datetime.fromisoformat(cell))
-            except ValueError:
-                what = f"is {cell[:60]!r}, neither a number of seconds nor a date" if cell else "is empty"
-                raise BadRow(
-                    "not a time", f"{column} {what}", fix="write seconds, or a date as 2017-10-03 14:05:00"
-                ) from None
-        else:
-            kind, value = "a number", number(cell, column)
-        self._kind = self._kind or kind
-        if kind != self._kind:
-            raise BadRow(
-                "mixed clocks",
-                f"{column} is {kind}, the first time of the file is {self._kind}",
-                fix="write all times alike: seconds, dates, or dates with a time zone",
-            )
-        if abs(value) > MAX_SECONDS:
-            raise BadRow("not a time", f"{column} is {value:g}", fix="give seconds, not milliseconds")
-        return value
-
-    def text(self, seconds: float) -> str:
-        """Return a time as the file writes its times."""
-        if self._kind == "a number":
-            return f"{seconds:.15g}"
-        return datetime.fromtimestamp(seconds, UTC).isoformat(sep=" ").removesuffix("+00:00")
-
-    def _of_date(self, date: datetime) -> tuple[str, float]:
-        if date.tzinfo is not None:
-            return "a date with a time zone", date.timestamp()
-        self._bad_rows.note("Dates without a time zone were read as UTC.")
-        return "a date without a time zone", date.replace(tzinfo=UTC).timestamp()
-
-
-def is_number(text: str) -> bool:
-    """Return whether a cell holds a number, be it infinite or none at all (``nan``)."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def record(
     *,
     job_id: str,
@@ -145,11 +86,13 @@ def record(
     user: str = "",
     queue: str = "",
     group: str = "",
+    waited: float | None = None,
     **others: Any,
 ) -> JobRecord:
     """Return a JobRecord that can have happened.
 
-    Nodes that do not hold equally many GPUs are no shape of a gang: their number is left open then.
+    Nodes that do not hold equally many GPUs are no shape of a gang: their number is left open then.  A wait below 0 is
+    not known.
 
     :raises BadRow: no id, no GPUs, no duration, or a number that no job has.
     """
@@ -180,6 +123,7 @@ def record(
         user=intern(user),
         queue=intern(queue),
         group=intern(group),
+        waited=waited if waited is not None and waited >= 0 else None,
         **others,
     )
 
@@ -197,6 +141,14 @@ def _check_duration(job_id: str, duration: float) -> None:
         reason = "zero duration" if duration == 0 else "negative duration" if duration < 0 else "duration too long"
         fix = "give seconds, not milliseconds" if duration > 0 else "give the seconds that it ran"
         raise BadRow(reason, f"job {job_id} ran for {duration:g} seconds", fix=fix)
+
+
+def summed_shares(shares: float, instances: float) -> float:
+    """Return the GPUs of instances that hold so many in all: a share of one GPU only where there is a single instance,
+    else whole GPUs, rounded up.
+    """
+    single = instances <= 1 and shares < 1
+    return shares if single or not 0 < shares <= MAX_GPUS else math.ceil(shares - 1e-9)
 
 
 def checked_gpus(job_id: str, gpus: float) -> float:

@@ -17,50 +17,57 @@ from typing import Any
 
 from simulator.job_record import JobRecord
 from simulator.traces.asking_cells import COLUMNS, asked, asking_cells
-from simulator.traces.job_fields import Clock, number, optional, record, status, text, whole
+from simulator.traces.column_names import SYNONYMS, offered, plain
+from simulator.traces.job_fields import number, optional, record, status, text, whole
+from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.errors import TraceFormatError, did_you_mean
-from topology.tables.bad_rows import BadRow, BadRows
+from topology.file_format import FileFormat
+from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
 from topology.tables.text_rows import CsvRows, header_of, json_objects
 
 REQUIRED = ("job_id", "submit_time", "duration", "gpus")
 TIMES = ("start_time", "end_time")
-_REST = "nodes,user,queue,group,cpus,memory,status,priority,preemptible,announced,estimate"
+_REST = "nodes,user,queue,group,cpus,memory,status,priority,preemptible,announced,estimate,waited"
 OPTIONAL = (*_REST.split(","), *COLUMNS, *TIMES)
 SAME = {"submit": "submit_time", "duration_seconds": "duration"}
 """Other names of columns; the second is what a simulation writes."""
 
 PARQUET = b"PAR1"  # First bytes of a Parquet file
+CALLED_OTHERWISE = 0.7  # How much columns of other names count: less than the formats that have these names
 MISSPELT = 0.85  # Likeness from which an unknown column is taken for a misspelt one
 YES = frozenset({"true", "yes", "1"})
 NO = frozenset({"false", "no", "0", ""})
 
 
 def likeness(columns: Collection[str]) -> float:
-    """Return the share of the required columns that are there."""
+    """Return the share of the required columns that are there; those that are called otherwise count less."""
     names = {SAME.get(name, name) for name in columns}
     if names.issuperset(TIMES):
         names.add("duration")
-    return sum(name in names for name in REQUIRED) / len(REQUIRED)
+    others = names | {SYNONYMS.get(plain(name), name) for name in names}
+    shares = [sum(name in found for name in REQUIRED) / len(REQUIRED) for found in (names, others)]
+    return max(shares[0], CALLED_OTHERWISE * shares[1])
 
 
-def canonical(columns: Collection[str], *, where: str, bad_rows: BadRows) -> list[str]:
+def canonical(columns: Collection[str], *, where: str, bad_rows: TraceRows, by_option: bool = False) -> list[str]:
     """Return the columns by their first names, once it is sure that all that must be there are.
 
+    :param by_option: whether ``--column`` can rename them.
     :raises TraceFormatError: one is missing, or written twice, or looks like one that is misspelt.
     """
     names = [SAME.get(name, name) for name in columns]
     known = (*REQUIRED, *OPTIONAL)
-    for name in REQUIRED:
-        if name in names or (name == "duration" and set(TIMES) <= set(names)):
-            continue
-        meant = did_you_mean(name, [other for other in names if other not in known])
-        raise TraceFormatError(
-            f"the column {name!r} is missing; a trace has {','.join(REQUIRED)}",
-            where=where,
-            fix=f"{meant}Rename it to {name!r}" if meant else f"add the column {name!r}, or say --format",
-        )
+    timed = set(TIMES) <= set(names)
+    missing = [name for name in REQUIRED if name not in names and not (name == "duration" and timed)]
+    if missing:
+        unknown = [other for other in names if other not in known]
+        name, there = missing[0], offered([*missing, *(() if timed else TIMES)], unknown, by_option=by_option)
+        meant = did_you_mean(name, unknown)
+        fix = f"{meant}Rename it to {name!r}" if meant else f"add the column {name!r}, or say --format"
+        lacking = f"the column {name!r} is missing; a trace has {','.join(REQUIRED)}"
+        raise TraceFormatError(lacking, where=where, fix=there or fix)
     others = [name for name in names if name not in known]
     for name in others:
         absent = [other for other in known if other not in names]
@@ -81,7 +88,7 @@ def canonical(columns: Collection[str], *, where: str, bad_rows: BadRows) -> lis
 class JobRows:
     """Makes jobs of rows of named cells.  Cells are text or, from Parquet and JSON, values."""
 
-    def __init__(self, bad_rows: BadRows) -> None:
+    def __init__(self, bad_rows: TraceRows) -> None:
         self._clock = Clock(bad_rows)
 
     def job(self, cells: Mapping[str, Any]) -> JobRecord:
@@ -94,6 +101,7 @@ class JobRows:
             submit=submit,
             duration=self._duration(cells, job_id, submit),
             gpus=number(cells.get("gpus"), "gpus"),
+            waited=self._waited(cells, submit),
             nodes=None if nodes in ("", None) else whole(nodes, "nodes"),
             user=text(cells, "user"),
             queue=text(cells, "queue"),
@@ -109,9 +117,8 @@ class JobRows:
         )
 
     def _duration(self, cells: Mapping[str, Any], job_id: str, submit: float) -> float:
-        begin, end = cells.get("start_time"), cells.get("end_time")
-        started = None if begin in ("", None) else self._clock.seconds(begin, "start_time")
-        ended = None if end in ("", None) else self._clock.seconds(end, "end_time")
+        started = self._clock.optional(cells.get("start_time"), "start_time")
+        ended = self._clock.optional(cells.get("end_time"), "end_time")
         for time, event in ((started, "starts"), (ended, "ends")):
             if time is not None and time < submit:
                 raise BadRow(
@@ -124,6 +131,10 @@ class JobRows:
         if started is None or ended is None:
             raise BadRow("has not ended", f"job {job_id} has not ended", fix="give its duration")
         return ended - started
+
+    def _waited(self, cells: Mapping[str, Any], submit: float) -> float | None:
+        start = self._clock.optional(cells.get("start_time"), "start_time")
+        return _amount(cells, "waited") if start is None else start - submit
 
     def _announced(self, cells: Mapping[str, Any], job_id: str, submit: float) -> float | None:
         if cells.get("announced") in ("", None):
@@ -155,17 +166,23 @@ def _flag(cells: Mapping[str, Any], column: str) -> bool:
 class JobCsv:
     """Reader of our own CSV."""
 
-    name = "csv"
-    summary = f"a CSV with the columns {','.join(REQUIRED)}"
+    format = FileFormat(
+        "csv",
+        source=f"a CSV with the columns `{','.join(REQUIRED)}`",
+        export="a table of your own, `arnold simulate --jobs-out`, or any CSV with `--column NAME=THEIRS`",
+        read="all of our own columns",
+        left_out="other columns, which a note names",
+        marks=REQUIRED,
+    )
 
     def likeness(self, head: bytes) -> float:
         """Return the share of the required columns that the header has."""
         return likeness(header_of(head))
 
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
         table = CsvRows(source, bad_rows)
-        names = canonical(table.header, where=source.at(table.header_line), bad_rows=bad_rows)
+        names = canonical(table.header, where=source.at(table.header_line), bad_rows=bad_rows, by_option=True)
         rows = ((line, dict(zip(names, cells, strict=True))) for line, cells in table)
         return bad_rows.keep(rows, JobRows(bad_rows).job, source)
 
@@ -173,8 +190,14 @@ class JobCsv:
 class JobJsonLines:
     """Reader of our own JSON lines."""
 
-    name = "jsonl"
-    summary = f"JSON lines with the keys {','.join(REQUIRED)}"
+    format = FileFormat(
+        "jsonl",
+        source=f"JSON lines with the keys `{','.join(REQUIRED)}`",
+        export="a table of your own",
+        read="all of our own columns",
+        left_out="other keys, which a note names",
+        marks=tuple(f'"{name}"' for name in REQUIRED),
+    )
 
     def likeness(self, head: bytes) -> float:
         """Return the share of the required keys that the object in the first line has."""
@@ -185,12 +208,12 @@ class JobJsonLines:
             return 0.0
         return likeness(first) if isinstance(first, dict) else 0.0
 
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
         return bad_rows.keep(_first_names(source, bad_rows), JobRows(bad_rows).job, source)
 
 
-def _first_names(source: ByteStream, bad_rows: BadRows) -> Iterator[tuple[int, dict[str, Any]]]:
+def _first_names(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield objects with the first names of their keys, which may differ from line to line.
 
     :raises TraceFormatError: the first object lacks a key: then it is the wrong file.
@@ -212,14 +235,19 @@ def _first_names(source: ByteStream, bad_rows: BadRows) -> Iterator[tuple[int, d
 class JobParquet:
     """Reader of our own Parquet.  What stands for the line in an error is the row, from 1."""
 
-    name = "parquet"
-    summary = f"Parquet with the columns {','.join(REQUIRED)}"
+    format = FileFormat(
+        "parquet",
+        source=f"Parquet with the columns `{','.join(REQUIRED)}`",
+        export="a table of your own, or `arnold simulate --jobs-out jobs.parquet`",
+        read="all of our own columns",
+        left_out="other columns, which a note names",
+    )
 
     def likeness(self, head: bytes) -> float:
         """Return whether the file begins as Parquet does."""
         return float(head.startswith(PARQUET))
 
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their rows, in the order of the file."""
         from topology.tables.arrow_columns import parquet_rows
 

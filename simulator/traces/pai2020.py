@@ -1,12 +1,14 @@
-"""Alibaba's GPU trace of 2020, machine learning as a service: the table ``pai_task_table``.
+"""Alibaba's GPU trace of 2020, machine learning as a service: ``pai_task_table``, and ``pai_job_table`` behind it.
 
 Source: Weng et al., "MLaaS in the Wild", NSDI 2022; github.com/alibaba/clusterdata, cluster-trace-gpu-v2020.  The
 published CSV has no header line.  A job is the gang of its tasks that ask for GPUs: ``inst_num`` instances of
 ``plan_gpu`` hundredths of a GPU each.  Parameter servers and other tasks without GPUs do not count.
 
-It is submitted when the first of its tasks starts and runs until the last ends: the table does not say how long a job
-waited (the median is 9 s, by the summary that Acme gives of PAI), and the job table, which does, says nothing of GPUs.
-Several instances that share GPUs hold the sum of their shares, rounded up to whole GPUs.
+A job runs from the start of the first of its tasks to the end of the last.  When it was submitted, and by which user,
+the job table says, ``job_name,inst_id,user,status,start_time,end_time``, which says nothing of GPUs: both tables may
+follow each other in one file, in any order.  Without it a job is submitted when it starts (the median wait is 9 s, by
+the summary that Acme gives of PAI).  Several instances that share GPUs hold the sum of their shares, rounded up to
+whole GPUs.
 """
 
 from __future__ import annotations
@@ -16,10 +18,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from simulator.job_record import JobRecord, Status
-from simulator.traces.job_fields import Clock, number, optional, record, status
+from simulator.traces.job_fields import number, optional, record, status, summed_shares
+from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.errors import TraceFormatError
-from topology.tables.bad_rows import BadRow, BadRows
+from topology.file_format import FileFormat
+from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
 from topology.tables.text_rows import CsvRows, header_of, share
 
@@ -46,11 +50,25 @@ class _Gang:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """What the job table says of a job."""
+
+    submit: float | None
+    user: str
+    status: Status
+
+
 class Pai2020:
     """Reader of the task table."""
 
-    name = "pai2020"
-    summary = f"pai_task_table.csv: {HEADER}, with or without header"
+    format = FileFormat(
+        "pai2020",
+        source=f"Alibaba PAI 2020 (NSDI 2022): `{HEADER}`, with or without header; `pai_job_table` may follow",
+        export="`cat pai_task_table.csv pai_job_table.csv`, of github.com/alibaba/clusterdata, cluster-trace-gpu-v2020",
+        read="tasks with GPUs as one gang; of the job table submission, user and status",
+        left_out="tasks without GPUs; `gpu_type`; without the job table the wait (median 9 s) and the users",
+    )
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first line is the header, or a row as there is none."""
@@ -59,21 +77,32 @@ class Pai2020:
             return 1.0
         return share(header, COLUMNS)
 
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with the lines of their first tasks, in the order of the file."""
         first = header_of(source.head)
-        if first == JOB_COLUMNS or _is_row(first, JOB_COLUMNS):
-            raise TraceFormatError(
-                "is the job table, which says nothing of GPUs", where=source.at(1), fix="give pai_task_table.csv"
-            )
-        table = CsvRows(source, bad_rows, header=COLUMNS if _is_row(first, COLUMNS) else None)
-        where = table.need(*COLUMNS[:-1], format=self.name)
+        given = _is_row(first, COLUMNS) or _is_row(first, JOB_COLUMNS) or first == JOB_COLUMNS
+        table = CsvRows(source, bad_rows, header=COLUMNS if given else None, other_widths=(len(JOB_COLUMNS),))
+        where = table.need(*COLUMNS[:-1], format=self.format.name)
         gangs: dict[str, tuple[int, _Gang]] = {}
+        launched: dict[str, _Launch] = {}
         clock = Clock(bad_rows)
-        for line, gang in bad_rows.keep(table, lambda cells: _gang([cells[i] for i in where], clock), source):
-            known = gangs.get(gang.name)
-            gangs[gang.name] = (line, gang) if known is None else (known[0], _together(known[1], gang))
-        yield from bad_rows.keep(gangs.values(), _job, source)
+
+        def row(cells: list[str]) -> _Gang | None:
+            if tuple(cells) in (COLUMNS, JOB_COLUMNS):
+                return None
+            if len(cells) != len(JOB_COLUMNS):
+                return _gang([cells[i] for i in where], clock)
+            launched[cells[0]] = _Launch(clock.optional(cells[4], "start_time"), cells[2], status(cells[3]))
+            return None
+
+        for line, gang in bad_rows.keep(table, row, source):
+            if gang is not None:
+                known = gangs.get(gang.name)
+                gangs[gang.name] = (line, gang) if known is None else (known[0], _together(known[1], gang))
+        if not gangs:
+            fix = "give both tables: cat pai_task_table.csv pai_job_table.csv > pai.csv"
+            raise TraceFormatError("is the job table alone, which says nothing of GPUs", where=source.at(1), fix=fix)
+        yield from bad_rows.keep(gangs.values(), lambda gang: _job(gang, launched.get(gang.name)), source)
 
 
 def _is_row(cells: Sequence[str], columns: Sequence[str]) -> bool:
@@ -122,16 +151,23 @@ def _together(a: _Gang, b: _Gang) -> _Gang:
     )
 
 
-def _job(gang: _Gang) -> JobRecord:
+def _job(gang: _Gang, launch: _Launch | None) -> JobRecord:
     if gang.problem:
         reason = "never ran" if gang.problem.endswith("never ran") else "has not ended"
         raise BadRow(reason, gang.problem, fix="leave out jobs that did not run to their end")
+    launch = launch or _Launch(None, "", gang.status)
+    submit = gang.start if launch.submit is None else launch.submit
+    if submit > gang.start:
+        late = f"job {gang.name} is submitted at {submit:.15g} and starts at {gang.start:.15g}"
+        raise BadRow("submitted too late", late, fix="give the job table of the same trace")
     return record(
         job_id=gang.name,
-        submit=gang.start,
+        submit=submit,
         duration=gang.end - gang.start,
-        gpus=gang.shares if gang.instances <= 1 and gang.shares < 1 else math.ceil(gang.shares - 1e-9),
+        gpus=summed_shares(gang.shares, gang.instances),
         cpus=gang.cpus or None,
         memory=gang.memory or None,
-        status=gang.status,
+        status=launch.status,
+        user=launch.user,
+        waited=None if launch.submit is None else gang.start - submit,
     )

@@ -8,54 +8,69 @@ seconds on a clock of its own.  The quality of service becomes the queue; types 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from simulator.job_record import JobRecord
-from simulator.traces.job_fields import Clock, optional, record, status, whole
+from simulator.traces.job_fields import optional, record, status, whole
+from simulator.traces.named_columns import Cells, NamedColumns
+from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.tables.bad_rows import BadRow, BadRows
+from topology.errors import TraceFormatError
+from topology.file_format import FileFormat
+from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
-from topology.tables.text_rows import CsvRows, header_of, share
+from topology.tables.text_rows import header_of
 
 HEADER = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,qos,pod_phase,creation_time,deletion_time,scheduled_time"
-COLUMNS = tuple(HEADER.split(","))
 MILLI = 1000
 MEBIBYTE = 2.0**20
 
 
-class Pai2023:
+class Pai2023(NamedColumns):
     """Reader of the pod list."""
 
-    name = "pai2023"
-    summary = "openb_pod_list_*.csv: name,cpu_milli,memory_mib,num_gpu,gpu_milli,...,creation_time,deletion_time,..."
+    columns = tuple(HEADER.split(","))
+    format = FileFormat(
+        "pai2023",
+        source="Alibaba 2023, pods (ATC 2023): `name,cpu_milli,memory_mib,num_gpu,gpu_milli,...,creation_time,...`",
+        export="`openb_pod_list_*.csv` of github.com/alibaba/clusterdata, cluster-trace-gpu-v2023",
+        read="creation, start, end, GPUs or thousandths of one, quality of service, CPUs, memory, phase",
+        left_out="`gpu_spec`; pods that never ran; `openb_pod_list_multigpu*`, which have no times and are refused",
+        marks=columns,
+    )
+    asked_to_explain = True
 
-    def likeness(self, head: bytes) -> float:
-        """Return the share of the columns that the header has."""
-        return share(header_of(head), COLUMNS)
-
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the pods with their lines, in the order of the file."""
-        table = CsvRows(source, bad_rows)
-        where = table.need(*COLUMNS, format=self.name)
+        if not any(name.endswith("_time") for name in header_of(source.head)):
+            fix = "give openb_pod_list_default.csv or another file with creation_time, scheduled_time and deletion_time"
+            raise TraceFormatError("has no times: it is a list of pods, not a trace", where=source.at(1), fix=fix)
+        yield from super().read(source, bad_rows)
+
+    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
+        """Return the function from a row to its job."""
         clock = Clock(bad_rows)
 
-        def job(cells: Sequence[str]) -> JobRecord:
-            name, cpus, memory, gpus, share_, qos, phase, created, deleted, scheduled = (cells[i] for i in where)
+        def job(cells: Cells) -> JobRecord:
+            name, scheduled, deleted = cells["name"], cells["scheduled_time"], cells["deletion_time"]
             if not scheduled or not deleted:
                 reason = "has not ended" if scheduled else "never ran"
                 raise BadRow(reason, f"pod {name} {reason}", fix="leave out pods that did not run to their end")
-            number = whole(gpus, "num_gpu")
-            cores, mebibytes = optional(cpus, "cpu_milli"), optional(memory, "memory_mib")
+            gpus = whole(cells["num_gpu"], "num_gpu")
+            cores, mebibytes = optional(cells["cpu_milli"], "cpu_milli"), optional(cells["memory_mib"], "memory_mib")
+            submit = clock.seconds(cells["creation_time"], "creation_time")
+            start = clock.seconds(scheduled, "scheduled_time")
             return record(
                 job_id=name,
-                submit=clock.seconds(created, "creation_time"),
-                duration=clock.seconds(deleted, "deletion_time") - clock.seconds(scheduled, "scheduled_time"),
-                gpus=whole(share_, "gpu_milli") / MILLI if number == 1 else float(number),
-                nodes=1 if number else None,
-                queue=qos,
+                submit=submit,
+                duration=clock.seconds(deleted, "deletion_time") - start,
+                gpus=whole(cells["gpu_milli"], "gpu_milli") / MILLI if gpus == 1 else float(gpus),
+                nodes=1 if gpus else None,
+                queue=cells["qos"],
                 cpus=None if cores is None else cores / MILLI,
                 memory=None if mebibytes is None else mebibytes * MEBIBYTE,
-                status=status(phase),
+                status=status(cells["pod_phase"]),
+                waited=start - submit,
             )
 
-        yield from bad_rows.keep(table, job, source)
+        return job

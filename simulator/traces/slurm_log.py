@@ -5,8 +5,9 @@ end_time,duration,queue``, where ``queue`` is the seconds that the job waited.  
 its dates have no zone, and more than half of its rows are jobs of CPUs alone.  Acme adds ``type`` instead (Pretrain,
 Evaluation, ...; it becomes the group), ``gpu_time``, and in Kalos ``mem_per_pod_GB``; its dates have UTC offsets.
 
-The run time is the column ``duration``, from which the published figures are made; a note says how many jobs have
-another one than end_time - start_time (in the example rows of Kalos it includes the wait).
+The run time of Helios is its column ``duration``.  That of Acme holds the wait in the example rows of Kalos (18 s for a
+job that waited 10 and ran 8), against its description: there it is end_time - start_time, unless the column is asked
+for as it is written (format ``acme-as-written``).
 
 Sources: Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU Datacenters", SC
 2021, github.com/S-Lab-System-Group/HeliosData; Hu et al., "Characterization of Large Language Model Development in the
@@ -15,20 +16,22 @@ Datacenter", NSDI 2024, github.com/InternLM/AcmeTrace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 from simulator.job_record import JobRecord
-from simulator.traces.job_fields import Clock, number, optional, record, status, whole
+from simulator.traces.job_fields import number, optional, record, status, whole
+from simulator.traces.named_columns import Cells, NamedColumns
+from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
-from topology.tables.bad_rows import BadRow, BadRows
+from topology.file_format import FileFormat
+from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
-from topology.tables.text_rows import CsvRows, header_of, share
+from topology.tables.text_rows import header_of, share
 
-REQUIRED = ("job_id", "gpu_num", "node_num", "state", "submit_time", "duration")
 TIMES = ("start_time", "end_time", "queue")
 """Columns that tell these logs from our own table, which calls its GPUs otherwise."""
 
-COLUMNS = (*REQUIRED, *TIMES)
 TOLERANCE = 1.0  # Seconds by which rounding may move a duration
 GIGABYTE = 2.0**30
 
@@ -37,102 +40,108 @@ ONLY_HELIOS = ("vc",)
 ONLY_ACME = ("type", "gpu_time")
 
 
-class Helios:
+class Helios(NamedColumns):
     """Reader of the Helios trace."""
 
-    name = "helios"
-    summary = "a CSV with job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,...,duration,queue"
+    columns = ("job_id", "gpu_num", "node_num", "state", "submit_time", "duration")
+    format = FileFormat(
+        "helios",
+        source="SenseTime Helios 2020 (SC 2021), a CSV: `job_id,user,vc,gpu_num,cpu_num,node_num,state,...`",
+        export="`cluster_log.csv` of each cluster of github.com/S-Lab-System-Group/HeliosData",
+        read="submission, start, run time, GPUs, nodes, user, virtual cluster, CPUs, state",
+        left_out="jobs of CPUs alone, which are more than half",
+        marks=(*columns, *TIMES, *ONLY_HELIOS),
+    )
+    trusts_duration: ClassVar[bool] = True
+    """Whether the run time is the column ``duration``, also where it is not end_time - start_time."""
 
     def likeness(self, head: bytes) -> float:
         """Return the share of the columns that the header has; nothing when it has those of Acme."""
         header = header_of(head)
-        return 0.0 if any(name in header for name in ONLY_ACME) else share(header, (*COLUMNS, *ONLY_HELIOS))
+        return 0.0 if any(name in header for name in ONLY_ACME) else share(header, self.format.marks)
 
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
-        return _SlurmLog(CsvRows(source, bad_rows), bad_rows, format=self.name, group="").jobs(source)
+        self._others = 0
+        yield from super().read(source, bad_rows)
+        if self._others:
+            taken = "the column duration" if self.trusts_duration else "end_time - start_time"
+            bad_rows.note(f"{self._others:,} jobs have a duration other than end_time - start_time: {taken} was taken.")
+
+    def jobs(self, bad_rows: TraceRows) -> Callable[[Cells], JobRecord]:
+        """Return the function from a row to its job."""
+        clock = Clock(bad_rows)
+
+        def job(cells: Cells) -> JobRecord:
+            submit = clock.seconds(cells["submit_time"], "submit_time")
+            start = clock.optional(cells.get("start_time"), "start_time")
+            end = clock.optional(cells.get("end_time"), "end_time")
+            if end is not None and end < submit:
+                times = f"ends at {cells['end_time']} and is submitted at {clock.text(submit)}"
+                fix = "give times in their order: submit_time, start_time, end_time"
+                raise BadRow("submitted too late", f"job {cells['job_id']} {times}", fix=fix)
+            if start is None and "start_time" in cells and not self.trusts_duration:
+                raise BadRow("never ran", f"job {cells['job_id']} never started", fix="leave out jobs that never ran")
+            count = whole(cells["node_num"], "node_num") if cells["node_num"] else None
+            memory = optional(cells.get("mem_per_pod_GB"), "mem_per_pod_GB")
+            return record(
+                job_id=cells["job_id"],
+                submit=submit,
+                gpus=number(cells["gpu_num"], "gpu_num"),
+                duration=self._duration(cells, None if start is None or end is None else end - start),
+                nodes=count,
+                user=cells.get("user", ""),
+                queue=cells.get("vc", ""),
+                group=cells.get("type", ""),
+                cpus=optional(cells.get("cpu_num"), "cpu_num"),
+                memory=None if memory is None else memory * (count or 1) * GIGABYTE,
+                status=status(cells["state"]),
+                waited=None if start is None else start - submit,
+            )
+
+        return job
+
+    def _duration(self, cells: Cells, between: float | None) -> float:
+        said = optional(cells["duration"], "duration")
+        if said is None and between is None:
+            raise BadRow("has not ended", f"job {cells['job_id']} has not ended", fix="give its duration")
+        if said is not None and between is not None:
+            self._others += abs(said - between) > TOLERANCE
+        first, second = (said, between) if self.trusts_duration else (between, said)
+        return first if first is not None else second or 0.0
 
 
-class Acme:
+class Acme(Helios):
     """Reader of the Acme traces."""
 
-    name = "acme"
-    summary = "a CSV with job_id,user,node_num,gpu_num,cpu_num,type,state,submit_time,...,duration,queue,gpu_time"
+    format = FileFormat(
+        "acme",
+        source="Shanghai AI Laboratory 2023 (NSDI 2024), a CSV: `job_id,user,node_num,gpu_num,...,type,...,gpu_time`",
+        export="`trace_kalos.csv` and `trace_seren.csv` of github.com/InternLM/AcmeTrace",
+        read="submission, start, end, GPUs, nodes, user, type as group, CPUs, memory, state",
+        left_out="`duration`, which holds the wait, where start and end are there; jobs of CPUs alone",
+        marks=(*Helios.columns, *TIMES, *ONLY_ACME),
+    )
+    trusts_duration = False
 
     def likeness(self, head: bytes) -> float:
         """Return the share of the columns that the header has; nothing without those that Helios has not."""
         header = header_of(head)
-        return share(header, COLUMNS) if any(name in header for name in ONLY_ACME) else 0.0
-
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
-        """Yield the jobs with their lines, in the order of the file."""
-        return _SlurmLog(CsvRows(source, bad_rows), bad_rows, format=self.name, group="type").jobs(source)
+        return share(header, (*self.columns, *TIMES)) if any(name in header for name in ONLY_ACME) else 0.0
 
 
-class _SlurmLog:
-    """Makes jobs of the rows of one file; ``group`` is the column that becomes the kind of job."""
+class AcmeAsWritten(Acme):
+    """Reader of the Acme traces for those who want the run times of their column, wait and all."""
 
-    def __init__(self, table: CsvRows, bad_rows: BadRows, *, format: str, group: str) -> None:
-        self._table = table
-        self._bad_rows = bad_rows
-        self._required = table.need(*REQUIRED, format=format)
-        self._optional = {
-            name: where
-            for name in ("user", "cpu_num", "start_time", "end_time", "mem_per_pod_GB", "vc", group)
-            if name and (where := table.find(name)) is not None
-        }
-        self._group = group
-        self._clock = Clock(bad_rows)
-        self._other_durations = 0
+    format = FileFormat(
+        "acme-as-written",
+        source="the same files as `acme`, told by `--format` alone",
+        export=Acme.format.export,
+        read="as `acme`, but the run time is the column `duration`",
+        left_out="jobs of CPUs alone",
+    )
+    trusts_duration = True
 
-    def jobs(self, source: ByteStream) -> Iterator[Numbered]:
-        """Yield the jobs with their lines, in the order of the file."""
-        yield from self._bad_rows.keep(self._table, self._job, source)
-        if self._other_durations:
-            self._bad_rows.note(
-                f"{self._other_durations:,} jobs have a duration other than end_time - start_time: "
-                "the column duration was taken."
-            )
-
-    def _job(self, cells: Sequence[str]) -> JobRecord:
-        job_id, gpus, nodes, state, submit, duration = (cells[i] for i in self._required)
-        submitted = self._clock.seconds(submit, "submit_time")
-        amount = number(gpus, "gpu_num")
-        count = whole(nodes, "node_num") if nodes else None
-        seconds = self._duration(cells, job_id, submitted, duration)
-        memory = optional(self._cell(cells, "mem_per_pod_GB"), "mem_per_pod_GB")
-        return record(
-            job_id=job_id,
-            submit=submitted,
-            duration=seconds,
-            gpus=amount,
-            nodes=count,
-            user=self._cell(cells, "user"),
-            queue=self._cell(cells, "vc"),
-            group=self._cell(cells, self._group),
-            cpus=optional(self._cell(cells, "cpu_num"), "cpu_num"),
-            memory=None if memory is None else memory * (count or 1) * GIGABYTE,
-            status=status(state),
-        )
-
-    def _duration(self, cells: Sequence[str], job_id: str, submit: float, duration: str) -> float:
-        start, end = self._cell(cells, "start_time"), self._cell(cells, "end_time")
-        ended = self._clock.seconds(end, "end_time") if end else None
-        if ended is not None and ended < submit:
-            raise BadRow(
-                "submitted too late",
-                f"job {job_id} ends at {end} and is submitted at {self._clock.text(submit)}",
-                fix="give times in their order: submit_time, start_time, end_time",
-            )
-        between = ended - self._clock.seconds(start, "start_time") if ended is not None and start else None
-        if duration:
-            seconds = number(duration, "duration")
-            self._other_durations += between is not None and abs(seconds - between) > TOLERANCE
-            return seconds
-        if between is None:
-            raise BadRow("has not ended", f"job {job_id} has not ended", fix="give its duration")
-        return between
-
-    def _cell(self, cells: Sequence[str], column: str) -> str:
-        where = self._optional.get(column)
-        return "" if where is None else cells[where]
+    def likeness(self, head: bytes) -> float:  # noqa: ARG002
+        """Return that no file is recognised as this."""
+        return 0.0

@@ -1,5 +1,7 @@
 """The Standard Workload Format of the Parallel Workloads Archive: 18 numbers a line, ``;`` before a comment.
 
+Some logs add fields of their own behind them, which are passed over.
+
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers", JSSPP 1999; version 2.2
 at www.cs.huji.ac.il/labs/parallel/workload/swf.html.  -1 = unknown.  Processors stand for GPUs: those requested, or,
 where that is unknown, those allocated.  Seconds on the log's own clock.  Lines of states 2 to 4 are parts of a job that
@@ -11,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simulator.job_record import JobRecord, Status
-from simulator.traces.job_fields import MAX_SECONDS, is_number, number, record
+from simulator.traces.job_fields import number, record
+from simulator.traces.trace_clock import MAX_SECONDS, TraceRows, is_number
 from simulator.traces.trace_loading import Numbered
-from topology.tables.bad_rows import BadRow, BadRows
+from topology.file_format import FileFormat
+from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
 
 FIELDS = 18
-JOB, SUBMIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE, USER, GROUP, QUEUE = 0, 1, 3, 4, 7, 8, 9, 10, 11, 12, 14
+JOB, SUBMIT, WAIT, RUN, ALLOCATED, REQUESTED, TIME, MEMORY, STATE = 0, 1, 2, 3, 4, 7, 8, 9, 10
+USER, GROUP, QUEUE = 11, 12, 14
 """Places of the fields that are read, from 0."""
 
 STATUS: dict[str, Status] = {"0": "failed", "1": "completed", "5": "cancelled"}
@@ -28,40 +33,44 @@ KILOBYTE = 1024
 class Swf:
     """Reader of the Standard Workload Format."""
 
-    name = "swf"
-    summary = "Standard Workload Format: 18 numbers a line, comments after ;"
+    format = FileFormat(
+        "swf",
+        source="Standard Workload Format 2.2: 18 numbers a line, comments after `;`",
+        export="logs of the Parallel Workloads Archive, www.cs.huji.ac.il/labs/parallel/workload",
+        read="fields 1 to 5, 8 to 13 and 15: submission, wait, run time, processors as GPUs, memory, estimate, user",
+        left_out="that processors are no GPUs; parts of jobs (states 2 to 4); fields behind the 18th",
+    )
 
     def likeness(self, head: bytes) -> float:
-        """Return whether the first line that is no comment holds 18 numbers."""
+        """Return whether the first line that is no comment holds 18 numbers or more."""
         lines = head.decode("utf-8", errors="replace").splitlines()
         first = next((line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")), [])
-        if not first or not all(is_number(field) for field in first):
+        if not first or not all(is_number(field) for field in first[:FIELDS]):
             return 0.0
-        return 1.0 if len(first) == FIELDS else 0.6 * (len(first) > 4 and head.lstrip().startswith(b";"))
+        return 1.0 if len(first) >= FIELDS else 0.6 * (len(first) > 4 and head.lstrip().startswith(b";"))
 
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
         yield from bad_rows.keep(_rows(source, bad_rows), _job, source)
 
 
-def _rows(source: ByteStream, bad_rows: BadRows) -> Iterator[tuple[int, list[str]]]:
+def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, list[str]]]:
     for line, text in enumerate(source.lines(), 1):
         fields = text.split(";", 1)[0].split()
         if not fields:
             continue
-        if len(fields) == FIELDS and fields[STATE] in PARTS:
+        if len(fields) > FIELDS:
+            bad_rows.note(f"Lines have more than the {FIELDS} fields of the format: those behind were not read.")
+        if len(fields) >= FIELDS and fields[STATE] in PARTS:
             bad_rows.note("Lines that describe a part of a job (states 2, 3 and 4) were passed over.")
             continue
         yield line, fields
 
 
 def _job(fields: Sequence[str]) -> JobRecord:
-    if len(fields) != FIELDS:
-        raise BadRow(
-            "cells missing" if len(fields) < FIELDS else "too many cells",
-            f"the line has {len(fields)} fields, the format {FIELDS}",
-            fix="give all fields, -1 for those that are unknown",
-        )
+    if len(fields) < FIELDS:
+        few = f"the line has {len(fields)} fields, the format {FIELDS}"
+        raise BadRow("cells missing", few, fix="give all fields, -1 for those that are unknown")
     requested, allocated = number(fields[REQUESTED], "field 8"), number(fields[ALLOCATED], "field 5")
     processors = requested if requested > 0 else max(allocated, 0.0)
     memory = _known(fields, MEMORY)
@@ -82,6 +91,7 @@ def _job(fields: Sequence[str]) -> JobRecord:
         queue=_name(fields[QUEUE]),
         memory=None if memory is None else memory * processors * KILOBYTE,
         estimate=_known(fields, TIME),
+        waited=wait if (wait := number(fields[WAIT], "field 3")) >= 0 else None,
         status=STATUS.get(fields[STATE], "unknown"),
     )
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from simulator.traces.trace_clock import TraceRows
 from simulator.traces.trace_loading import Numbered
 from simulator.workload.generate import generate
 from topology.documents import load_document
 from topology.errors import InvalidInput, TraceFormatError
+from topology.file_format import FileFormat
 from topology.files import Source
-from topology.tables.bad_rows import BadRows
 from topology.tables.byte_stream import ByteStream
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')
@@ -19,14 +20,20 @@ _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"
 class SyntheticJobs:
     """Reader of workload files."""
 
-    name = "llm-workload"
-    summary = "YAML that begins with `workload: kalos`: jobs are made from a seed"
+    format = FileFormat(
+        "llm-workload",
+        source="YAML that begins with `workload: kalos`: jobs are made from a seed",
+        export="written by hand, by `arnold schema workload`",
+        read="everything",
+        left_out="",
+        marks=("workload",),
+    )
 
     def likeness(self, head: bytes) -> float:
         """Return whether the first key is ``workload``."""
         return float(_BEGIN.match(head) is not None)
 
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs that the file asks for; what stands for the line is the number of the job."""
         from simulator.traces.workload_file import WorkloadDocument
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
+from simulator.traces.column_names import renamed
 from simulator.traces.job_trace import JobTrace, in_order
+from simulator.traces.trace_clock import TraceRows
 from topology.errors import TraceFormatError
+from topology.file_format import FileFormat, nearest
 from topology.plugins import PluginGroup
-from topology.tables.bad_rows import BadRow, BadRows
+from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream, CutOff, open_stream
 
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
@@ -25,12 +29,8 @@ class TraceReader(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """Name of the format, as in ``--format``."""
-
-    @property
-    def summary(self) -> str:
-        """One line about the format, for people who wonder what they may give."""
+    def format(self) -> FileFormat:
+        """What users should know of the format; its name is that of ``--format``."""
 
     def likeness(self, head: bytes) -> float:
         """Return how much the beginning of a file looks like this format: 1 = it is, 0 = not at all.
@@ -41,7 +41,7 @@ class TraceReader(Protocol):
         :param head: the first bytes of the file, unpacked, about 64 thousand.
         """
 
-    def read(self, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+    def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Return the jobs with their lines, in the order of the file.
 
         :param bad_rows: takes rows that are wrong (``bad_rows.refuse``) and notes to the user.
@@ -58,15 +58,27 @@ TRACE_READERS: PluginGroup[TraceReader] = PluginGroup(
 NEARLY = 0.5  # Likeness from which a reader is asked what is wrong with a file that no reader recognises
 
 
-def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = False) -> JobTrace:
+def read_trace(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    lenient: bool = False,
+    columns: Mapping[str, str] = MappingProxyType({}),
+    time_format: str | None = None,
+) -> JobTrace:
     """Read a trace in any known format, plain or gzip; the path ``-`` is standard input.
 
     :param format: name of the format; ``None`` = recognise it by content.
     :param lenient: drop rows that are wrong and count them by reason, instead of stopping at the first.
+    :param columns: the name of a column in the format -> what a CSV file calls it: ``{"gpus": "num_gpu"}``.
+    :param time_format: how times are written: a pattern of ``strptime``, or what numbers count (``milliseconds``).
     :raises TraceFormatError: the file cannot be read, is of no known format or damaged, or a row is wrong.
+    :raises InvalidInput: no such format of times.
     """
-    bad_rows = BadRows(lenient=lenient, error=TraceFormatError)
+    bad_rows = TraceRows(lenient=lenient, time_format=time_format)
     with open_stream(path, error=TraceFormatError) as source:
+        if columns:
+            renamed(source, columns)
         reader = recognise(source) if format is None else TRACE_READERS.load(format)
         records = list(_unique(_kept(reader, source, bad_rows), source, bad_rows))
     if not records:
@@ -80,7 +92,7 @@ def read_trace(path: str | Path, *, format: str | None = None, lenient: bool = F
         bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
     if (sentence := _unknown_models(records)) is not None:
         bad_rows.note(sentence)
-    return JobTrace(in_order(records), dict(bad_rows.dropped), source.name, reader.name, tuple(bad_rows.notes))
+    return JobTrace(in_order(records), dict(bad_rows.dropped), source.name, reader.format.name, tuple(bad_rows.notes))
 
 
 def _unknown_models(records: Sequence[JobRecord]) -> str | None:
@@ -105,13 +117,18 @@ def recognise(source: ByteStream) -> TraceReader:
     if best >= NEARLY and len(fitting) == 1:
         return fitting[0]
     if best == 1.0:
-        names = " and ".join(reader.name for reader in fitting)
+        names = " and ".join(reader.format.name for reader in fitting)
         raise TraceFormatError(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    known = "; ".join(f"{reader.name}: {reader.summary}" for reader in readers)
-    raise TraceFormatError("is in no format that is known", where=source.name, fix=f"give one of these ({known})")
+    formats = [reader.format for reader in readers]
+    known = "; ".join(f"{one.name}: {one.source}" for one in formats)
+    close = nearest(formats, source.head.decode("utf-8", errors="replace"))
+    near = close is not None and 0 < len(close[1]) <= len(close[0].marks) / 2
+    lacking = f"; nearest is {close[0].name}, without {' and '.join(close[1])}" if close and near else ""
+    unknown = f"is in no format that is known{lacking}"
+    raise TraceFormatError(unknown, where=source.name, fix=f"give one of these ({known})")
 
 
-def _kept(reader: TraceReader, source: ByteStream, bad_rows: BadRows) -> Iterator[Numbered]:
+def _kept(reader: TraceReader, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
     """Yield the jobs of a reader; of a file that is cut off those before the cut, where reading is lenient."""
     try:
         yield from reader.read(source, bad_rows)
@@ -122,7 +139,7 @@ def _kept(reader: TraceReader, source: ByteStream, bad_rows: BadRows) -> Iterato
         bad_rows.note(f"The file is cut off at {error.where}: only what stands before was read.")
 
 
-def _unique(numbered: Iterable[Numbered], source: ByteStream, bad_rows: BadRows) -> Iterator[JobRecord]:
+def _unique(numbered: Iterable[Numbered], source: ByteStream, bad_rows: TraceRows) -> Iterator[JobRecord]:
     """Yield jobs with an id that was not there before."""
     seen: dict[str, int] = {}
     for line, record in numbered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ class ByteStream:
         self._filling = _Filling(cast("io.BufferedReader", packed))
         self._bytes = io.BufferedReader(self._filling, HEAD)
         self.head = self._bytes.peek(HEAD)[:HEAD]
+        self._first_line: Callable[[str], str] | None = None
 
     @property
     def damaged(self) -> bool:
@@ -41,6 +42,12 @@ class ByteStream:
     def at(self, line: int | None = None) -> str:
         """Return the place of a line, ``"jobs.csv:12"``, or the name alone."""
         return self.name if line is None else f"{self.name}:{line}"
+
+    def change_first_line(self, change: Callable[[str], str]) -> None:
+        """Change the first line before it is read, as the header of a table whose columns are called otherwise."""
+        first, end, rest = self.head.partition(b"\n")
+        self.head = change(first.decode("utf-8-sig", errors="replace")).encode() + end + rest
+        self._first_line = change
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of a text with their ends; a byte order mark is left out.
@@ -55,7 +62,8 @@ class ByteStream:
                 fix = "give a text file of one row a line, or Parquet"
                 raise self.error("is binary, or has a line of a million characters", where=self.at(line), fix=fix)
             try:
-                yield data.decode("utf-8-sig" if line == 1 else "utf-8")
+                text = data.decode("utf-8-sig" if line == 1 else "utf-8")
+                yield text if self._first_line is None or line > 1 else self._first_line(text)
             except UnicodeDecodeError as error:
                 wrong = f"is not UTF-8 text: {error.reason}"
                 raise self.error(wrong, where=self.at(line), fix="save the file as UTF-8 text") from None

@@ -18,12 +18,17 @@ CUT_OFF = "is truncated: the last line ends in the middle"
 """What errors say of a line whose syntax is wrong; of the last line, where it has no end."""
 
 
-def header_of(head: str | bytes) -> tuple[str, ...]:
-    """Return the names of the columns by the first line of a file; nothing when that line is not CSV."""
+def header_of(head: str | bytes, *, delimiter: str = ",") -> tuple[str, ...]:
+    """Return the names of the columns by the first line of a file; nothing when that line is not CSV.
+
+    :param delimiter: what stands between them.
+    """
     text = head.decode("utf-8-sig", errors="replace") if isinstance(head, bytes) else head
     first = text.lstrip().split("\n", 1)[0]
     try:
-        return tuple(cell.strip() for row in csv.reader([first], skipinitialspace=True) for cell in row)
+        return tuple(
+            cell.strip() for row in csv.reader([first], delimiter=delimiter, skipinitialspace=True) for cell in row
+        )
     except csv.Error:
         return ()
 
@@ -34,11 +39,22 @@ def share(header: Collection[str], required: Collection[str]) -> float:
 
 
 class CsvRows:
-    """A CSV text; its first line names the columns, or is a row where the header is given."""
+    """A CSV text; its first line names the columns, or is a row where the header is given.
 
-    def __init__(self, source: TextSource, bad_rows: BadRows, *, header: Sequence[str] | None = None) -> None:
+    :param other_widths: numbers of cells that a row may have besides that of the header: those of a second table.
+    """
+
+    def __init__(
+        self,
+        source: TextSource,
+        bad_rows: BadRows,
+        *,
+        header: Sequence[str] | None = None,
+        other_widths: Collection[int] = (),
+    ) -> None:
         self._source = source
         self._bad_rows = bad_rows
+        self._other_widths = other_widths
         self._reader = csv.reader(source.lines(), strict=True, skipinitialspace=True)
         self._rows = self._cells()
         self.header = tuple(next(self._rows, ()) if header is None else header)
@@ -68,7 +84,7 @@ class CsvRows:
         width = len(self.header)
         reader = self._reader
         for cells in self._rows:
-            if len(cells) == width:
+            if len(cells) == width or len(cells) in self._other_widths:
                 yield reader.line_num, cells
                 continue
             bad = BadRow(

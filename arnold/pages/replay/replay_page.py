@@ -110,11 +110,16 @@ def _lead(past: RunHistory, summary: RunSummary, replay: Replay) -> list[str]:
 
 def _facts(past: RunHistory, summary: RunSummary) -> list[tuple[str, str, str]]:
     """Return tiles: large number, what it is, small print."""
-    wait, jct = summary.wait_seconds, summary.jct_seconds
+    wait, jct, real = summary.wait_seconds, summary.jct_seconds, summary.trace_wait_seconds
+    recorded = f"; {duration(real.mean)} in the trace" if real else ""
     facts = [
         (duration(summary.makespan_seconds), "makespan", "first submission to last end"),
         (percent(summary.utilization), "utilisation", f"of {past.capacity:,.0f} GPUs over the makespan"),
-        (duration(wait.mean if wait else None), "mean wait", f"95% up to {duration(wait.p95 if wait else None)}"),
+        (
+            duration(wait.mean if wait else None),
+            "mean wait",
+            f"95% up to {duration(wait.p95 if wait else None)}{recorded}",
+        ),
         (duration(jct.mean if jct else None), "mean completion", f"95% up to {duration(jct.p95 if jct else None)}"),
         (percent(summary.goodput), "goodput", "work that got done, of all GPUs"),
         (

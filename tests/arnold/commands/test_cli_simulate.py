@@ -42,6 +42,7 @@ KEYS = [
     "goodput",
     "ettr_worst_hour",
     "throughput_lost",
+    "trace_wait_seconds",
 ]
 
 

@@ -67,6 +67,7 @@ def jobs(draw: st.DrawFn) -> list[JobRecord]:
             preemptible=draw(st.booleans()),
             announced=draw(st.none() | st.just(time)),
             estimate=draw(AMOUNTS),
+            waited=draw(AMOUNTS),
             parallelism=parallelism,
             tp_level=draw(st.none() | LEVEL.map(str.strip).filter(bool)),
             model=draw(WORDS | st.sampled_from(list(NAMED_MODELS.values()))),

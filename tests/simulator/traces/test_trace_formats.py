@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from scheduler.job import Parallelism
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
+from topology.errors import TraceFormatError
 
 
 def read(folder: Path, text: str, *, lenient: bool = False) -> JobTrace:
@@ -56,27 +59,35 @@ def test_helios(tmp_path: Path) -> None:
     assert trace.dropped == {"no GPUs": 1}
     # Time-outs count as failed, as in the paper of the trace.
     expected = JobRecord("1", seconds("2020-06-09 18:41:01"), 60.0, 16.0, 2, "u1", "vc1", cpus=32.0, status="failed")
-    assert trace.records == (expected,)
+    # From 18:41:01 to 18:41:11.
+    assert trace.records == (replace(expected, waited=10.0),)
 
 
 def test_acme(tmp_path: Path) -> None:
-    """UTC offsets count, the type is the group, memory is that of all pods; a duration with the wait in it is noted."""
-    trace = read(
-        tmp_path,
+    """UTC offsets count, the type is the group, memory is that of all pods; the wait is taken out of the duration."""
+    text = (
         "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,type,state,submit_time,start_time,end_time,duration,"
         "queue,gpu_time\n"
         "d1,u1,8,64,960,1000,Pretrain,CANCELLED,2023-03-01 08:00:00+08:00,2023-03-01 08:00:10+08:00,"
-        "2023-03-01 08:01:10+08:00,70,10.0,4480.0\n",
+        "2023-03-01 08:01:10+08:00,70,10.0,4480.0\n"
     )
+    trace = read(tmp_path, text)
     assert trace.format == "acme"
     (record,) = trace.records
     # Eight hours before, in UTC.
     assert record.submit == seconds("2023-03-01 00:00:00")
     assert (record.gpus, record.nodes, record.group, record.status) == (64.0, 8, "Pretrain", "cancelled")
     assert record.memory == 8 * 1000 * 2.0**30
-    # The column says 70 s where start and end are 60 s apart: the column is what the published figures are made of.
-    assert record.duration == 70.0
-    assert any(note.startswith("1 jobs have a duration other than") for note in trace.notes)
+    # The column says 70 s where start and end are 60 s apart: it holds the wait of 10 s.
+    assert (record.duration, record.waited) == (60.0, 10.0)
+    assert "1 jobs have a duration other than end_time - start_time: end_time - start_time was taken." in trace.notes
+    # A job that was cancelled while it waited has no start: what its duration says is no run time.
+    waiting = text + text.splitlines()[1].replace("d1,", "d2,").replace("2023-03-01 08:00:10+08:00", "") + "\n"
+    assert read(tmp_path, waiting, lenient=True).dropped == {"never ran": 1}
+    read(tmp_path, text)
+    as_written = read_trace(tmp_path / "trace", format="acme-as-written")
+    assert as_written.records[0].duration == 70.0
+    assert "1 jobs have a duration other than end_time - start_time: the column duration was taken." in as_written.notes
 
 
 PAI = """\
@@ -104,6 +115,30 @@ def test_pai_2020(tmp_path: Path) -> None:
     assert (gang.cpus, gang.status) == (12.0, "failed")
 
 
+LAUNCHES = "j1,inst1,u1,Terminated,90.0,201.0\nj2,inst2,u2,Failed,40.0,61.0\n"
+
+
+@pytest.mark.parametrize("text", [PAI + LAUNCHES, LAUNCHES + PAI], ids=["tasks first", "jobs first"])
+def test_both_tables_of_pai_2020(text: str, tmp_path: Path) -> None:
+    """The job table says when a job was submitted, by whom, and how it ended; of j4 it says nothing."""
+    headers = "job_name,inst_id,user,status,start_time,end_time\n"
+    trace = read(tmp_path, text, lenient=True)
+    assert trace.records == read(tmp_path, text.replace(LAUNCHES, headers + LAUNCHES), lenient=True).records
+    second, first = trace.records
+    # j1 starts at 100 and was submitted at 90, j2 at 50 and 40; the run times are those of the tasks.
+    assert (first.job_id, first.submit, first.waited, first.duration) == ("j1", 90.0, 10.0, 160.0)
+    assert (first.user, first.status) == ("u1", "completed")
+    assert (second.user, second.submit, second.waited, second.status) == ("u2", 40.0, 10.0, "failed")
+    late = text.replace("Terminated,90.0", "Terminated,101.0")
+    assert read(tmp_path, late, lenient=True).dropped["submitted too late"] == 1
+
+
+def test_a_list_of_pods_without_times(tmp_path: Path) -> None:
+    """It is no trace, and no column alone would make it one."""
+    with pytest.raises(TraceFormatError, match="has no times: it is a list of pods, not a trace"):
+        read(tmp_path, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np1,1,1,1,1000\n")
+
+
 def test_pai_2023(tmp_path: Path) -> None:
     """Pods on one node; thousandths count for one GPU only; a pod that never ran is no job."""
     trace = read(
@@ -122,6 +157,15 @@ def test_pai_2023(tmp_path: Path) -> None:
     assert (share.gpus, share.nodes, share.queue) == (0.22, 1, "BE")
 
 
+def test_swf_with_more_fields(tmp_path: Path) -> None:
+    """Those behind the 18th, often words, are passed over, and told; lines of parts of jobs are known all the same."""
+    job = "1 0 10 3600 64 -1 -1 128 7200 -1 1 3 1 -1 2 -1 -1 -1"
+    part = job.replace(" 1 3 1 ", " 2 3 1 ")
+    trace = read(tmp_path, f"{job} {{7,7}} q_1d 1:ppn=64\n{part} 77\n")
+    assert trace.records == read(tmp_path, job + "\n").records
+    assert "Lines have more than the 18 fields of the format: those behind were not read." in trace.notes
+
+
 def test_swf(tmp_path: Path) -> None:
     """18 fields, comments, -1 unknown; processors asked for, else those given; parts of jobs are passed over."""
     trace = read(
@@ -133,7 +177,9 @@ def test_swf(tmp_path: Path) -> None:
     )
     assert trace.format == "swf"
     assert trace.records == (
-        JobRecord("1", 0.0, 3600.0, 128.0, user="3", group="1", queue="2", status="completed", estimate=7200.0),
+        JobRecord(
+            "1", 0.0, 3600.0, 128.0, user="3", group="1", queue="2", status="completed", estimate=7200.0, waited=10.0
+        ),
         JobRecord("2", 5.0, 60.5, 4.0, status="cancelled"),
     )
 
@@ -208,10 +254,10 @@ def test_the_jobs_of_a_simulation_are_a_trace(tmp_path: Path) -> None:
         tmp_path,
         "job_id,submit_time,start_time,end_time,gpus,nodes,wait_seconds,placed_on\na,0,10,25.5,8,1,10,n1\n",
     )
-    assert trace.records == (JobRecord("a", 0.0, 15.5, 8.0, 1),)
+    assert trace.records == (JobRecord("a", 0.0, 15.5, 8.0, 1, waited=10.0),)
     assert trace.notes == ("Columns that were not read: placed_on, wait_seconds.",)
     trace = read(tmp_path, "job_id,submit_time,start_time,end_time,gpus,duration_seconds\na,0,10,,8,40\n")
-    assert trace.records == (JobRecord("a", 0.0, 40.0, 8.0),)
+    assert trace.records == (JobRecord("a", 0.0, 40.0, 8.0, waited=10.0),)
 
 
 def test_nodes_that_do_not_divide_the_gpus_are_left_open(tmp_path: Path) -> None:

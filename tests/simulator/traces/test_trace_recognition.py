@@ -11,7 +11,9 @@ import pytest
 
 from simulator.traces import read_trace
 from simulator.traces.trace_loading import TRACE_READERS
+from tests.simulator.traces.trace_samples import SAMPLES
 from topology.errors import TraceFormatError, UnknownName
+from topology.file_format import format_table
 
 OURS = b"job_id,submit_time,duration,gpus\na,0,1,1\n"
 
@@ -37,10 +39,20 @@ class _Drops(io.RawIOBase):
 
 
 def test_all_formats_are_registered() -> None:
-    """The formats of the documentation, each under its own name."""
-    expected = {"acme", "csv", "helios", "jsonl", "llm-workload", "pai2020", "pai2023", "parquet", "philly", "swf"}
-    assert expected <= set(TRACE_READERS.names())
-    assert all(TRACE_READERS.load(name).name == name for name in TRACE_READERS.names())
+    """Each under its own name; the table of the page is what readers say of their formats: else copy it there."""
+    formats = [TRACE_READERS.load(name).format for name in TRACE_READERS.names()]
+    assert [one.name for one in formats] == list(TRACE_READERS.names())
+    assert format_table(formats) in (Path(__file__).parents[3] / "docs/traces-of-jobs.md").read_text(encoding="utf-8")
+    for one in formats:
+        assert all((one.source, one.export, one.read)), one.name
+        assert [mark for mark in one.marks if mark not in SAMPLES.get(one.name, mark).lower()] == []
+
+
+def test_the_nearest_format_is_named(tmp_path: Path) -> None:
+    """And what is missing for it."""
+    (tmp_path / "t").write_text('[{"jobid": "a", "attempts": []}]')
+    with pytest.raises(TraceFormatError, match='nearest is philly-log, without "submitted_time"'):
+        read_trace(tmp_path / "t")
 
 
 @pytest.mark.parametrize(
@@ -78,8 +90,9 @@ def test_format_overrides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "message", "fix"),
     [
-        ("job_id,submit_time,duration,gpu", "the column 'gpus' is missing", "did you mean 'gpu'?"),
-        ("jobid,submit_time,duration,gpus", "the column 'job_id' is missing", "did you mean 'jobid'?"),
+        ("job_id,submit_time,duration,gpu", "the column 'gpus' is missing", "gpu is there: --column gpus=gpu"),
+        ("jobid,submit_time,duration,gpus", "the column 'job_id' is missing", "jobid is there: --column job_id=jobid"),
+        ("job_id,submit_time,duration,gpuz", "the column 'gpus' is missing", "did you mean 'gpuz'?"),
         ("job_id,submit_time,start_time,gpus", "the column 'duration' is missing", "add the column"),
         ("timestamp,duration,gpus,gpu_time,cluster", "the column 'num_gpus' is missing", "did you mean 'gpus'?"),
         ("job_id,submit_time,duration,gpus,prioritty", "'prioritty' looks like 'priority'", "did you mean 'priority'?"),
@@ -106,7 +119,7 @@ def test_what_is_no_trace_is_told_what_would_be_one(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("node,minipod\nn1,m1\n", encoding="utf-8")
     with pytest.raises(TraceFormatError, match="in no format that is known") as error:
         read_trace(tmp_path / "t")
-    assert "philly: a CSV with the columns" in error.value.fix
+    assert "philly: Microsoft Philly 2017 as CSV" in error.value.fix
 
 
 def test_the_job_table_of_pai_is_refused_by_name(tmp_path: Path) -> None:
@@ -114,4 +127,4 @@ def test_the_job_table_of_pai_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "t").write_text("j1,i1,u1,Terminated,1.0,2.0\n", encoding="utf-8")
     with pytest.raises(TraceFormatError, match="job table") as error:
         read_trace(tmp_path / "t")
-    assert error.value.fix == "give pai_task_table.csv"
+    assert error.value.fix == "give both tables: cat pai_task_table.csv pai_job_table.csv > pai.csv"
