@@ -85,16 +85,16 @@ class StudyGrid:
         return [StudyPoint(*point) for point in dict.fromkeys(product(*axes))]
 
 
-def check_names(grid: StudyGrid) -> None:
-    """Load every policy and algorithm once.
+def check_names(grid: StudyGrid, inputs: Inputs) -> None:
+    """Load every policy and algorithm once, and look whether the trace has what they need.
 
     :raises UnknownName: one is not installed.
+    :raises InvalidInput: weights or namespaces are not what the policies can share by.
     """
     from scheduler.placement.types import ALGORITHMS
     from scheduler.queue.queue_policy import POLICIES
 
-    for policy in grid.policies:
-        POLICIES.load(policy)
+    inputs.settings.check_names([POLICIES.load(policy) for policy in grid.policies], inputs.trace.records)
     for algorithm in grid.algorithms:
         if algorithm != COUNT_ONLY:
             ALGORITHMS.load(algorithm)
