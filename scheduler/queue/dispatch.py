@@ -226,6 +226,7 @@ class Dispatch(Generic[J]):
         ahead = before[: self.policy.claims]
         candidate = live_candidate(self.policy, job, self.cluster, holds=self._holds_for(ahead))
         candidate.ahead = ahead
+        candidate.outshared = bool(ahead) and self._group(ahead[0]) != self._group(job)
         return candidate
 
     def _candidate(self, job: J, ahead: Sequence[J], *, predicted: tuple[float, float] | None = None) -> Candidate[J]:

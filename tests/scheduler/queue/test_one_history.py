@@ -335,7 +335,7 @@ PLAYED = [
     (Arnold(), 4),
     (FairShare(), 8),
 ]
-"""Policies, and GPUs of each pod on nodes of 8."""
+"""Policies, and GPUs of each pod on nodes of 8; the first and the fifth are always played."""
 
 
 @pytest.mark.many_cases
