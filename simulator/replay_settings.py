@@ -58,7 +58,8 @@ class QueueSettings:
             fix = f"choose {named}" if others else "name the queue of each job in the trace, or choose another policy"
             raise InvalidInput(f"no job of the trace names its {self.share_by}", where="fair-share", fix=fix)
         if unknown := [name for name in self.weight_of if name not in names]:
-            fix = f"{did_you_mean(unknown[0], names)}give the {self.share_by} of a job"
+            some = ", ".join(name[:40] for name in sorted(names)[:5]) + (", ..." if len(names) > 5 else "")
+            fix = f"{did_you_mean(unknown[0], names)}give the {self.share_by} of a job: {some}"
             raise InvalidInput(f"no job has the {self.share_by} {unknown[0][:40]!r}", where="--weights", fix=fix)
 
 
