@@ -15,8 +15,8 @@ shorter.  This saves questions and changes no answer.
 
 *Where namespaces share* (``QueuePolicy.sharing``) they take turns: the next job asked is the first by rank of the
 namespace with the smallest share at that moment.  Those that have no room are before all that are asked after them
-until the pass is over; so a start behind them, after which another namespace may have the smallest share, calls for
-another pass.  As shares change with every start, every pass asks all.
+until the pass is over; so a start behind them, after which another namespace may come first, calls for another pass.
+As shares change with every start and end, every pass asks all; it ends when all that is free is kept for the blocked.
 
 *On a live cluster* (``live``) a stopped job takes its time to leave, its nodes come free one by one, and other things
 change while the solver works.  Hence four differences, all of them here:
@@ -61,8 +61,8 @@ class Dispatch(Generic[J]):
         self.live = live
         self.cluster: ClusterState
         """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
-        lanes = None if live or not policy.passing or kind is None else (lambda job: (self._group(job), kind(job)))
-        self.backlog: Backlog[J] = Backlog(policy.rank, kind=lanes)
+        kind = None if live or not policy.passing else kind
+        self.backlog: Backlog[J] = Backlog(policy.rank, kind=kind, group=self._group)
         self.freed = False  # Whether room was given back since the last pass
         self.stuck: J | None = None  # The first job that had no room in the last pass
         self._fresh: list[J] = []
@@ -114,8 +114,7 @@ class Dispatch(Generic[J]):
         """Ask those behind a blocked job too: all of them, or those that came since if nothing else has changed."""
         rank, stuck = self.backlog.rank, self.stuck
         fresh = sorted(self._fresh, key=rank)
-        everyone = self.freed or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
-        everyone = everyone or self.policy.sharing  # who is before whom may have changed
+        everyone = self.policy.sharing or self.freed or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
         self.freed = False
         self._fresh.clear()
         yield from self._all() if everyone else self._those(fresh)
@@ -137,11 +136,15 @@ class Dispatch(Generic[J]):
         """Ask all by rank; of those of one kind, after one without room only those predicted to run shorter."""
         blocked = list[J]()
         claims = self.policy.claims
-        heads = ((*lane.jobs[0][:2], lane) for lane in self.backlog.lanes.values())
-        turns: Turns[_Head[J]] = Turns(
-            self._share, ((rank, self._group(job), (lane, 0, _ANY)) for rank, job, lane in heads)
-        )
+        groups = self.backlog.lanes
+        # of a namespace that has had no turn yet the first rank alone is looked up
+        firsts = ((min(lane.jobs[0][0] for lane in lanes.values()), name, name) for name, lanes in groups.items())
+        turns: Turns[_Head[J] | str] = Turns(self._share, firsts)
         while (turn := turns.next()) is not None:
+            if isinstance(turn[1], str):
+                for lane in groups[turn[1]].values():
+                    turns.add(lane.jobs[0][0], turn[1], (lane, 0, _ANY))
+                continue
             lane, place, shorter_than = turn[1]
             _, job, predicted = lane.jobs[place]
             may_fit = found = self._may_fit(job)
