@@ -42,7 +42,7 @@ class QueueSettings:
 
         return read_weights(self.weights, where="--weights")
 
-    def check_names(self, policies: Iterable[QueuePolicy], records: Sequence[JobRecord]) -> None:
+    def check_sharing(self, policies: Iterable[QueuePolicy], records: Sequence[JobRecord]) -> None:
         """Refuse, by :class:`InvalidInput`, weights that no policy heeds or no job has, and jobs that name nothing.
 
         :param records: all that there are, before any are left out.

@@ -122,7 +122,7 @@ def _prepare(
 
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
     trace = chosen.read()
-    settings.check_names([POLICIES.load(settings.policy)], trace.records)
+    settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
     if scale is not None:
         trace = scale_load(trace, scale)
     try:

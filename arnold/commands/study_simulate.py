@@ -70,8 +70,9 @@ def command(
     page = options.pop("html")
     policies, algorithms = _names(options.pop("policies")), _names(options.pop("algorithms"))
     grid = StudyGrid(policies, algorithms, _cluster_names(options["clusters"]), _loads(loads), range(seeds))
+    loaded = check_names(grid)
     inputs = _inputs(options)
-    check_names(grid, inputs)
+    inputs.settings.check_sharing(loaded, inputs.trace.records)
     title = plain(Path(inputs.trace.source).name)
     points = grid.points
     with progress(f"{len(points)} runs", total=len(points)) as step:

@@ -42,8 +42,8 @@ from typing import Generic, TypeVar
 
 from scheduler.queue.backlog import Backlog, Lane
 from scheduler.queue.candidate import Candidate, live_candidate
+from scheduler.queue.namespace_turns import Place, Turns
 from scheduler.queue.queue_policy import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Waiting
-from scheduler.queue.turns import Place, Turns
 
 J = TypeVar("J", bound=Waiting)
 

@@ -202,7 +202,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings):
         limits, packing = Limits(seed=self.seed, workers=1), ALGORITHMS.load("gpu-packing")
         room = NodePool(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
         policy, records = POLICIES.load(self.policy), self.workload.records
-        self.check_names([policy], records)
+        self.check_sharing([policy], records)
         engine = Engine(records, room, policy, weights=self.weight_of, share_by=self.share_by)
         engine.run()
         return wait_times(engine.jobs)

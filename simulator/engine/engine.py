@@ -116,13 +116,9 @@ class Engine(SimulatedCluster):
         told = predictions if predictions is not None else predict_all(records, Oracle())
         jobs = [
             SimJob(
-                key=key,
-                record=record,
-                need=pool.need(record),
-                prediction=told[record.job_id],
-                namespace=getattr(record, share_by),
+                key=key, record=one, need=pool.need(one), prediction=told[one.job_id], namespace=getattr(one, share_by)
             )
-            for key, record in enumerate(records)
+            for key, one in enumerate(records)
         ]
         super().__init__(jobs, pool, policy, recovery=recovery, pace=pace, drain_seconds=drain_seconds, weights=weights)
         self.incidents, self.observers = incidents, tuple(observers)

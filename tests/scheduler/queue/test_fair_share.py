@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.fair_share import FairShare, read_weight, read_weights
-from scheduler.queue.turns import Turns
+from scheduler.queue.namespace_turns import Turns
 from tests.case_counts import examples
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 from topology.errors import InvalidInput
