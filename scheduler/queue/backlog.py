@@ -82,6 +82,7 @@ class Backlog(Generic[J]):
         self._jobs: list[tuple[Rank, J]] = []
         self._front = 0
         self.lanes: dict[str, dict[Hashable, Lane[J]]] = {}  # by group and kind; none is empty
+        self.firsts: dict[str, Rank] = {}  # the least rank in the lanes of each group
 
     def __len__(self) -> int:
         return len(self._jobs) - self._front
@@ -109,7 +110,9 @@ class Backlog(Generic[J]):
         else:
             insort(jobs, (rank, job), lo=self._front)
         if self._kind is not None:
-            lanes, kind = self.lanes.setdefault(self._group(job), {}), self._kind(job)
+            group, kind = self._group(job), self._kind(job)
+            lanes = self.lanes.setdefault(group, {})
+            self.firsts[group] = min(rank, self.firsts.get(group, rank))
             if kind not in lanes:
                 lanes[kind] = Lane()
             lanes[kind].join(rank, job)
@@ -125,13 +128,15 @@ class Backlog(Generic[J]):
         else:
             del jobs[bisect_left(jobs, (self.rank(job),), lo=self._front)]
         if self._kind is not None:
-            group, kind = self._group(job), self._kind(job)
-            lane = self.lanes[group][kind]
-            lane.leave(self.rank(job))
-            if not lane.jobs:
-                del self.lanes[group][kind]
-                if not self.lanes[group]:
-                    del self.lanes[group]
+            group, kind, rank = self._group(job), self._kind(job), self.rank(job)
+            lanes = self.lanes[group]
+            lanes[kind].leave(rank)
+            if not lanes[kind].jobs:
+                del lanes[kind]
+            if not lanes:
+                del self.lanes[group], self.firsts[group]
+            elif self.firsts[group] == rank:
+                self.firsts[group] = min(lane.jobs[0][0] for lane in lanes.values())
 
     def __contains__(self, job: J) -> bool:
         place = bisect_left(self._jobs, (self.rank(job),), lo=self._front)

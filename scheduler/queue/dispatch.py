@@ -62,6 +62,10 @@ class Dispatch(Generic[J]):
         self.cluster: ClusterState
         """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
         kind = None if live or not policy.passing else kind
+        sharing = policy.sharing
+        # the namespace with which a job has its turn, and its share; empty = all are in one line
+        self._group: Callable[[J], str] = (lambda job: job.namespace) if sharing else (lambda _: "")
+        self._share: Callable[[str], float] = lambda name: self.cluster.share(name) if sharing else 0.0
         self.backlog: Backlog[J] = Backlog(policy.rank, kind=kind, group=self._group)
         self.freed = False  # Whether room was given back since the last pass
         self.stuck: J | None = None  # The first job that had no room in the last pass
@@ -138,7 +142,7 @@ class Dispatch(Generic[J]):
         claims = self.policy.claims
         groups = self.backlog.lanes
         # of a namespace that has had no turn yet the first rank alone is looked up
-        firsts = ((min(lane.jobs[0][0] for lane in lanes.values()), name, name) for name, lanes in groups.items())
+        firsts = ((rank, name, name) for name, rank in self.backlog.firsts.items())
         turns: Turns[_Head[J] | str] = Turns(self._share, firsts)
         while (turn := turns.next()) is not None:
             if isinstance(turn[1], str):
@@ -260,13 +264,6 @@ class Dispatch(Generic[J]):
         """Yield the same, unless the job has gone while its answer was awaited."""
         if job in self.backlog and (stopping := self._stopping(job)) is not None:
             yield stopping
-
-    def _group(self, job: J) -> str:
-        """Return the namespace with which a job has its turn; empty = all are in one line."""
-        return job.namespace if self.policy.sharing else ""
-
-    def _share(self, namespace: str) -> float:
-        return self.cluster.share(namespace) if self.policy.sharing else 0.0
 
     def _may_fit(self, job: J) -> bool:
         """Return whether enough is free for a job; false for all of its shape until the pass is over."""

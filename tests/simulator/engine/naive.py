@@ -22,10 +22,10 @@ class Naive:
     end: float = inf
 
 
-def replay(jobs: Sequence[Naive], gpus: int, policy: str, weights: Mapping[str, float]) -> list[float]:
+def replay(jobs: Sequence[Naive], gpus: int, policy: str, weights: Mapping[str, float] | None = None) -> list[float]:
     """When each job starts (last, if it was stopped), on so many GPUs.
 
-    :param weights: of all namespaces.
+    :param weights: of all namespaces, for fair-share.
     """
     now, waiting, running = -inf, list[Naive](), list[Naive]()
     coming = list(jobs)
@@ -36,7 +36,7 @@ def replay(jobs: Sequence[Naive], gpus: int, policy: str, weights: Mapping[str, 
         coming = [job for job in coming if job.submit > now]
         queue = sorted(waiting, key=ORDER[policy])
         if policy == "fair-share":
-            in_turn(queue, running, gpus, now, weights)
+            in_turn(queue, running, gpus, now, weights or {})
         else:
             {"fifo": in_order, "shortest-first": in_order, "fifo-backfill": easy, "priority-preempt": preempting}[
                 policy
