@@ -141,7 +141,7 @@ class Dispatch(Generic[J]):
         blocked = list[J]()
         claims = self.policy.claims
         groups = self.backlog.lanes
-        # of a namespace that has had no turn yet the first rank alone is looked up
+        # a namespace comes when the first of its jobs may have its turn; its lanes are not looked at before
         firsts = ((rank, name, name) for name, rank in self.backlog.firsts.items())
         turns: Turns[_Head[J] | str] = Turns(self._share, firsts)
         while (turn := turns.next()) is not None:

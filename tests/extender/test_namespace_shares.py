@@ -69,6 +69,10 @@ def test_a_share_counts_what_pods_hold_and_what_gangs_are_promised() -> None:
     assert state.share("a") == 1.5  # its pod is still there
     state.drop_pod(next(uid for uid, one in state.pods.items() if one.name == "single"))
     assert state.share("a") == 1.0
+    state.put_plan(plan)
+    assert state.share("a") == 2.0
+    state.drop_node("m0-0")
+    assert state.share("a") == 1.0  # what is promised of a node that is gone is nothing
 
 
 @given(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.queue.backlog import Backlog
 from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.fair_share import FairShare, read_weight, read_weights
 from scheduler.queue.namespace_turns import Turns
@@ -137,6 +138,23 @@ def test_a_share_that_shrinks_while_the_solver_works_counts_at_once() -> None:
     driven.shares["b"] = 0.0
     driven.dispatch.cluster = replace(driven.cluster, version=1)
     assert next(passing).job.key == 3
+
+
+@given(changes=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 9)), max_size=30))
+@examples(100)
+def test_a_backlog_knows_the_first_of_each_namespace(changes: list[tuple[str, int, int]]) -> None:
+    """Jobs come and leave by namespace, kind (their priority) and age."""
+    backlog: Backlog[Wants] = Backlog(FairShare().rank, kind=lambda job: job.priority, group=lambda job: job.namespace)
+    there = dict[int, Wants]()
+    for name, priority, key in changes:
+        if key in there:
+            backlog.leave(there.pop(key))
+        else:
+            there[key] = Wants(key, priority=priority, submitted=key, namespace=name)
+            backlog.join(there[key])
+        ranks = {name: [backlog.rank(job) for job in there.values() if job.namespace == name] for name in "ab"}
+        assert backlog.firsts == {name: min(found) for name, found in ranks.items() if found}
+        assert backlog.lanes.keys() == backlog.firsts.keys()
 
 
 SIZES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(0, 1)), min_size=1, max_size=20)
