@@ -82,9 +82,7 @@ class Backlog(Generic[J]):
         self._jobs: list[tuple[Rank, J]] = []
         self._front = 0
         self.lanes: dict[str, dict[Hashable, Lane[J]]] = {}  # by group and kind; none is empty
-        self.firsts: dict[
-            str, Rank
-        ] = {}  # the least rank in the lanes of each group, so that these need not be looked at
+        self.firsts: dict[str, Rank] = {}  # the least rank in the lanes of each group
 
     def __len__(self) -> int:
         return len(self._jobs) - self._front
