@@ -27,6 +27,9 @@ def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
     command.add_argument("--policy", default="fifo-backfill", help="of the runs against jobs and nodes")
     command.add_argument("--plot", type=Path, default=PLOT, help="SVG or PNG")
 
+    command = add("backlog", _backlog, "4,500 jobs that come faster than they end, under fair-share and priority-age")
+    command.add_argument("--jobs", type=int, nargs="+", default=[750, 1_500, 4_500])
+
     command = add("year", _year, "a year of 2,046 nodes with failures, replayed")
     command.add_argument("--days", type=float, default=365.0)
     command.add_argument("--algorithm", default="gpu-packing", choices=ALGORITHMS.names(), metavar="NAME")
@@ -66,6 +69,12 @@ def _simulate(options: argparse.Namespace) -> str:
     if len(jobs) > 1 and len(nodes) > 1:
         simulate.plot(jobs, nodes, options.plot)
     return simulate.report(whole, rate, jobs, nodes)
+
+
+def _backlog(options: argparse.Namespace) -> str:
+    from benchmarks import backlog_order
+
+    return backlog_order.report(backlog_order.measure(options.jobs))
 
 
 def _year(options: argparse.Namespace) -> str:

@@ -15,6 +15,7 @@ from extender.gangs.gang_assembly import assemble
 from extender.gangs.recognise import recognise
 from extender.gangs.types import Gang, GangKey, GangMember
 from extender.kubernetes_names import SCHEDULER
+from extender.namespace_weights import NamespaceWeights
 from extender.objects import Owner
 from extender.plans.gang_history import GangHistory, likeness_of
 from extender.plans.gang_plan import GangPlan, canonical_uid
@@ -42,6 +43,7 @@ class ClusterCache:
     ) -> None:
         self.fleet = Fleet(levels, domains=domains)
         self._scheduler = scheduler
+        self.weights = NamespaceWeights(self.fleet.outdate)
         self._changed: set[GangKey] = set()
         self._all_changed = True
         self._pods: dict[str, Pod] = {}
@@ -211,6 +213,10 @@ class ClusterCache:
         """Forget it."""
         self._histories.pop(namespace, None)
         self._predictor.drop(namespace)
+
+    def share(self, namespace: str) -> float:
+        """Return the GPUs that a namespace has in use or is promised, divided by its weight."""
+        return self.fleet.gpus_of(namespace) / self.weights.of(namespace)
 
     def changed(self, key: GangKey | None = None) -> None:
         """Note that a gang changed; without a key that any may have, as time alone changes some."""

@@ -1,4 +1,4 @@
-"""What the cache keeps of the metadata of pods and their makers: the texts that are read, none longer than it may be.
+"""What the cache keeps of the metadata of pods, their makers and namespaces: texts that are read, cut where too long.
 
 An annotation may have 256 kB, and so may the name in a reference to an owner; labels are short, and may be thousands.
 Anybody who may make pods could fill the extender's memory with such texts.  So each is looked at once, when an object
@@ -13,12 +13,12 @@ from itertools import islice
 
 from msgspec.structs import force_setattr
 
-from extender.kubernetes_names import ANNOTATIONS_READ, GROUP, MOST_TEXT
+from extender.kubernetes_names import ANNOTATIONS_READ, FAIR_SHARE_WEIGHT, GROUP, MOST_TEXT
 from extender.peer_names import NAMES
 from extender.texts import LONGEST_KEY, cut
 from topology.readers.kubernetes_objects import Metadata, OwnerReference
 
-READ = frozenset((*ANNOTATIONS_READ, *NAMES))  # annotations that mean something
+READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT))  # annotations that mean something
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any
 
 

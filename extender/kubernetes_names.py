@@ -29,6 +29,8 @@ AVOID = f"{GROUP}/avoid"  # strict, price or ignore: what to do about slow nodes
 EXPECTED_DURATION = f"{GROUP}/expected-duration"  # how long the pod will hardly run, 36h, 1h30m or seconds: a hint
 PREEMPTIBLE = f"{GROUP}/preemptible"  # true = may be stopped for a large job that was announced, and queued again
 
+FAIR_SHARE_WEIGHT = f"{GROUP}/fair-share-weight"  # of a Namespace: its weight under the queue policy fair-share
+
 # Characters of the texts that a parser reads, as many as the CRD lets a CapacityReservation have
 MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096, GPU_TYPES: 4_096}
 # Annotations of pods, all of them

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from extender.kept_fields import trim
+from extender.kubernetes_names import FAIR_SHARE_WEIGHT
+from scheduler.queue.fair_share import read_weight
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_objects import Metadata, NodeObject, Object
 from topology.readers.kubernetes_pods import Pod, PodSpec
@@ -87,8 +89,20 @@ class Owner(Object, frozen=True):
     spec: OwnerSpec = OwnerSpec()
 
 
+class NamespaceObject(Object, frozen=True):
+    """A namespace of Kubernetes."""
+
+    metadata: Metadata = Metadata()
+
+    @property
+    def weight(self) -> float:
+        """Its weight where namespaces share, 1 unless said, or raise ``InvalidInput``: the annotation is no weight."""
+        text = (self.metadata.annotations or {}).get(FAIR_SHARE_WEIGHT)
+        return 1.0 if text is None else read_weight(text)
+
+
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner)
+    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner, NamespaceObject)
 }
 
 
@@ -99,7 +113,7 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
     except (msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         fix = "send the object as the API server writes it"
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
-    if isinstance(found, Pod | Owner):
+    if isinstance(found, Pod | Owner | NamespaceObject):
         trim(found.metadata)
     return found
 
@@ -107,3 +121,4 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
 decode_pod = partial(_decode, kind=Pod)
 decode_node = partial(_decode, kind=NodeObject)
 decode_owner = partial(_decode, kind=Owner)
+decode_namespace = partial(_decode, kind=NamespaceObject)

@@ -64,6 +64,7 @@ def waiting_gang(state: ClusterCache, gang: Gang) -> QueuedJob:
         reservation="" if own is None else str(own.key),
         gpu_types=None if gang.job is None else gang.job.gpu_types,
         mix_types=gang.job is not None and gang.job.mix_types,
+        namespace=gang.key.namespace,
     )
 
 
@@ -100,6 +101,7 @@ def waiting_pod(pod: Pod, gpus: int) -> QueuedJob:
         predicted=hints.seconds,
         predicted_high=hints.seconds,
         preemptible=hints.preemptible and pod.spec.scheduler_name == SCHEDULER,
+        namespace=pod.namespace,
     )
 
 
@@ -108,7 +110,7 @@ def running_jobs(state: ClusterCache, rows: Mapping[str, int], now: datetime) ->
     for gang in state.gangs():
         if (job := _running_gang(state, gang, rows, now)) is not None:
             yield job
-    for uid, (node, gpus) in state.fleet.holding.items():
+    for uid, (node, gpus) in state.fleet.held.pods.items():
         pod = state.pods.get(uid)
         if pod is not None and node in rows and state.member(uid) is None:
             hints = hints_of((pod,))
@@ -268,6 +270,10 @@ class FleetState:
             else:
                 self._masks[about] = known.of(self._table)
         return self._masks[about]
+
+    def share(self, namespace: str) -> float:
+        """Return the GPUs that a namespace has in use or is promised, divided by its weight."""
+        return self._state.share(namespace)
 
     def may_fit(self, job: Waiting) -> bool:  # noqa: ARG002
         """Say yes: each gang is asked about, so that it can be told why it waits."""

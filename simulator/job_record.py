@@ -11,6 +11,9 @@ from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
 Status = Literal["completed", "failed", "cancelled", "unknown"]
 
+ShareBy = Literal["queue", "group", "user"]
+"""Fields of a :class:`JobRecord` that may name the namespace with which its job shares the cluster."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:

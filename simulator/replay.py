@@ -76,6 +76,8 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         pace=pace,
         incidents=log.nodes,
         observers=[log],
+        weights=settings.weight_of,
+        share_by=settings.share_by,
     )
     for node in spares:
         pool.bring_back(node)

@@ -116,11 +116,13 @@ def _prepare(
     options: dict[str, Any], chosen: TraceOptions, settings: ReplaySettings, *, scale: float | None
 ) -> tuple[Replay, tuple[str, ...]]:
     """Return the run that the options describe, and notes about its cluster."""
+    from scheduler.queue.queue_policy import POLICIES
     from simulator.replay import prepare
     from simulator.traces import scale_load
 
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
     trace = chosen.read()
+    settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
     if scale is not None:
         trace = scale_load(trace, scale)
     try:

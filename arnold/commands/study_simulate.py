@@ -46,7 +46,7 @@ Examples:
     metavar="HOURS",
     help="Each seed but 0 draws its own trace from pieces of this length.",
 )
-@options_of(ReplaySettings, only=("predictor", "cost", "level"))
+@options_of(ReplaySettings, only=("weights", "share_by", "predictor", "cost", "level"))
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N", help="Processes.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler instead.")
 @click.option("--out", type=RESULT, metavar="FILE", help="Parquet, a row a run; a broken study goes on from it.")
@@ -70,8 +70,9 @@ def command(
     page = options.pop("html")
     policies, algorithms = _names(options.pop("policies")), _names(options.pop("algorithms"))
     grid = StudyGrid(policies, algorithms, _cluster_names(options["clusters"]), _loads(loads), range(seeds))
-    check_names(grid)
+    loaded = check_names(grid)
     inputs = _inputs(options)
+    inputs.settings.check_sharing(loaded, inputs.trace.records)
     title = plain(Path(inputs.trace.source).name)
     points = grid.points
     with progress(f"{len(points)} runs", total=len(points)) as step:

@@ -138,7 +138,7 @@ class Obstacles:
             return f"node {node}: cordoned", None
         if host is not None and host.repelling and (key := repelling_taint(host, self._demands)) is not None:
             return f"node {node}: taint {key}, which the pods do not tolerate", None
-        if others := self.fleet.held(node) - self._own_gpus[node]:
+        if others := self.fleet.held.on(node) - self._own_gpus[node]:
             room = 0 if host is None else host.allocatable - others
             if room < self._wanted[node]:
                 return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None

@@ -13,7 +13,7 @@ import msgspec
 
 from extender.cluster_cache import ClusterCache
 from extender.kubernetes_names import HISTORY_NAME
-from extender.objects import Owner
+from extender.objects import NamespaceObject, Owner
 from extender.plans.custom_resource import StoredObject
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, decode_plan, object_name
@@ -88,6 +88,9 @@ class Stores:
         self.pods = ObjectStore[Pod](cache.put_pod, cache.drop_pod, lambda pod: _identity(pod.metadata, pod.uid))
         self.plans = ObjectStore[GangPlan](
             cache.put_plan, cache.drop_plan, lambda plan: _our_identity(plan, object_name(plan.key))
+        )
+        self.namespaces = ObjectStore[NamespaceObject](
+            cache.weights.put, cache.weights.drop, lambda one: _identity(one.metadata, one.metadata.name)
         )
         self.reservations = ObjectStore[Reservation](
             cache.put_reservation, cache.drop_reservation, lambda one: _our_identity(one, one.key.name)

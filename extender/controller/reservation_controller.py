@@ -111,7 +111,7 @@ def _in_use(state: ClusterCache, node: str, gang: Gang | None) -> bool:
     owner = state.fleet.promised_to(node)
     if owner is not None:
         return gang is None or owner != gang.key
-    return state.fleet.held(node) > 0
+    return state.fleet.held.on(node) > 0
 
 
 def _lost(state: ClusterCache, reservation: Reservation, node: str, now: datetime, lost_after: timedelta) -> bool:

@@ -6,7 +6,7 @@ tree of domains is made anew when a node comes, goes or changes its place, and t
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -14,6 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from extender.fleet.fleet_table import NOWHERE, FleetTable, GangView, Own, Problem, make_table, make_view
+from extender.fleet.held_gpus import HeldGpus
 from extender.fleet.hosts import GONE, Demand, Host, host_of
 from extender.fleet.node_resources import NodeResources
 from extender.fleet.pod_requests import widest
@@ -41,8 +42,7 @@ class Fleet:
         placing = self._configured or tuple(label for preset in PRESETS for label in preset.labels)
         self._placing = (*placing, *self._domains.values())
         self._hosts: dict[str, Host] = {}
-        self._holding: dict[str, tuple[str, int]] = {}
-        self._held: Counter[str] = Counter()
+        self.held = HeldGpus()
         self._resources = NodeResources()
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
@@ -54,8 +54,6 @@ class Fleet:
         self._annotated = np.zeros(0, dtype=np.bool_)
         self._dirty: set[str] = set()
         self._views: dict[tuple[frozenset[Demand], frozenset[str], int], tuple[int, datetime, GangView]] = {}
-        self.holding: Mapping[str, tuple[str, int]] = MappingProxyType(self._holding)
-        """Node and GPUs, at least one, of each pod that holds some, by its UID."""
         self.version = 0  # counts changes that a plan could depend on
 
     def put_node(self, node: NodeObject) -> None:
@@ -79,20 +77,17 @@ class Fleet:
             self.drop_pod(pod.uid)
             return
         gpus = pod.readable_gpus
-        if self._holding.get(pod.uid, (node, 0)) != (node, gpus):
+        if self.held.pods.get(pod.uid, (node, 0)) != (node, gpus):
             self.drop_pod(pod.uid)
             if gpus:
-                self._holding[pod.uid] = (node, gpus)
-                self._held[node] += gpus
+                self.held.put(pod.uid, pod.namespace, node, gpus)
                 self._changed(node)
         if self._resources.put(pod, node):
             self._taken(node)
 
     def drop_pod(self, uid: str) -> None:
         """Drop a pod that is gone."""
-        if (old := self._holding.pop(uid, None)) is not None:
-            node, gpus = old
-            self._held[node] -= gpus
+        if (node := self.held.drop(uid)) is not None:
             self._changed(node)
         if (where := self._resources.drop(uid)) is not None:
             self._taken(where)
@@ -145,9 +140,10 @@ class Fleet:
         host = self._hosts.get(name)
         return GONE if host is None else host.ailing(now)
 
-    def held(self, name: str) -> int:
-        """Return GPUs of a node that pods hold."""
-        return self._held[name]
+    def gpus_of(self, namespace: str) -> int:
+        """Return GPUs that pods of a namespace hold, and all those of nodes that are promised to its gangs."""
+        self._count()
+        return self.held.of(namespace)
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -185,7 +181,7 @@ class Fleet:
             self._table = make_table(hosts, self._configured, self._domains)
             self._occupancy = _uncounted(self._table.hosts, self._table.tree)
             self._annotated = np.zeros(len(self._table.hosts), dtype=np.bool_)
-            self._dirty = set(self._table.index_of)
+            self._dirty.update(self._table.index_of)
             rows = self._table.hosts
             self._resources.place([host.name for host in rows], [self._hosts[host.name].offers for host in rows])
         return self._table
@@ -285,10 +281,12 @@ class Fleet:
         """Count anew what is in use of the nodes that changed."""
         table = self.table
         for name in self._dirty:
-            if (i := table.index_of.get(name)) is not None:
-                host = self._hosts[name]
-                free = min(host.gpus, max(0, host.allocatable - self._held[name]))
-                self._occupancy.put(i, free=free, promised=self.promised_to(name) is not None)
+            i, host, gang = table.index_of.get(name), self._hosts.get(name), self.promised_to(name)
+            promised = None if gang is None else gang.namespace
+            self.held.count(name, size=0 if host is None else host.gpus, promised=promised)
+            if i is not None and host is not None:
+                free = min(host.gpus, max(0, host.allocatable - self.held.on(name)))
+                self._occupancy.put(i, free=free, promised=gang is not None)
                 self._annotated[i] = host.annotated is not None
                 self._resources.recount(i, host.offers)
         self._dirty.clear()

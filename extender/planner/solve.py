@@ -160,7 +160,10 @@ def _kept_from_it(question: Question) -> tuple[str, str]:
     others = f"{first} is" if len(ahead) < 2 else f"{first} and {len(ahead) - 1} more are"
     if candidate is not None and not candidate.passing:
         return f"{others} before it, and nobody passes under this queue policy", "wait"
-    return f"{others} before it and could use the same nodes", "wait for them, or give the gang a higher priority"
+    fix = "wait for them, or give the gang a higher priority"
+    if candidate is not None and candidate.outshared:
+        fix = "wait: the namespace with fewer GPUs for its weight comes first"
+    return f"{others} before it and could use the same nodes", fix
 
 
 def _arrival(arrives: float, now: datetime) -> str:

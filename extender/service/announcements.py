@@ -6,12 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
-from extender.cluster_api.client import PODS
+from extender.cluster_api.client import NAMESPACES, PODS
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.cluster_cache import ClusterCache
-from extender.fleet.fleet import Fleet
-from extender.kubernetes_names import GANG, GATE, SCHEDULER
+from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GATE, SCHEDULER
 from extender.texts import clip
+from topology.errors import InvalidInput
 from topology.readers.kubernetes_pods import Pod
 
 logger = logging.getLogger(__name__)
@@ -19,8 +19,9 @@ logger = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0  # how often the cluster is looked at for news
 
 
-async def log_topology(fleet: Fleet, *, ready: Callable[[], bool]) -> None:
-    """Log what is worth knowing of the nodes once they are listed, each time that it changes, for ever."""
+async def log_topology(state: ClusterCache, *, ready: Callable[[], bool]) -> None:
+    """Log what is worth knowing of nodes and namespaces once they are listed, each time that it changes, for ever."""
+    fleet = state.fleet
     said: dict[str, str] = {}
     while True:
         if ready():
@@ -28,6 +29,8 @@ async def log_topology(fleet: Fleet, *, ready: Callable[[], bool]) -> None:
             for problem in fleet.problems:
                 where = f"node {problem.node}: " if problem.node else ""
                 news[f"{problem.reason} {problem.node}"] = f"{where}{problem.message}\nTo fix: {problem.fix}"
+            for one, error in state.weights.unreadable:
+                news[f"BadWeight {one.metadata.name}"] = f"namespace {one.metadata.name}: {_no_weight(error)}"
             for about, sentence in news.items():
                 if said.get(about) != sentence:
                     logger.log(logging.INFO if about == "levels" else logging.WARNING, "%s", sentence)
@@ -37,13 +40,22 @@ async def log_topology(fleet: Fleet, *, ready: Callable[[], bool]) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def report_orphans(state: ClusterCache, events: EventRecorder, *, leads: Callable[[], bool]) -> None:
-    """Post an event about each orphan, for ever, from the leader; the recorder does not repeat itself."""
+async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Callable[[], bool]) -> None:
+    """Post an event about each orphan, and each namespace with a weight that is none, for ever, from the leader; the
+    recorder does not repeat itself.
+    """
     while True:
         for pod, why in orphans(state) if leads() else ():
             regarding = Regarding(PODS, pod.namespace, pod.name, pod.uid)
             events.say(regarding, reason="NoGang", note=f"waits behind the gate {GATE} for ever: {why}", kind="Warning")
+        for one, error in state.weights.unreadable if leads() else ():
+            regarding = Regarding(NAMESPACES, "", one.metadata.name, one.metadata.uid)
+            events.say(regarding, reason="BadWeight", note=_no_weight(error), kind="Warning")
         await asyncio.sleep(LOOK_SECONDS)
+
+
+def _no_weight(error: InvalidInput) -> str:
+    return f"{FAIR_SHARE_WEIGHT}: {error.message}, so it counts as 1\nTo fix: {error.fix}"
 
 
 def orphans(state: ClusterCache) -> Iterator[tuple[Pod, str]]:

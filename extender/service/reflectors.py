@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extender.cluster_api.client import NODES, PODS, ClusterApi, Resource
+from extender.cluster_api.client import NAMESPACES, NODES, PODS, ClusterApi, Resource
 from extender.cluster_api.reflector import Reflector
 from extender.controller.api_writer import GANGPLANS, HISTORIES, RESERVATIONS
 from extender.controller.object_store import Stores, decode_own_plan
-from extender.objects import decode_node, decode_owner, decode_pod
+from extender.objects import decode_namespace, decode_node, decode_owner, decode_pod
 from extender.plans.gang_history import decode_history
 from extender.plans.reservation import decode_reservation
 
@@ -28,9 +28,16 @@ OWNERS = (
 STALE_SECONDS = 60.0  # a kind whose list and watch have failed for so long is out of date
 
 
-def make_reflectors(api: ClusterApi, stores: Stores, *, changed: Callable[[], None]) -> list[Reflector[Any]]:
-    """Return what keeps each kind in the cache up to date."""
+def make_reflectors(
+    api: ClusterApi, stores: Stores, *, changed: Callable[[], None], sharing: bool
+) -> list[Reflector[Any]]:
+    """Return what keeps each kind in the cache up to date.
+
+    :param sharing: whether the queue policy asks for the weights of namespaces.
+    """
+    weighed = [Reflector(api, NAMESPACES, decode=decode_namespace, sink=stores.namespaces, changed=changed)]
     return [
+        *(weighed if sharing else ()),
         Reflector(api, NODES, decode=decode_node, sink=stores.nodes, changed=changed),
         *(
             Reflector(api, kind, decode=decode_owner, sink=stores.owners(), changed=changed, optional=True)

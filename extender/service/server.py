@@ -34,7 +34,7 @@ from extender.controller.object_store import Stores
 from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
-from extender.service.announcements import log_topology, report_orphans
+from extender.service.announcements import log_topology, report_faults
 from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
 from extender.service.logs import set_up_logs
@@ -86,7 +86,7 @@ class _Process:
         stores, changed = Stores(state), asyncio.Event()
         events = EventRecorder(api.lane(rate=50, parallel=2), instance=settings.identity)
         election = self._election(api, changed)
-        reflectors = make_reflectors(api, stores, changed=changed.set)
+        reflectors = make_reflectors(api, stores, changed=changed.set, sharing=self.policy.sharing)
         readiness = Readiness(reflectors, clock=monotonic)
         metrics = Metrics(plans=state.plans.values, leads=election.leads, reservations=state.reservations.values)
         for_plans = api.lane(rate=200, parallel=8)
@@ -148,8 +148,8 @@ class _Process:
         for reflector in reflectors:
             tasks.start(str(reflector.resource), reflector.run())
         tasks.start("events", events.run())
-        tasks.start("topology", log_topology(state.fleet, ready=shared.synced))
-        tasks.start("orphans", report_orphans(state, events, leads=shared.leads))
+        tasks.start("topology", log_topology(state, ready=shared.synced))
+        tasks.start("faults", report_faults(state, events, leads=shared.leads))
         if self.tls is not None:
             tasks.start("certificates", self.tls.watch())
         if credentials.keep is not None:

@@ -67,14 +67,22 @@ class Backlog(Generic[J]):
     :param rank: of a job; the least is first.
     :param kind: jobs of one kind differ in nothing but their predicted times, for the policy's offers and for the
         cluster; ``None`` = :attr:`lanes` are not kept.
+    :param group: jobs of which have their own lanes.
     """
 
-    def __init__(self, rank: Callable[[J], Rank], *, kind: Callable[[J], Hashable] | None = None) -> None:
+    def __init__(
+        self,
+        rank: Callable[[J], Rank],
+        *,
+        kind: Callable[[J], Hashable] | None = None,
+        group: Callable[[J], str] = lambda _: "",
+    ) -> None:
         self.rank = rank
-        self._kind = kind
+        self._kind, self._group = kind, group
         self._jobs: list[tuple[Rank, J]] = []
         self._front = 0
-        self.lanes: dict[Hashable, Lane[J]] = {}
+        self.lanes: dict[str, dict[Hashable, Lane[J]]] = {}  # by group and kind; none is empty
+        self.firsts: dict[str, Rank] = {}  # the least rank in the lanes of each group
 
     def __len__(self) -> int:
         return len(self._jobs) - self._front
@@ -102,10 +110,12 @@ class Backlog(Generic[J]):
         else:
             insort(jobs, (rank, job), lo=self._front)
         if self._kind is not None:
-            kind = self._kind(job)
-            if kind not in self.lanes:
-                self.lanes[kind] = Lane()
-            self.lanes[kind].join(rank, job)
+            group, kind = self._group(job), self._kind(job)
+            lanes = self.lanes.setdefault(group, {})
+            self.firsts[group] = min(rank, self.firsts.get(group, rank))
+            if kind not in lanes:
+                lanes[kind] = Lane()
+            lanes[kind].join(rank, job)
 
     def leave(self, job: J) -> None:
         """Remove a job."""
@@ -118,11 +128,15 @@ class Backlog(Generic[J]):
         else:
             del jobs[bisect_left(jobs, (self.rank(job),), lo=self._front)]
         if self._kind is not None:
-            kind = self._kind(job)
-            lane = self.lanes[kind]
-            lane.leave(self.rank(job))
-            if not lane.jobs:
-                del self.lanes[kind]
+            group, kind, rank = self._group(job), self._kind(job), self.rank(job)
+            lanes = self.lanes[group]
+            lanes[kind].leave(rank)
+            if not lanes[kind].jobs:
+                del lanes[kind]
+            if not lanes:
+                del self.lanes[group], self.firsts[group]
+            elif self.firsts[group] == rank:
+                self.firsts[group] = min(lane.jobs[0][0] for lane in lanes.values())
 
     def __contains__(self, job: J) -> bool:
         place = bisect_left(self._jobs, (self.rank(job),), lo=self._front)

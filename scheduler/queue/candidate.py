@@ -34,6 +34,8 @@ class Candidate(Generic[J]):
     # A default that is not set by the constructor costs nothing: replays make hundreds of thousands of candidates.
     ahead: Sequence[J] = field(default=(), init=False)  # Jobs before it for which something is kept
     passing: bool = field(default=True, init=False)  # Whether any job may pass one that waits
+    outshared: bool = field(default=False, init=False)
+    """The first before it is of another namespace, whose turn came first by its share."""
     emptying: bool = field(default=False, init=False)
     """Its own zone will be clear when those have gone that are leaving or may be stopped."""
     victims: Sequence[Running] = field(default=(), init=False)

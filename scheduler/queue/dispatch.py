@@ -13,6 +13,11 @@ take room away and a job's expected end only moves away from what is kept for ot
 those that came since are asked; and of several of one kind, when one has no room, only those that are predicted to run
 shorter.  This saves questions and changes no answer.
 
+*Where namespaces share* (``QueuePolicy.sharing``) they take turns: the next job asked is the first by rank of the
+namespace with the smallest share at that moment.  Those that have no room are before all that are asked after them
+until the pass is over; so a start behind them, after which another namespace may come first, calls for another pass.
+As shares change with every start and end, every pass asks all; it ends when all that is free is kept for the blocked.
+
 *On a live cluster* (``live``) a stopped job takes its time to leave, its nodes come free one by one, and other things
 change while the solver works.  Hence four differences, all of them here:
 
@@ -31,14 +36,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
 from math import inf
 from operator import itemgetter
 from typing import Generic, TypeVar
 
 from scheduler.queue.backlog import Backlog, Lane
 from scheduler.queue.candidate import Candidate, live_candidate
-from scheduler.queue.queue_policy import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Rank, Waiting
+from scheduler.queue.namespace_turns import Place, Turns
+from scheduler.queue.queue_policy import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Waiting
 
 J = TypeVar("J", bound=Waiting)
 
@@ -56,11 +61,17 @@ class Dispatch(Generic[J]):
         self.live = live
         self.cluster: ClusterState
         """The cluster as it is now; the driver sets it, before each question anew if it is another object."""
-        self.backlog: Backlog[J] = Backlog(policy.rank, kind=None if live or not policy.passing else kind)
+        kind = None if live or not policy.passing else kind
+        sharing = policy.sharing
+        # the namespace with which a job has its turn, and its share; empty = all are in one line
+        self._group: Callable[[J], str] = (lambda job: job.namespace) if sharing else (lambda _: "")
+        self._share: Callable[[str], float] = lambda name: self.cluster.share(name) if sharing else 0.0
+        self.backlog: Backlog[J] = Backlog(policy.rank, kind=kind, group=self._group)
         self.freed = False  # Whether room was given back since the last pass
         self.stuck: J | None = None  # The first job that had no room in the last pass
         self._fresh: list[J] = []
         self._hopeless: set[tuple[int, int]] = set()
+        self._closed = False  # Whether all that is free is kept for those blocked
         self._holds: tuple[tuple[object, ...], Sequence[HeldNodes]] = ((), ())
 
     @property
@@ -78,6 +89,7 @@ class Dispatch(Generic[J]):
     def candidates(self) -> Generator[Candidate[J], None, None]:
         """Ask one pass over the jobs that wait."""
         self._hopeless.clear()
+        self._closed = False
         self._holds = ((), ())  # what is kept depends on the time too
         if self.live:
             return self._on_a_live_cluster()
@@ -106,7 +118,7 @@ class Dispatch(Generic[J]):
         """Ask those behind a blocked job too: all of them, or those that came since if nothing else has changed."""
         rank, stuck = self.backlog.rank, self.stuck
         fresh = sorted(self._fresh, key=rank)
-        everyone = self.freed or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
+        everyone = self.policy.sharing or self.freed or stuck is None or (bool(fresh) and rank(fresh[0]) < rank(stuck))
         self.freed = False
         self._fresh.clear()
         yield from self._all() if everyone else self._those(fresh)
@@ -128,16 +140,24 @@ class Dispatch(Generic[J]):
         """Ask all by rank; of those of one kind, after one without room only those predicted to run shorter."""
         blocked = list[J]()
         claims = self.policy.claims
-        heads: list[_Head[J]] = [(lane.jobs[0][0], lane, 0, _ANY) for lane in self.backlog.lanes.values()]
-        heapify(heads)
-        while heads:
-            _, lane, place, shorter_than = heappop(heads)
+        groups = self.backlog.lanes
+        # a namespace comes when the first of its jobs may have its turn; its lanes are not looked at before
+        firsts = ((rank, name, name) for name, rank in self.backlog.firsts.items())
+        turns: Turns[_Head[J] | str] = Turns(self._share, firsts)
+        while (turn := turns.next()) is not None:
+            if isinstance(turn[1], str):
+                for lane in groups[turn[1]].values():
+                    turns.add(lane.jobs[0][0], turn[1], (lane, 0, _ANY))
+                continue
+            lane, place, shorter_than = turn[1]
             _, job, predicted = lane.jobs[place]
             may_fit = found = self._may_fit(job)
             if may_fit:
                 candidate = self._candidate(job, blocked)
                 yield candidate
                 found = bool(candidate.found)
+            # those that were asked before its namespace got more may be before it now: another pass
+            self.freed |= bool(found and blocked and self.policy.sharing)
             if not found:
                 if (stopping := self._stopping(job)) is not None:
                     yield stopping
@@ -145,6 +165,9 @@ class Dispatch(Generic[J]):
                         return
                 if claims is None or len(blocked) < claims:
                     blocked.append(job)
+                    self._closed = self._closed or (claims is None and self._nothing_left(blocked))
+                    if self._closed and not (self.policy.stops_any_time or self.policy.reserving):
+                        return
                 shorter_than = predicted
                 # one as short as the shortest of the kind is tried, since most often that has no room either
                 if not may_fit or not lane.has_shorter(predicted):
@@ -155,45 +178,49 @@ class Dispatch(Generic[J]):
                     continue
             following = lane.next_shorter(place, *shorter_than)
             if following is not None:
-                heappush(heads, (lane.jobs[following][0], lane, following, shorter_than))
+                turns.add(lane.jobs[following][0], self._group(job), (lane, following, shorter_than))
 
     def _on_a_live_cluster(self) -> Generator[Candidate[J], None, None]:
         """Ask all by rank, those too that come meanwhile; the first blocked one again whenever the cluster changed."""
         rank = self.backlog.rank
         self.freed = False
         self._fresh.clear()
-        coming = [(rank(job), job) for job in self.backlog]
-        blocked = list[J]()
-        version = -1
+        turns = Turns(self._share, ((rank(job), self._group(job), job) for job in self.backlog))
+        blocked = list[tuple[Place, J]]()
+        version = seen = -1
         asked_again = False
         while True:
             if blocked and self.cluster.version != version and not asked_again:
                 version, asked_again = self.cluster.version, True
-                if blocked[0] not in self.backlog:
+                first = blocked[0][1]
+                if first not in self.backlog:
                     break
-                candidate = self._live_candidate(blocked[0], [])
+                candidate = self._live_candidate(first, [])
                 yield candidate
                 if candidate.found or not candidate.possible:
                     break
                 if candidate.found is False:
-                    yield from self._stopping_while_it_waits(blocked[0])
+                    yield from self._stopping_while_it_waits(first)
                 continue
             asked_again = False
+            if seen != self.cluster.version:
+                seen = self.cluster.version
+                turns.renew()
             for job in self._fresh:
-                # by rank alone: one that has changed meanwhile stands beside what it was
-                insort(coming, (rank(job), job), key=itemgetter(0))
+                turns.add(rank(job), self._group(job), job)
             self._fresh.clear()
-            while coming and coming[0][1] not in self.backlog:
-                del coming[0]
-            if not coming:
+            turn = next((one for one in iter(turns.next, None) if one[1] in self.backlog), None)
+            if turn is None:
                 return
-            place, job = coming.pop(0)
+            place, job = turn
             if not blocked:
                 version = self.cluster.version
-            candidate = self._live_candidate(job, blocked[: bisect_left(blocked, place, key=rank)])
+            before = blocked[: bisect_left(blocked, place, key=itemgetter(0))]
+            candidate = self._live_candidate(job, [one for _, one in before])
             yield candidate
+            self.freed |= bool(candidate.found and blocked and self.policy.sharing)
             if candidate.found is False and candidate.possible:
-                insort(blocked, job, key=rank)
+                insort(blocked, (place, job), key=itemgetter(0))
                 if candidate.passing:
                     yield from self._stopping_while_it_waits(job)
         self.freed = True
@@ -206,6 +233,7 @@ class Dispatch(Generic[J]):
         ahead = before[: self.policy.claims]
         candidate = live_candidate(self.policy, job, self.cluster, holds=self._holds_for(ahead))
         candidate.ahead = ahead
+        candidate.outshared = bool(ahead) and self._group(ahead[0]) != self._group(job)
         return candidate
 
     def _candidate(self, job: J, ahead: Sequence[J], *, predicted: tuple[float, float] | None = None) -> Candidate[J]:
@@ -240,12 +268,18 @@ class Dispatch(Generic[J]):
     def _may_fit(self, job: J) -> bool:
         """Return whether enough is free for a job; false for all of its shape until the pass is over."""
         shape = (job.nodes, job.gpus)
-        if shape in self._hopeless:
+        if self._closed or shape in self._hopeless:
             return False
         if self.cluster.may_fit(job):
             return True
         self._hopeless.add(shape)
         return False
+
+    def _nothing_left(self, blocked: Sequence[J]) -> bool:
+        """Return whether all that is free is kept for the blocked, whatever the others are predicted to run."""
+        holds = self._holds_for(blocked)
+        lasting = bool(holds) and all(hold.until == -inf and not hold.spare for hold in holds)
+        return lasting and not any((hold.keep < self.cluster.free).any() for hold in holds)
 
     def _holds_for(self, ahead: Sequence[J]) -> Sequence[HeldNodes]:
         """Return what is kept for those ahead, found anew when the cluster has changed or they are others."""
@@ -257,7 +291,7 @@ class Dispatch(Generic[J]):
         return self._holds[1]
 
 
-_Head = tuple[Rank, Lane[J], int, tuple[float, float]]
-"""Rank of a job, its lane, its place there, and what it must be predicted to run shorter than."""
+_Head = tuple[Lane[J], int, tuple[float, float]]
+"""A lane, the place of a job there, and what it must be predicted to run shorter than."""
 
 _ANY = (inf, inf)

@@ -7,7 +7,8 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.queue_policy import ClusterState, HeldNodes, PriorityFirst, Running, Waiting, usable_together
+from scheduler.queue.base_policy import PriorityFirst, usable_together
+from scheduler.queue.queue_policy import ClusterState, HeldNodes, Running, Waiting
 from topology.cluster import BoolArray
 
 

@@ -2,7 +2,7 @@
 
 Nodes are numbers into arrays.  GPUs are counted in *units*, whatever the caller counts in (GPUs, or hundredths of one
 where jobs share a GPU).  Times are seconds on the caller's clock.  A job asks for ``nodes`` nodes with
-``gpus`` units on each.  The policies at the end are what others are made from.
+``gpus`` units on each.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ class QueueMember(Protocol):
 
 class Waiting(QueueMember, Protocol):
     """A job in the queue."""
+
+    @property
+    def namespace(self) -> str:
+        """Whose it is, where namespaces share the cluster; empty = nobody's in particular."""
 
     @property
     def submitted(self) -> float:
@@ -90,6 +94,7 @@ class QueuedJob:
     reservation: str = ""
     gpu_types: tuple[str, ...] | None = None
     mix_types: bool = False
+    namespace: str = ""
 
     @classmethod
     def of(cls, job: Waiting, **changes: Any) -> Self:
@@ -169,6 +174,11 @@ class ClusterState(Protocol):
     def may_fit(self, job: Any) -> bool:
         """Return whether enough is free for a job that waits; quick, true more often than there is a placement."""
 
+    def share(self, namespace: str) -> float:
+        """Return the GPUs that a namespace has in use or is promised, divided by its weight; asked of policies with
+        :attr:`QueuePolicy.sharing` alone.
+        """
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldNodes:
@@ -204,6 +214,8 @@ class QueuePolicy(Protocol):
     summary: str  # one line for people
     passing: bool  # whether those behind a blocked job are asked at all
     claims: int | None  # how many of the blocked ones, first in rank first, something is kept for; None = all
+    # whether namespaces take turns, the one with the smallest share first, and rank is the order inside each
+    sharing: bool
     reserving: bool  # whether zones are to be found for announced jobs
     stops_any_time: bool  # whether it stops jobs for any other, not only for one announced: for simulation alone
 
@@ -228,69 +240,6 @@ class QueuePolicy(Protocol):
 
     def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
         """Return running jobs to be stopped so that a job without room has room; none = it waits."""
-
-
-def ends_by(job: Waiting, now: float, until: float) -> bool:
-    """Return whether a job that starts now is expected to end by a moment."""
-    return job.predicted is not None and now + job.predicted <= until
-
-
-def surely_ends_by(job: Waiting, now: float, until: float) -> bool:
-    """Return whether it ends by then even by the upper end of the band."""
-    return job.predicted_high is not None and now + job.predicted_high <= until
-
-
-def kept(holds: Sequence[HeldNodes], job: Waiting, cluster: ClusterState) -> Keep:
-    """Return what several holds keep together from a job; ``None`` = nothing."""
-    if not holds:
-        return None
-    arrays = [hold.against(job, cluster) for hold in holds]
-    return arrays[0] if len(arrays) == 1 else np.sum(arrays, axis=0, dtype=np.int32)
-
-
-def usable_together(job: Waiting, cluster: ClusterState) -> Sequence[BoolArray]:
-    """Return among which nodes a job could lie if the cluster were empty: all that it could use, or those of each
-    compartment.
-
-    :returns: masks of shape [nodes]; no compartment without a node for it.
-    """
-    usable, compartment_of = cluster.usable(job), cluster.compartments(mix_types=job.mix_types)
-    if compartment_of is None:
-        return (usable,)
-    return [usable & (compartment_of == number) for number in np.unique(compartment_of[usable])]
-
-
-class BasePolicy:
-    """First come, first asked; none passes; none is stopped."""
-
-    passing = False
-    claims: int | None = 0
-    reserving = False
-    stops_any_time = False
-
-    def rank(self, job: Waiting) -> Rank:
-        """Rank by time of submission."""
-        return (job.submitted, job.key)
-
-    def holds(self, blocked: Sequence[Waiting], cluster: ClusterState) -> Sequence[HeldNodes]:  # noqa: ARG002
-        """Keep nothing."""
-        return ()
-
-    def offers(self, job: Waiting, cluster: ClusterState, holds: Sequence[HeldNodes]) -> Iterable[Keep]:
-        """Offer everything but what is kept beyond the job's expected end."""
-        return (kept([hold for hold in holds if not ends_by(job, cluster.now, hold.until)], job, cluster),)
-
-    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:  # noqa: ARG002
-        """Stop none."""
-        return ()
-
-
-class PriorityFirst(BasePolicy):
-    """Higher priority first, older first among equals."""
-
-    def rank(self, job: Waiting) -> Rank:
-        """Rank by priority, submission and key."""
-        return (-job.priority, job.submitted, job.key)
 
 
 POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no queue policy is called", where="--policy")

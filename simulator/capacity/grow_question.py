@@ -15,6 +15,7 @@ from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import DAY, BackgroundJobs, ShapesQuestion, background_jobs
 from simulator.capacity.job_shape import JobShape, LargestJob, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
+from simulator.replay_settings import QueueSettings
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
@@ -93,7 +94,7 @@ class GrowAnswer(CapacityAnswer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowQuestion(ShapesQuestion[GrowAnswer]):
+class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings):
     """Say what one more minipod buys: waiting, the largest job, the objective of a job.
 
     What jobs hold of the cluster counts for the largest job and the objective; the workload finds it empty.
@@ -108,7 +109,6 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
     )
     """Nodes of each domain that is added."""
     policy: str = field(default="fifo-backfill", metadata={"metavar": "NAME"})
-    """Queue policy."""
     load: Annotated[float, Interval(gt=0, le=2)] = field(default=1.1, metadata={"metavar": "SHARE"})
     """GPU time that the workload asks for, as a share of today's cluster."""
     days: Annotated[float, Interval(gt=0, le=366)] = 1.0
@@ -118,6 +118,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        QueueSettings.__post_init__(self)
         if not self.more:
             raise InvalidInput("no domain is added", where="--more", fix="give numbers of domains, at least 1")
 
@@ -200,7 +201,9 @@ class GrowQuestion(ShapesQuestion[GrowAnswer]):
 
         limits, packing = Limits(seed=self.seed, workers=1), ALGORITHMS.load("gpu-packing")
         room = NodePool(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
-        engine = Engine(self.workload.records, room, POLICIES.load(self.policy))
+        policy, records = POLICIES.load(self.policy), self.workload.records
+        self.check_sharing([policy], records)
+        engine = Engine(records, room, policy, weights=self.weight_of, share_by=self.share_by)
         engine.run()
         return wait_times(engine.jobs)
 

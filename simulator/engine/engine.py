@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from heapq import heappop
 from math import inf
 from time import monotonic, perf_counter
+from types import MappingProxyType
 
 from scheduler.queue.candidate import Candidate
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
@@ -25,7 +26,7 @@ from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
 from simulator.engine.pools import Pool
 from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.engine.simulated_cluster import EventPhase, Observer, SimulatedCluster
-from simulator.job_record import JobRecord
+from simulator.job_record import JobRecord, ShareBy
 from simulator.prediction.oracle import Oracle
 from simulator.prediction.predictor import predict_all
 from topology.errors import ArnoldError
@@ -94,6 +95,7 @@ class Engine(SimulatedCluster):
 
     :param records: in order of submission; Disagreement is raised for one that does not fit into the empty pool.
     :param predictions: what the scheduler is told of run times, by id of the job; ``None`` = the truth.
+    :param share_by: the field of a record that names its namespace.
     """
 
     def __init__(
@@ -108,13 +110,17 @@ class Engine(SimulatedCluster):
         incidents: Incidents | None = None,
         observers: Sequence[Observer] = (),
         drain_seconds: float | None = None,
+        weights: Mapping[str, float] = MappingProxyType({}),
+        share_by: ShareBy = "queue",
     ) -> None:
         told = predictions if predictions is not None else predict_all(records, Oracle())
         jobs = [
-            SimJob(key=key, record=record, need=pool.need(record), prediction=told[record.job_id])
-            for key, record in enumerate(records)
+            SimJob(
+                key=key, record=one, need=pool.need(one), prediction=told[one.job_id], namespace=getattr(one, share_by)
+            )
+            for key, one in enumerate(records)
         ]
-        super().__init__(jobs, pool, policy, recovery=recovery, pace=pace, drain_seconds=drain_seconds)
+        super().__init__(jobs, pool, policy, recovery=recovery, pace=pace, drain_seconds=drain_seconds, weights=weights)
         self.incidents, self.observers = incidents, tuple(observers)
         self.incident: Incident | None = None
         self.out: set[int] = set()

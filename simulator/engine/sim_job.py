@@ -68,6 +68,7 @@ class SimJob(JobProgress):
     need: InitVar[Need]
     prediction: Prediction  # of the whole job, when it was submitted
     reservation: str = ""  # name of the reservation that was made for it
+    namespace: str = ""  # whose it is, where namespaces share the cluster
 
     # These follow from what the job is made of.
     predicted: float = field(init=False)

@@ -6,10 +6,12 @@ What happens to a job puts its next event into the queue of events; time itself 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from heapq import heapify, heappush
 from math import inf
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from scheduler.queue.backlog import Backlog
@@ -17,7 +19,7 @@ from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
 from simulator.engine.hooks import FromScratch, Pace, Recovery, Why
 from simulator.engine.pools import Found, Pool
-from simulator.engine.sim_job import JobState, SimJob, kind_of
+from simulator.engine.sim_job import UNITS, JobState, SimJob, kind_of
 from topology.cluster import IntArray
 
 Event = tuple[float, int, int, int, int]
@@ -61,6 +63,7 @@ class SimulatedCluster:
 
     :param drain_seconds: how long a preempted job, which works no more, takes to give its nodes back: then the pass is
         that of a live cluster (``scheduler.queue.dispatch``); ``None`` = everything happens at once.
+    :param weights: of namespaces; of others 1.
     """
 
     def __init__(
@@ -72,11 +75,14 @@ class SimulatedCluster:
         recovery: Recovery | None = None,
         pace: Pace | None = None,
         drain_seconds: float | None = None,
+        weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.jobs, self.pool, self.policy = jobs, pool, policy
         self.usable, self.may_fit, self.compartments = pool.usable, pool.may_fit, pool.compartments
         self.recovery, self.pace = recovery or FromScratch(), pace
         self._drain_seconds = drain_seconds
+        self._weights = weights
+        self._in_use = Counter[str]()  # Units that jobs of each namespace hold
         self.queue = EventQueue()
         self.dispatch: Dispatch[SimJob] = Dispatch(policy, kind=kind_of, live=drain_seconds is not None)
         self.dispatch.cluster = self
@@ -110,6 +116,10 @@ class SimulatedCluster:
             self._ending = sorted((job.ends, job.key, job) for job in self.active.values())
         return (job for _, _, job in self._ending)
 
+    def share(self, namespace: str) -> float:
+        """Return the GPUs that jobs of a namespace hold, divided by its weight."""
+        return self._in_use[namespace] / UNITS / self._weights.get(namespace, 1.0)
+
     # What happens to jobs
 
     def start(self, job: SimJob, found: Found) -> None:
@@ -138,6 +148,7 @@ class SimulatedCluster:
         """Count a job among those that have nodes, and its nodes as taken."""
         self.version += 1
         self.pool.take(job)
+        self._in_use[job.namespace] += job.units
         self.active[job.key] = job
         if self._ending is not None:
             insort(self._ending, (job.ends, job.key, job))
@@ -198,6 +209,7 @@ class SimulatedCluster:
         """Take a job's nodes back."""
         changes = self.pace.stopped(job) if self.pace is not None else None
         self.pool.give(job)
+        self._in_use[job.namespace] -= job.units
         del self.active[job.key]
         if self._ending is not None:
             del self._ending[bisect_left(self._ending, (job.ends, job.key))]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scheduler.queue.queue_policy import QueuePolicy
 from simulator.checkpoints import fingerprint
 from simulator.engine.engine import Diverged
 from simulator.replay import prepare
@@ -85,19 +86,18 @@ class StudyGrid:
         return [StudyPoint(*point) for point in dict.fromkeys(product(*axes))]
 
 
-def check_names(grid: StudyGrid) -> None:
-    """Load every policy and algorithm once.
+def check_names(grid: StudyGrid) -> list[QueuePolicy]:
+    """Load every policy and algorithm once, and return the policies.
 
     :raises UnknownName: one is not installed.
     """
     from scheduler.placement.types import ALGORITHMS
     from scheduler.queue.queue_policy import POLICIES
 
-    for policy in grid.policies:
-        POLICIES.load(policy)
     for algorithm in grid.algorithms:
         if algorithm != COUNT_ONLY:
             ALGORITHMS.load(algorithm)
+    return [POLICIES.load(policy) for policy in grid.policies]
 
 
 def study_fingerprint(inputs: Inputs, *, version: str) -> str:

@@ -53,7 +53,7 @@ def test_the_leader_tells_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario() -> None:
         nonlocal leading
         events = EventRecorder(api, instance="test")
-        telling = announcements.report_orphans(state, events, leads=lambda: leading)
+        telling = announcements.report_faults(state, events, leads=lambda: leading)
         tasks = [asyncio.create_task(telling), asyncio.create_task(events.run())]
         await asyncio.sleep(0.01)
         assert told(api) == []

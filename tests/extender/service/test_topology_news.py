@@ -21,7 +21,7 @@ def test_levels_and_what_is_wrong_with_them(caplog: pytest.LogCaptureFixture, mo
 
     async def scenario() -> None:
         nonlocal listed
-        task = asyncio.create_task(announcements.log_topology(state.fleet, ready=lambda: listed))
+        task = asyncio.create_task(announcements.log_topology(state, ready=lambda: listed))
         await asyncio.sleep(0)
         assert caplog.messages == []
         listed = True

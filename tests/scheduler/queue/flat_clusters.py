@@ -28,6 +28,7 @@ class Wants:
     reservation: str = ""
     gpu_types: tuple[str, ...] | None = None
     mix_types: bool = False
+    namespace: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Flat:
     out: frozenset[int] = field(default_factory=frozenset)
     trunks: Sequence[int] = ()
     closed: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def total(self) -> IntArray:
@@ -78,6 +80,10 @@ class Flat:
     def may_fit(self, job: Waiting) -> bool:
         """Whether enough nodes have enough free."""
         return int(np.count_nonzero(self.usable(job) & (self.free >= job.gpus))) >= job.nodes
+
+    def share(self, namespace: str) -> float:
+        """As given, else none."""
+        return self.shares.get(namespace, 0.0)
 
     def usable(self, job: Waiting) -> BoolArray:
         """Nodes with so many GPUs, without those that are closed to the job of that key."""

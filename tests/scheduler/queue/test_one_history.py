@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from extender.objects import decode_pod
+from extender.gangs.types import GangKey
+from extender.objects import decode_namespace, decode_pod
 from extender.planner.planning_round import PlanningRound
 from extender.planner.solve import find_zone, solve, zone_question
 from extender.plans.gang_plan import PlanPhase
@@ -23,6 +24,7 @@ from extender.plans.reservation import ReservationPhase, decode_reservation
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits
 from scheduler.queue.arnold import Arnold
+from scheduler.queue.fair_share import FairShare
 from scheduler.queue.fifo_and_backfill import FifoBackfill
 from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
 from scheduler.queue.queue_policy import QueuePolicy
@@ -34,7 +36,7 @@ from simulator.engine.pools import Found
 from simulator.engine.sim_job import SimJob
 from simulator.job_record import JobRecord
 from tests.case_counts import every_fourth
-from tests.extender.things import Json, key, member_json, node, reservation_json, state_of
+from tests.extender.things import Json, member_json, node, reservation_json, state_of
 from tests.simulator.engine.incidents import Scripted
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -43,6 +45,7 @@ LIMITS = Limits(seconds=20.0, workers=1)
 DRAIN = 40
 START = datetime.fromisoformat("2026-11-21T12:00:00Z")
 MINIPODS, RACKS, PER_RACK = 3, 2, 4
+WEIGHTS = {"team-1": 2.0, "team-2": 0.5}
 
 Decision = tuple[float, str, str, tuple[str, ...]]
 """Time, ``start`` or ``stop``, the gang, and the nodes that it gets."""
@@ -62,6 +65,7 @@ class Submitted:
     says: int
     priority: int
     preemptible: bool
+    namespace: str
     announced: int | None = None
 
 
@@ -93,7 +97,9 @@ def history(seed: int) -> History:
         size = 8 if large else int(rng.integers(2, 7))
         announced = max(0, at - int(rng.integers(100, 400))) if large else None
         stops = bool(rng.random() < 0.5) and not large
-        gangs.append(Submitted(f"g{number:03d}", at, size, runs, says, 1 if large else 0, stops, announced))
+        namespace = f"team-{number * number % 7 % 3}"  # the three in no regular order
+        priority = 1 if large else 0
+        gangs.append(Submitted(f"g{number:03d}", at, size, runs, says, priority, stops, namespace, announced))
     troubles = []
     for name in rng.choice(node_names(), 12, replace=False).tolist():
         down = int(rng.integers(0, at))
@@ -129,7 +135,7 @@ def simulated(past: History, policy: QueuePolicy) -> list[Decision]:
     records = [
         JobRecord(
             one.name, one.at, one.runs, 8 * one.nodes, nodes=one.nodes, priority=one.priority,
-            preemptible=one.preemptible, announced=one.announced,
+            preemptible=one.preemptible, announced=one.announced, queue=one.namespace,
         )
         for one in past.gangs
     ]  # fmt: skip
@@ -142,6 +148,7 @@ def simulated(past: History, policy: QueuePolicy) -> list[Decision]:
         predictions={one.name: Prediction(one.says, one.says, one.says) for one in past.gangs},
         incidents=Scripted(incidents),
         drain_seconds=DRAIN,
+        weights=WEIGHTS,
     )
     engine.decisions = []
     engine.run()
@@ -161,6 +168,9 @@ class ByHand:
         self._gpus = gpus
         self._gangs = {one.name: one for one in past.gangs}
         self.state = state_of([self._node(name, ready=True) for name in node_names()])
+        for name, weight in WEIGHTS.items():
+            annotations = {"arnold.dev/fair-share-weight": str(weight)}
+            self.state.weights.put(decode_namespace({"metadata": {"name": name, "annotations": annotations}}))
         self.decisions: list[Decision] = []
         self._now = 0.0
         self._attempt = dict.fromkeys(self._gangs, 0)
@@ -235,8 +245,11 @@ class ByHand:
         self._attempt[name] += 1
         self._at(self._now + DRAIN, 0, name, self._attempt[name])
 
+    def _key(self, name: str) -> GangKey:
+        return GangKey(self._gangs[name].namespace, name)
+
     def _give_back(self, name: str) -> None:
-        plan = self.state.plans[key(name)]
+        plan = self.state.plans[self._key(name)]
         self.state.put_plan(plan.without_nodes().replace(phase=PlanPhase.QUEUED))
 
     def _released(self, name: str, attempt: int) -> None:
@@ -246,9 +259,9 @@ class ByHand:
         if name in self._leaving:
             self._again(name)
             return
-        for pod in self.state.gang(key(name)).pods:  # type: ignore[union-attr]
+        for pod in self.state.gang(self._key(name)).pods:  # type: ignore[union-attr]
             self.state.drop_pod(pod.uid)
-        self.state.drop_plan(key(name))
+        self.state.drop_plan(self._key(name))
         del self._places[name]
 
     def _again(self, name: str) -> None:
@@ -269,6 +282,7 @@ class ByHand:
         gang = self._gangs[name]
         arrives = (gang.at - self._now) / 3600
         document = reservation_json(name, nodes=gang.nodes)
+        document["metadata"]["namespace"] = gang.namespace
         document["spec"]["arrives"] = f"{START + timedelta(seconds=gang.at):%Y-%m-%dT%H:%M:%SZ}"
         assert arrives >= 0
         found = find_zone(zone_question(self.state, decode_reservation(document), (), self._time), LIMITS)
@@ -290,6 +304,7 @@ class ByHand:
             if places is not None:
                 more |= {"node": places[rank], "phase": "Running", "leaving": name in self._leaving}
             document = member_json(name, rank, pods, notes, **more)
+            document["metadata"]["namespace"] = gang.namespace
             if places is not None:
                 bound = self._bound_at(name)
                 document["status"]["conditions"] = [
@@ -312,8 +327,15 @@ def _where(name: str) -> tuple[int, int]:
     return int(minipod), int(index)
 
 
-PLAYED = [(PriorityPreempt(), 8), (PriorityAge(), 8), (FifoBackfill(), 8), (Arnold(), 8), (Arnold(), 4)]
-"""Policies, and GPUs of each pod on nodes of 8; the first and the last are always played."""
+PLAYED = [
+    (PriorityPreempt(), 8),
+    (PriorityAge(), 8),
+    (FifoBackfill(), 8),
+    (Arnold(), 8),
+    (Arnold(), 4),
+    (FairShare(), 8),
+]
+"""Policies, and GPUs of each pod on nodes of 8; the first and the fifth are always played."""
 
 
 @pytest.mark.many_cases

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -17,12 +17,16 @@ class Naive:
     gpus: int
     priority: int = 0
     preemptible: bool = False
+    namespace: str = ""
     start: float = inf
     end: float = inf
 
 
-def replay(jobs: Sequence[Naive], gpus: int, policy: str) -> list[float]:
-    """When each job starts (last, if it was stopped), on so many GPUs."""
+def replay(jobs: Sequence[Naive], gpus: int, policy: str, weights: Mapping[str, float] | None = None) -> list[float]:
+    """When each job starts (last, if it was stopped), on so many GPUs.
+
+    :param weights: of all namespaces, for fair-share.
+    """
     now, waiting, running = -inf, list[Naive](), list[Naive]()
     coming = list(jobs)
     while coming or running:
@@ -30,9 +34,13 @@ def replay(jobs: Sequence[Naive], gpus: int, policy: str) -> list[float]:
         running = [job for job in running if job.end > now]
         waiting += [job for job in coming if job.submit <= now]
         coming = [job for job in coming if job.submit > now]
-        {"fifo": in_order, "shortest-first": in_order, "fifo-backfill": easy, "priority-preempt": preempting}[policy](
-            sorted(waiting, key=ORDER[policy]), running, gpus, now
-        )
+        queue = sorted(waiting, key=ORDER[policy])
+        if policy == "fair-share":
+            in_turn(queue, running, gpus, now, weights or {})
+        else:
+            {"fifo": in_order, "shortest-first": in_order, "fifo-backfill": easy, "priority-preempt": preempting}[
+                policy
+            ](queue, running, gpus, now)
         waiting = [job for job in waiting if job not in running]
         for job in [job for job in jobs if job.submit <= now and job.end == inf and job not in waiting]:
             waiting.append(job)
@@ -44,6 +52,7 @@ ORDER = {
     "fifo-backfill": lambda job: (job.submit, job.number),
     "shortest-first": lambda job: (job.duration, job.submit, job.number),
     "priority-preempt": lambda job: (-job.priority, job.submit, job.number),
+    "fair-share": lambda job: (-job.priority, job.submit, job.number),
 }
 
 
@@ -63,6 +72,21 @@ def in_order(queue: list[Naive], running: list[Naive], gpus: int, now: float) ->
     for job in queue:
         if job.gpus > free(running, gpus):
             return
+        launch(job, running, now)
+
+
+def in_turn(queue: list[Naive], running: list[Naive], gpus: int, now: float, weights: Mapping[str, float]) -> None:
+    """The first of the namespace with least for its weight, again and again until one does not fit."""
+    pending = list(queue)
+
+    def share(job: Naive) -> float:
+        return sum(other.gpus for other in running if other.namespace == job.namespace) / weights[job.namespace]
+
+    while pending:
+        job = min(pending, key=share)
+        if job.gpus > free(running, gpus):
+            return
+        pending.remove(job)
         launch(job, running, now)
 
 

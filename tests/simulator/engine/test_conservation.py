@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from scheduler.queue.arnold import Arnold
+from scheduler.queue.fair_share import FairShare
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
 from scheduler.queue.queue_policy import QueuePolicy
@@ -20,7 +21,9 @@ from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import counted_run, placed_run, summary_of
 from tests.simulator.engine.traces import traces
 
-POLICIES: list[QueuePolicy] = [Fifo(), FifoBackfill(), ShortestFirst(), PriorityAge(), PriorityPreempt(), Arnold()]
+POLICIES: list[QueuePolicy] = [
+    *(Fifo(), FifoBackfill(), ShortestFirst(), PriorityAge(), FairShare(), PriorityPreempt(), Arnold())
+]
 
 
 def held(job: SimJob) -> Iterable[tuple[float, float]]:

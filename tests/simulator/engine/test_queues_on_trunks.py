@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.queue.base_policy import BasePolicy
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
 from scheduler.queue.priority_preemption import PriorityPreempt
-from scheduler.queue.queue_policy import BasePolicy
 from simulator.engine.pools import Disagreement
 from simulator.job_record import JobRecord
 from tests.simulator.clusters import racks

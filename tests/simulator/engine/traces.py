@@ -26,6 +26,8 @@ def traces(draw: st.DrawFn, *, most: int = 16, shapes: Sequence[tuple[float, int
         )
     )
     return [
-        JobRecord(f"j{i}", submit, duration, gpus, nodes=nodes, priority=priority, preemptible=preemptible)
+        JobRecord(
+            f"j{i}", submit, duration, gpus, nodes=nodes, priority=priority, preemptible=preemptible, queue="abc"[i % 3]
+        )
         for i, (submit, duration, (gpus, nodes), priority, preemptible) in enumerate(sorted(rows, key=lambda r: r[0]))
     ]
