@@ -22,7 +22,7 @@ _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 
 HYPER_NODES_ALONE = re.compile(r"(?s)\A(?!.*\bkind[\"']?\s*:\s*[\"']?Node\b)(?=.*\bkind[\"']?\s*:\s*[\"']?HyperNode\b)")
 COMPUTE_ENGINE = re.compile(r"\bphysicalHost(?:Topology)?[\"']?\s*:")
-KIND_CLUSTER = re.compile(r"\bkind\.x-k8s\.io/")
+KIND_CLUSTER = re.compile(r"\bapiVersion[\"']?\s*:\s*[\"']?kind\.x-k8s\.io/")
 """What tells files of other readers from lists of nodes, which begin alike."""
 
 _WHOLE = re.compile(r"[0-9]{1,9}")

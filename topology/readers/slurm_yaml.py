@@ -104,8 +104,9 @@ class SlurmYaml:
             blocks = _switches(document, lines, here, ("block", "blocks"))
             sizes, place = chosen.block.block_sizes, document.where(*here, "block", "block_sizes")
             return Reading(block_cluster(blocks, sizes, place=place), (*notes, *empty_notes(blocks, "blocks")))
-        flat, fix = "is neither a tree nor blocks", "mark a tree or block topology with cluster_default: true"
-        raise InvalidTopology(f"topology {chosen.topology!r} {flat}", where=document.where(*here), fix=fix)
+        kind, fix = "".join(chosen.kinds()) or "of no kind", "mark a tree or block topology with cluster_default: true"
+        flat = f"topology {chosen.topology!r} is {kind}, neither a tree nor blocks"
+        raise InvalidTopology(flat, where=document.where(*here), fix=fix)
 
 
 def _check_kind(document: Document, topology: _Topology, path: tuple[int, ...]) -> None:
