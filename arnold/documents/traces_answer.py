@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from health.whatif.converters.op_trace_output import ConversionStatement
-from topology.json_record import record_of
+from topology.json_record import JsonRecord, record_of
 
 if TYPE_CHECKING:
     from health.whatif.converters.op_trace_output import Conversion

@@ -18,7 +18,7 @@ from health.collectives.progress_format import NAME, read_progress
 from health.collectives.ras import read_ras
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
-from topology.file_format import FileFormat, nearest
+from topology.file_format import FileFormat, unknown_format
 from topology.files import MAX_BYTES, Source, decode_source, read_bytes, unpacked
 
 CONVERTER = "flight_recorder_to_json.py"
@@ -102,10 +102,8 @@ def recognise(source: Source) -> str:
             broken = True
     if broken:
         raise InvalidInput("is broken or truncated JSON", where=source.name, fix="get the file again")
-    close = nearest(READERS, head)
-    lacking = f"; nearest is {close[0].name}, without {' and '.join(close[1])}" if close and close[1] else ""
-    fix = f"give one of: {', '.join(FORMATS)}; or say which it is with --format"
-    raise InvalidInput(f"is of no known format{lacking}", where=source.name, fix=fix)
+    wrong, fix = unknown_format(READERS, head, kind="collectives")
+    raise InvalidInput(wrong, where=source.name, fix=fix)
 
 
 def _of_averages(averages: Averages) -> Diagnosis:

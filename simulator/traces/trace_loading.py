@@ -15,7 +15,7 @@ from simulator.traces.column_names import renamed
 from simulator.traces.job_trace import JobTrace, in_order
 from simulator.traces.trace_clock import TraceRows
 from topology.errors import TraceFormatError
-from topology.file_format import FileFormat, nearest
+from topology.file_format import FileFormat, unknown_format
 from topology.plugins import PluginGroup
 from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream, CutOff, open_stream
@@ -119,13 +119,9 @@ def recognise(source: ByteStream) -> TraceReader:
     if best == 1.0:
         names = " and ".join(reader.format.name for reader in fitting)
         raise TraceFormatError(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    formats = [reader.format for reader in readers]
-    known = "; ".join(f"{one.name}: {one.source}" for one in formats)
-    close = nearest(formats, source.head.decode("utf-8", errors="replace"))
-    near = close is not None and 0 < len(close[1]) <= len(close[0].marks) / 2
-    lacking = f"; nearest is {close[0].name}, without {' and '.join(close[1])}" if close and near else ""
-    unknown = f"is in no format that is known{lacking}"
-    raise TraceFormatError(unknown, where=source.name, fix=f"give one of these ({known})")
+    head = source.head.decode("utf-8", errors="replace")
+    wrong, fix = unknown_format((reader.format for reader in readers), head, kind="jobs")
+    raise TraceFormatError(wrong, where=source.name, fix=fix)
 
 
 def _kept(reader: TraceReader, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:

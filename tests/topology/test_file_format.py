@@ -1,18 +1,10 @@
-"""What is said of formats: the table of the documentation, and the format that a file is nearest to."""
-
-from pathlib import Path
+"""What is said of formats: all of itself, and the format that a file is nearest to."""
 
 from tests.topology.readers.test_load_topology import SAMPLES
-from topology.file_format import FileFormat, format_table, nearest
+from topology.file_format import FileFormat, nearest
 from topology.readers.types import TOPOLOGY_READERS
 
 FORMATS = [TOPOLOGY_READERS.load(name).format for name in TOPOLOGY_READERS.names()]
-PAGE = Path(__file__).parents[2] / "docs" / "topology.md"
-
-
-def test_the_table_of_the_page_is_what_readers_say() -> None:
-    """Else copy it there."""
-    assert format_table(FORMATS) in PAGE.read_text(encoding="utf-8")
 
 
 def test_every_format_says_all_of_itself() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from topology.build import with_second_levels
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
-from topology.file_format import nearest
+from topology.file_format import unknown_format
 from topology.files import Source, read_source
 from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
@@ -155,10 +155,5 @@ def recognise(source: Source) -> TopologyReader:
     if fitting:
         names = " and ".join(reader.format.name for reader in fitting)
         raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    formats = [reader.format for reader in readers]
-    unknown = "is in no format that is known"
-    if (close := nearest(formats, head)) is not None:
-        best, missing = close
-        unknown += f"; nearest is {best.name} ({best.source}){', without ' if missing else ''}{' and '.join(missing)}"
-    known = ", ".join(one.name for one in formats)
-    raise InvalidInput(unknown, where=source.name, fix=f"give one of {known}, or say which with --format")
+    wrong, fix = unknown_format((reader.format for reader in readers), head, kind="clusters")
+    raise InvalidInput(wrong, where=source.name, fix=fix)

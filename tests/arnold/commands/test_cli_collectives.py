@@ -80,7 +80,7 @@ def test_nodes_file_translates(arnold: Arnold, trace: Path, tmp_path: Path) -> N
         (b"", "is empty"),
         (b"\x80\x04.", "is a pickle"),
         (b"\x1f\x8b\x08", "gzip"),
-        (b"hello", "no known format"),
+        (b"hello", "in no format that is known"),
         (b'{"type": "state", "comm": ', "truncated"),
         (b'{"type": "format", "name": "arnold-progress", "version": 1}\n', "holds no progress"),
         (b'{"type": "rank", "rank": NaN, "comm": 1}\n', "'rank' is nan"),

@@ -491,7 +491,7 @@ def test_formats_are_recognised_by_content(source: Source, format_: str) -> None
 
 def test_unknown_and_mixed_formats() -> None:
     """A file of no format, files of two, a format that does not exist."""
-    with pytest.raises(InvalidInput, match="no known format"):
+    with pytest.raises(InvalidInput, match="in no format that is known"):
         diagnose_files([Source("f", "hello\n")])
     with pytest.raises(InvalidInput, match="truncated"):
         diagnose_files([Source("f", '{"version": "2.10", ')])

@@ -14,7 +14,7 @@ from tests.case_counts import examples
 from tests.health.collectives.made_dumps import SHAPES, dumps
 from tests.health.collectives.test_collective_readers import inspector, lines, progress, prom, ras
 from topology.errors import ArnoldError
-from topology.file_format import format_table, nearest
+from topology.file_format import nearest
 
 GOOD = {
     "progress": lines(progress()).text,
@@ -31,12 +31,6 @@ def test_each_format_says_what_marks_it() -> None:
     for one in READERS:
         close = nearest(READERS, GOOD[one.name])
         assert close == (one, ())
-
-
-def test_the_page_has_the_table_that_the_readers_make() -> None:
-    """docs/health/collectives.md."""
-    page = Path(__file__).parents[3] / "docs" / "health" / "collectives.md"
-    assert format_table(READERS) in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", list(GOOD))

@@ -22,7 +22,7 @@ from health.peers.streams import MetricRecording
 from tests.case_counts import examples
 from tests.health.peers import metric_samples as made
 from topology.errors import ArnoldError, InvalidInput
-from topology.file_format import format_table, nearest
+from topology.file_format import nearest
 
 SECONDS = 400  # Long enough for the four minutes that a machine has to stand out
 
@@ -216,12 +216,6 @@ def test_each_format_says_what_marks_it() -> None:
         close = nearest(FORMATS, GOOD[one.name])
         assert close is not None
         assert close[1] == ()
-
-
-def test_the_page_has_the_table_that_the_readers_make() -> None:
-    """docs/health/peers.md."""
-    page = Path(__file__).parents[3] / "docs" / "health" / "peers.md"
-    assert format_table(FORMATS) in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", list(GOOD))

@@ -1,0 +1,75 @@
+"""``arnold formats``: every format of files that is read, as its reader describes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.output import answer, plain, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.documents.formats_answer import FormatKind, FormatsDocument
+
+KINDS = ("clusters", "jobs", "op-traces", "collectives", "metrics")
+"""Kinds of files, in the order in which they are listed."""
+
+EXAMPLES = """\b
+Examples:
+  arnold formats
+  arnold formats jobs
+  arnold formats --markdown > formats.md
+"""
+
+
+@click.command("formats", cls=JsonCommand, document="arnold.documents.formats_answer:FormatsDocument", epilog=EXAMPLES)
+@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.option("--markdown", is_flag=True, help="Print them as tables of Markdown.")
+def command(kind: str | None, *, markdown: bool, as_json: bool) -> None:
+    """List the formats of files that are read, and how to get such files.
+
+    With a KIND its formats are listed with what is read of each, and what is left out.
+    """
+    from arnold.documents.formats_answer import formats_of
+
+    found = formats_of((kind,) if kind else KINDS)
+    if markdown and not as_json:
+        click.echo("\n".join(_markdown(one) for one in found.kinds), nl=False)
+    else:
+        answer(found, _show_all if kind is None else _show_each, as_json=as_json)
+
+
+def _markdown(one: FormatKind) -> str:
+    from topology.file_format import format_table
+
+    return f"## {one.kind.capitalize()}\n\n{_sentence(one)}\n\n{format_table(one.formats)}"
+
+
+def _sentence(one: FormatKind) -> str:
+    return f"{one.used_by[0].upper()}{one.used_by[1:]}."
+
+
+def _show_all(out: Console, found: FormatsDocument) -> None:
+    for one in found.kinds:
+        shown = table(one.kind, "where it comes from", title="", left=("where it comes from",))
+        for form in one.formats:
+            shown.add_row(form.name, plain(form.source))
+        out.print(shown)
+        out.print()
+    out.print("arnold formats KIND says how to get such a file, what is read of it, and what is left out.")
+
+
+def _show_each(out: Console, found: FormatsDocument) -> None:
+    from rich.table import Table
+
+    for one in found.kinds:
+        out.print(_sentence(one))
+        for form in one.formats:
+            out.print(f"\n{form.name}: {plain(form.source)}")
+            rows = Table.grid(padding=(0, 1))
+            for label, text in (("get it", form.export), ("read", form.read), ("left out", form.left_out or "nothing")):
+                rows.add_row(f"  {label}:", plain(text))
+            out.print(rows)

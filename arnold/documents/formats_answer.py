@@ -1,0 +1,78 @@
+"""JSON of ``arnold formats``, from what every reader says of its format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from topology.file_format import FileFormat
+from topology.json_record import JsonRecord
+
+
+@dataclass(frozen=True, slots=True)
+class FormatKind(JsonRecord):
+    """The formats of one kind of files."""
+
+    kind: str
+    """Clusters, jobs, op-traces, collectives or metrics."""
+    used_by: str
+    """What they say, and the commands that read them."""
+    formats: tuple[FileFormat, ...]
+    """The formats, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatsDocument(JsonRecord):
+    """What ``arnold formats --json`` prints."""
+
+    kinds: tuple[FormatKind, ...]
+    """The kinds that were asked for."""
+
+
+def _clusters() -> Iterable[FileFormat]:
+    from topology.readers.types import TOPOLOGY_READERS
+
+    return (TOPOLOGY_READERS.load(name).format for name in TOPOLOGY_READERS.names())
+
+
+def _jobs() -> Iterable[FileFormat]:
+    from simulator.traces.trace_loading import TRACE_READERS
+
+    return (TRACE_READERS.load(name).format for name in TRACE_READERS.names())
+
+
+def _op_traces() -> Iterable[FileFormat]:
+    from health.whatif.converters import formats
+
+    return formats()
+
+
+def _collectives() -> Iterable[FileFormat]:
+    from health.collectives.reading import READERS
+
+    return READERS
+
+
+def _metrics() -> Iterable[FileFormat]:
+    from health.peers.recording_files import FORMATS
+
+    return FORMATS
+
+
+_KINDS: Mapping[str, tuple[str, Callable[[], Iterable[FileFormat]]]] = {
+    "clusters": ("where nodes are: place, explain, topology, simulate and all others with --cluster", _clusters),
+    "jobs": ("what a scheduler ran: simulate, study simulate, capacity, traces anonymise", _jobs),
+    "op-traces": ("what the ranks of one job did: stragglers, and traces convert for those of others", _op_traces),
+    "collectives": ("what ranks called and finished: health collectives", _collectives),
+    "metrics": ("what machines measured: health peers", _metrics),
+}
+
+
+def formats_of(kinds: Iterable[str]) -> FormatsDocument:
+    """Return the formats of some kinds, in the order in which these are given."""
+    return FormatsDocument(
+        tuple(
+            FormatKind(kind, _KINDS[kind][0], tuple(sorted(_KINDS[kind][1](), key=lambda form: form.name)))
+            for kind in kinds
+        )
+    )
