@@ -71,20 +71,23 @@ def _analyse(
 
     with progress("Reading the trace", total=None) as say:
         sizes = None if meta is None else whatif.read_metadata(read_source(meta))
-        trace = whatif.read_trace(file, sizes=sizes, lenient=lenient)
+        statement = read_statement(file)
+        trace = whatif.read_trace(
+            file, sizes=sizes, lenient=lenient, partial=statement is not None and bool(statement.absent)
+        )
         at: Nodes = {}
         if nodes is not None:
             ranks = max(trace.sizes.dp, trace.dp_ranks[-1] + 1)
             at = whatif.read_nodes(read_source(nodes), dp=ranks, pp=trace.sizes.pp)
         say("replaying")
         replayed = whatif.prepare(trace, lenient=lenient)
-        analysis, of_source = heed(whatif.analyse(replayed), read_statement(file))
+        analysis, of_source = heed(whatif.analyse(replayed), statement)
     workers = whatif.slow_workers(replayed, analysis, at)
     notes = [*whatif.notes_on(replayed, analysis), *of_source]
     document = stragglers_document(
         analysis,
         source=trace.source,
-        verdict=whatif.verdict(analysis),
+        statement=statement,
         help=whatif.help_for(replayed, analysis, workers),
         slow_workers=workers,
         flags=whatif.flags_of(workers, analysis),

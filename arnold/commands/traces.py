@@ -36,7 +36,12 @@ def command() -> None:
     "convert", cls=JsonCommand, document="arnold.documents.traces_answer:TracesConvertDocument", epilog=EXAMPLES
 )
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("--meta", required=True, type=FILE, metavar="FILE", help="YAML: dp_size, pp_size, tp_size, vpp_size.")
+@click.option(
+    "--meta",
+    type=FILE,
+    metavar="FILE",
+    help="YAML: dp_size, pp_size, tp_size, vpp_size  [default: data-parallel ranks only].",
+)
 @click.option("--output", required=True, type=TRACE, metavar="FOLDER", help="Write trace.parquet and meta.yaml here.")
 @click.option(
     "--from",
@@ -50,7 +55,7 @@ def convert(
     *,
     as_json: bool,
     files: tuple[str, ...],
-    meta: str,
+    meta: str | None,
     output: str,
     source: Any,
     microbatches: int | None,
@@ -63,11 +68,12 @@ def convert(
     """
     from arnold.documents.traces_answer import traces_convert_document
     from health.whatif.converters import convert as convert_files
+    from health.whatif.converters import data_parallel_sizes
     from health.whatif.converters.op_trace_output import write_conversion
     from health.whatif.trace import layout_of, read_metadata
     from topology.files import read_source
 
-    sizes = read_metadata(read_source(meta))
+    sizes = data_parallel_sizes(files) if meta is None else read_metadata(read_source(meta))
     layout = layout_of(sizes)
     with progress("Reading", total=len(files)) as say:
         conversion = convert_files(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from health.whatif.analysis_result import Analysis, Cause, Share, TracedJob
 from health.whatif.blame import SlowWorker
+from health.whatif.converters.op_trace_output import ConversionStatement
+from health.whatif.step_findings import Arrivals, StepBreakdown, verdict_with
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord, record_of
 
@@ -36,7 +38,8 @@ class StragglersDocument(JsonRecord):
     m_s: float | None
     """The same for the last stage; null also where there is one stage only."""
     cause: Cause
-    """What slows the job most: none below a slowdown of 1.03, unknown where no rule fits."""
+    """What slows the job most: none below a slowdown of 1.03, late-rank where the others wait for one rank in
+    collectives, unknown where no rule fits."""
     flags: tuple[NodeFlag, ...]
     """Nodes with evidence against them; empty without --nodes, and where no worker is the cause."""
     why: str
@@ -67,6 +70,10 @@ class StragglersDocument(JsonRecord):
     """Traced over simulated step time, minus 1: what the replay leaves out."""
     job: TracedJob
     """The traced job."""
+    arrivals: Arrivals | None
+    """Who comes last to collectives; null = the trace was not made from profiles, or the job has a pipeline."""
+    breakdown: tuple[StepBreakdown, ...]
+    """Where the steps of each rank go; empty = the trace was not made from profiles."""
     dropped: dict[str, int] = field(default_factory=dict)
     """With --lenient: rows left out, by reason."""
     notes: tuple[str, ...]
@@ -77,19 +84,22 @@ def stragglers_document(
     analysis: Analysis,
     *,
     source: str,
-    verdict: str,
+    statement: ConversionStatement | None,
     help: Sequence[str],
     slow_workers: Sequence[SlowWorker],
     flags: Sequence[NodeFlag],
     dropped: Mapping[str, int],
     notes: Sequence[str],
 ) -> StragglersDocument:
-    """Return the document of an analysis, with what was made of it."""
+    """Return the document of an analysis, with what was made of it, and what a conversion stated of its trace."""
+    arrivals, breakdown = (statement.arrivals, statement.breakdown) if statement else (None, ())
     return record_of(
         StragglersDocument,
         analysis,
         source=source,
-        verdict=verdict,
+        verdict=verdict_with(analysis, arrivals, breakdown),
+        arrivals=arrivals,
+        breakdown=breakdown,
         by_optype=dict(analysis.by_optype),
         flags=tuple(flags),
         help=tuple(help),

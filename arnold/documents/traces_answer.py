@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from health.whatif.converters.op_trace_output import Missing
-from topology.json_record import JsonRecord
+from health.whatif.converters.op_trace_output import ConversionStatement
+from topology.json_record import JsonRecord, record_of
 
 if TYPE_CHECKING:
     from health.whatif.converters.op_trace_output import Conversion
@@ -15,11 +15,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TracesConvertDocument(JsonRecord):
+class TracesConvertDocument(ConversionStatement):
     """What ``arnold traces convert --json`` prints."""
 
-    source: str
-    """``kineto`` or ``megatron-timers``."""
     files: tuple[str, ...]
     """Files that were written: the op trace, its metadata, and this statement."""
     workers: int
@@ -28,12 +26,6 @@ class TracesConvertDocument(JsonRecord):
     """Steps of the op trace."""
     rows: int
     """Operations in it."""
-    recovered: Mapping[str, int]
-    """Operations of each type."""
-    missing: tuple[Missing, ...]
-    """What could not be recovered, and what that disables."""
-    notes: tuple[str, ...]
-    """What was decided on the way, and what was dropped and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +42,11 @@ class TracesAnonymiseDocument(JsonRecord):
 
 def traces_convert_document(conversion: Conversion, layout: RankLayout, files: Sequence[str]) -> TracesConvertDocument:
     """Return the document of a conversion."""
-    return TracesConvertDocument(
-        source=conversion.source,
+    return record_of(
+        TracesConvertDocument,
+        conversion,
         files=tuple(files),
-        workers=layout.dp * layout.pp,
+        workers=layout.dp * layout.pp - len(conversion.absent),
         steps=len({op.step for op in conversion.ops}),
         rows=len(conversion.ops),
-        recovered=conversion.counts(),
-        missing=conversion.missing,
-        notes=tuple(conversion.notes),
     )

@@ -28,11 +28,14 @@ MAX_KEYS = 50_000_000
 HALF = 0.5  # Ranks and operations that are there in at most this share of the steps are out of place
 
 
-def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool = False) -> Trace:
+def read_trace(
+    path: str | Path, *, sizes: JobSizes | None = None, lenient: bool = False, partial: bool = False
+) -> Trace:
     """Read a trace from a Parquet file; ``-`` is standard input.
 
     :param sizes: of the metadata; ``None`` = those that the rows show.
     :param lenient: leave out what does not fit, and count it.
+    :param partial: data-parallel ranks may be absent: the trace says so itself.
     :raises TraceFormatError: the trace breaks a rule; if lenient, nothing is left or the metadata are of another job.
     """
     columns = read_columns(path)
@@ -45,7 +48,7 @@ def read_trace(path: str | Path, *, sizes: JobSizes | None = None, lenient: bool
     sizes = sizes or infer_sizes(columns)
     ranks = check_sizes(columns, sizes)
     columns = _ranks_with_all_stages(columns, sizes, dropped, lenient=lenient)
-    return _Assembly(columns, sizes, ranks, dropped, lenient=lenient).trace()
+    return _Assembly(columns, sizes, 0 if partial else ranks, dropped, lenient=lenient).trace()
 
 
 def _without_faulty_rows(columns: OpColumns, dropped: Counter[str]) -> OpColumns:

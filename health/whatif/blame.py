@@ -39,6 +39,10 @@ INSTEAD = {
         "Switch automatic garbage collection off and collect on all ranks in the same step, every few hundred "
         "steps; look for what makes garbage if memory grows meanwhile."
     ),
+    "late-rank": (
+        "Look at what this rank does before collectives that the others do not: its share of uneven work (embedding "
+        "tables, sequence lengths, data), its host, its GPU."
+    ),
 }
 
 NOT_FLAGGED = "No node is to blame, and none is flagged: replacing nodes would not help."
@@ -191,6 +195,8 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
             return [_help_with_last_stage(replayed, analysis), NOT_FLAGGED]
         case "sequence-length" | "garbage-collection" as cause:
             return [INSTEAD[cause], NOT_FLAGGED]
+        case "late-rank":
+            return [INSTEAD["late-rank"]]
     advice = ["Look at the timeline of the slowest step, and at the operation types that cost most."]
     if slow := suspects(replayed, analysis):
         names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from health.whatif.analysis_result import Operation, Stream
-from health.whatif.optypes import BACKWARD, BACKWARD_RECV, BACKWARD_SEND, FORWARD, FORWARD_RECV, FORWARD_SEND
+from health.whatif.optypes import (
+    BACKWARD,
+    BACKWARD_RECV,
+    BACKWARD_SEND,
+    FORWARD,
+    FORWARD_RECV,
+    FORWARD_SEND,
+    PIPELINE,
+)
 from health.whatif.trace import Trace
 from topology.errors import TraceFormatError
 
@@ -52,6 +60,11 @@ def stages_of(trace: Trace) -> tuple[StageOperations, ...]:
     for place in sorted(range(len(trace.operations)), key=lambda i: (float(began[i]), int(trace.sequence[i]))):
         members[trace.operations[place].stage].append(place)
     return tuple(_stage(trace, stage, places) for stage, places in enumerate(members))
+
+
+def is_tied(trace: Trace) -> bool:
+    """Return whether stages are tied to their neighbours: a trace without any transfer says nothing of them."""
+    return trace.sizes.pp > 1 and any(operation.optype in PIPELINE for operation in trace.operations)
 
 
 def _stage(trace: Trace, stage: int, places: Sequence[int]) -> StageOperations:
@@ -105,7 +118,7 @@ def _direction(
     Both are (stage, chunk): where the direction begins and ends.
     """
     computes, receives, sends = (kinds.get(optype, []) for optype in optypes)
-    alone = trace.sizes.pp == 1
+    alone = not is_tied(trace)
     receivers = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != first]
     senders = [] if alone else [i for i in computes if (stage, trace.operations[i].chunk) != last]
     if trace.sizes.vpp > 1 and not alone:

@@ -5,14 +5,32 @@ Two sources: Kineto (PyTorch profiler) Chrome traces, one file a rank, and Megat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from health.whatif.converters.op_trace_output import Conversion
-from health.whatif.trace import RankLayout
+from health.whatif.trace import LARGEST, JobSizes, RankLayout
 from topology.errors import InvalidInput, TraceFormatError
 
 Source = Literal["kineto", "megatron-timers"]
+_HEAD = 65_536  # Characters in which a profile says what it is, and PyTorch how many ranks the job has
+_PROFILE = re.compile(r"\s*(\{|\[\s*[{\]])")  # An object, or a list of events: a log may begin with [default0]:
+_WORLD = re.compile(r'"world_size"\s*:\s*(\d{1,7})\b')
+
+
+def data_parallel_sizes(paths: Sequence[str]) -> JobSizes:
+    """Return the sizes of a job of data-parallel ranks only: as many as its first profile says, else one a file."""
+    said = _WORLD.search(_head(paths[0]))
+    ranks = min(max(int(said[1]) if said else len(paths), 1), LARGEST)
+    return JobSizes(dp=ranks, pp=1, world=ranks)
+
+
+def _head(path: str) -> str:
+    from health.whatif.converters.chrome_json import open_text
+
+    with open_text(path) as text:
+        return text.read(_HEAD)
 
 
 def convert(
@@ -35,11 +53,10 @@ def convert(
     from health.whatif.converters.timers import convert_timers
 
     if source is None:
-        with open_text(paths[0]) as text:
-            start = text.read(4096).lstrip()
-        if not start:
+        start = _head(paths[0])
+        if not start.strip():
             raise TraceFormatError("is empty", where=paths[0], fix="give a profiler trace or a log")
-        source = "kineto" if start.startswith(("{", "[")) else "megatron-timers"
+        source = "kineto" if _PROFILE.match(start) else "megatron-timers"
     if source == "kineto":
         return convert_kineto(paths, layout, align_clocks=align_clocks, progress=progress)
     if len(paths) > 1:

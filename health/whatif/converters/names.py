@@ -1,32 +1,52 @@
 """What names in a profiler trace mean: ranges on the host, and NCCL kernels on the device.
 
-Three dialects of ranges, the plainest first; for each type of operation the first dialect that occurs is believed:
+Dialects of ranges, the plainest first; for each type of operation the first dialect that occurs is believed:
 
 1. ``record_function`` ranges that are called like the operation, with attributes behind it if wanted:
    ``forward-compute``, ``backward-compute mb_id=3 mc=1``;
-2. ``torch.distributed.pipelining`` schedules record ``Forward 3`` and ``Backward 3``; ``torch.optim`` records
-   ``Optimizer.step#AdamW.step``; NCCL process groups record ``nccl:send 0->1`` and ``nccl:recv 1<-0``, whose numbers
-   are ranks inside the group;
-3. Python frames of Megatron-LM, where the profiler recorded call stacks
-   (``--pytorch-profiler-collect-callstack``): ``megatron/core/pipeline_parallel/schedules.py(173): forward_step``.
+2. ``torch.distributed.pipelining`` schedules record ``Forward 3`` and ``Backward 3`` (GPipe), or ``PP:`` and an action,
+   its stage counted along the model: ``PP:2F3``, ``PP:2SEND_F3``, ``PP:2UNSHARD`` (all that run several stages a rank);
+   ``torch.optim`` records ``Optimizer.step#AdamW.step``; process groups record ``nccl:send 0->1`` and
+   ``nccl:recv 1<-0``, whose numbers are ranks inside the group, some of them without ranks: ``gloo:send``;
+3. functions of Megatron-LM and DeepSpeed, as Python frames where the profiler recorded call stacks
+   (``megatron/core/pipeline_parallel/schedules.py(173): forward_step``) or as ranges called like the function;
+4. ``## forward ##`` and ``## backward ##`` of TorchRec and of many training loops;
+5. wrappers of modules: ``DistributedDataParallel.forward``, ``FullyShardedDataParallel.forward``.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from health.whatif import optypes
 from health.whatif.optypes import BACKWARD, BACKWARD_RECV, BACKWARD_SEND, FORWARD, FORWARD_RECV, FORWARD_SEND
 from health.whatif.trace import Family
 
 STEP = re.compile(r"ProfilerStep#(\d{1,15})\Z")  # ``torch.profiler.profile.step`` records one such range an iteration
+# What autograd records while it runs backward; before PyTorch 1.10 the bare names of its nodes
+AUTOGRAD = re.compile(r"autograd::engine::evaluate_function: |torch::autograd::AccumulateGrad\Z|\w+Backward\d*\Z")
+# What stands before the forward pass of a step
+PREPARES = re.compile(r"Optimizer\.zero_grad#|enumerate\(DataLoader\)#|## zero_grad ##\Z")
+WHOLE_MODEL = 4  # From this dialect on ranges stand for the whole model of a rank, have no number and may be nested
+SEND, RECEIVE = "send", "recv"  # Transfers whose direction is told by the passes beside them
+WEIGHT = "backward-weight"  # The half of a backward pass that a zero-bubble schedule puts off
 _ATTRIBUTE = re.compile(r"\b(mb_id|mc)=(\d{1,6})\b")
 _PIPELINING = re.compile(r"(Forward|Backward) (\d{1,6})\Z")
-_P2P = re.compile(r"nccl:(?:send (\d{1,9})->(\d{1,9})|recv (\d{1,9})<-(\d{1,9}))\Z")
-_FRAME = re.compile(r"(?:^|/)megatron/\S*?([a-z_0-9]+)\.py\(\d+\): (\w+)\Z")
+_ACTION = re.compile(r"PP:(\d{1,6})([A-Z]+(?:_[FB](?=\d)|_GRAD)?)(\d{1,6})?\Z")
+_CALL = re.compile(r"([a-z][a-z0-9_-]*):([a-z_]+)(?: (?:(\d{1,9})->(\d{1,9})|(\d{1,9})<-(\d{1,9}|\?)))?\Z")
+_FRAME = re.compile(r"(?:^|/)(?:megatron|deepspeed)/\S*?([a-z_0-9]+)\.py\(\d+\): (\w+)\Z")
+_QUALIFIED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)\Z")
+_DEVICE_BACKENDS = re.compile(r"[nrhxec]ccl|cncl")
 
-# Module and function of Megatron-LM -> what it does; a combined call is several operations at once
+# Action of a pipeline schedule of PyTorch -> what it does
+_ACTIONS = {
+    "F": FORWARD, "B": BACKWARD, "I": BACKWARD, "W": WEIGHT,
+    "SEND_F": FORWARD_SEND, "RECV_F": FORWARD_RECV, "SEND_B": BACKWARD_SEND, "RECV_B": BACKWARD_RECV,
+    "UNSHARD": optypes.ALL_GATHER, "REDUCE_GRAD": optypes.REDUCE_SCATTER,
+}  # fmt: skip
+# Module and function -> what it does; a combined call is several operations at once
 _FRAMES: dict[tuple[str, str], tuple[str, ...]] = {
     ("schedules", "forward_step"): (FORWARD,),
     ("schedules", "backward_step"): (BACKWARD,),
@@ -43,6 +63,28 @@ _FRAMES: dict[tuple[str, str], tuple[str, ...]] = {
     ("finalize_model_grads", "_allreduce_non_tensor_model_parallel_grads"): (optypes.LAYERNORM,),
     ("finalize_model_grads", "_allreduce_word_embedding_grads"): (optypes.EMBEDDING,),
     ("clip_grads", "get_grad_norm_fp32"): (optypes.CLIP,),
+    # DeepSpeed's pipeline engine: runtime/pipe/engine.py
+    ("engine", "_exec_forward_pass"): (FORWARD,),
+    ("engine", "_exec_backward_pass"): (BACKWARD,),
+    ("engine", "_exec_recv_activations"): (FORWARD_RECV,),
+    ("engine", "_exec_recv_grads"): (BACKWARD_RECV,),
+    ("engine", "_exec_send_activations"): (FORWARD_SEND,),
+    ("engine", "_exec_send_grads"): (BACKWARD_SEND,),
+    ("engine", "_exec_reduce_grads"): (optypes.REDUCE_SCATTER,),
+    ("engine", "_exec_reduce_tied_grads"): (optypes.EMBEDDING,),
+    ("engine", "_exec_optimizer_step"): (optypes.OPTIMIZER,),
+}
+_FUNCTIONS = {function: meant for (_, function), meant in _FRAMES.items()}
+# Ranges around the whole model of a rank -> dialect and what they are
+_WHOLE_MODEL: dict[str, tuple[int, str]] = {
+    "## forward ##": (4, FORWARD),
+    "## backward ##": (4, BACKWARD),
+    "## optimizer ##": (4, optypes.OPTIMIZER),
+    "DistributedDataParallel.forward": (5, FORWARD),
+    "FullyShardedDataParallel.forward": (5, FORWARD),
+    "DeepSpeedEngine.forward": (5, FORWARD),
+    "DeepSpeedEngine.backward": (5, BACKWARD),
+    "DeepSpeedEngine.step": (5, optypes.OPTIMIZER),
 }
 
 # Descriptions that Megatron-LM (``group_desc``) and device meshes give their process groups, first match wins
@@ -56,19 +98,39 @@ FAMILIES: tuple[tuple[re.Pattern[str], Family | str], ...] = (
     (re.compile(r"MODEL_PARALLEL_GROUP|INTRA_DISTRIBUTED_OPTIMIZER|default_pg"), "tail"),
 )
 
-_KERNELS = (("allgather", "all-gather"), ("reducescatter", "reduce-scatter"), ("allreduce", "all-reduce"))
+# A kernel of sends and receives that does not say what it serves is an all-to-all, outside pipelines
+_COLLECTIVES = (
+    ("allgather", "all-gather"), ("reducescatter", "reduce-scatter"), ("allreduce", "all-reduce"),
+    ("alltoall", "all-to-all"), ("sendrecv", "all-to-all"), ("barrier", "barrier"),
+)  # fmt: skip
+OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """What a range stands for."""
 
-    dialect: int  # 1 to 3, see the module; the smallest that occurs is believed
+    dialect: int  # 1 to 5, see the module; the smallest that occurs is believed
     optypes: tuple[str, ...]  # several for a combined call
     microbatch: int = -1  # -1 = not said, the order says it
     chunk: int = -1  # -1 = not said
+    part: int = -1  # stage counted along the model, over all chunks; -1 = not said
 
 
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A call of a process group on the host."""
+
+    backend: str  # nccl, gloo, ...
+    collective: str  # all-reduce, ...; "other" = none that all ranks wait in
+
+    @property
+    def on_device(self) -> bool:
+        """Return whether the call only launches what then runs on a device."""
+        return _DEVICE_BACKENDS.search(self.backend) is not None
+
+
+@lru_cache(1 << 16)
 def meaning_of(name: str, *, stages: int) -> Meaning | None:
     """Return what a host range stands for, None = nothing that is known.
 
@@ -80,21 +142,41 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
         return Meaning(1, (plain,), said.get("mb_id", -1), said.get("mc", -1))
     if found := _PIPELINING.match(name):
         return Meaning(2, (FORWARD if found[1] == "Forward" else BACKWARD,), int(found[2]))
+    if (found := _ACTION.match(name)) and found[2] in _ACTIONS:
+        part = int(found[1])
+        return Meaning(2, (_ACTIONS[found[2]],), int(found[3] or -1), part // stages, part)
     if name.startswith("Optimizer.step#"):
         return Meaning(2, (optypes.OPTIMIZER,))
-    if found := _P2P.match(name):
-        return _neighbours(found, stages)
+    if stages == 1 and name in _WHOLE_MODEL:
+        dialect, optype = _WHOLE_MODEL[name]
+        return Meaning(dialect, (optype,))
+    if (found := _CALL.match(name)) and found[2] in (SEND, RECEIVE):
+        return _transfer(found, stages) if stages > 1 else None
     if found := _FRAME.search(name):
         combined = _FRAMES.get((found[1], found[2]))
         return Meaning(3, combined) if combined else None
+    if (found := _QUALIFIED.match(name)) and found[1] in _FUNCTIONS:
+        return Meaning(3, _FUNCTIONS[found[1]])
     return None
 
 
-def _neighbours(found: re.Match[str], stages: int) -> Meaning | None:
-    here, there = (int(rank) for rank in found.groups() if rank is not None)
-    names = {1: FORWARD_SEND, -1: BACKWARD_SEND} if found[1] is not None else {-1: FORWARD_RECV, 1: BACKWARD_RECV}
-    step = there - here
-    return Meaning(2, (names[step],)) if step in names and max(here, there) < stages else None
+def _transfer(found: re.Match[str], stages: int) -> Meaning | None:
+    ranks = found.groups()[2:]
+    here, there = (ranks[0], ranks[1]) if ranks[0] is not None else (ranks[2], ranks[3])
+    if here is None or there is None or there == "?":
+        return Meaning(2, (found[2],))
+    names = {1: FORWARD_SEND, -1: BACKWARD_SEND} if found[2] == SEND else {-1: FORWARD_RECV, 1: BACKWARD_RECV}
+    step = int(there) - int(here)
+    return Meaning(2, (names[step],)) if step in names and max(int(here), int(there)) < stages else None
+
+
+@lru_cache(1 << 16)
+def host_call(name: str) -> HostCall | None:
+    """Return the call of a process group that a range is, None = none: ``gloo:all_reduce``, ``nccl:_all_gather_base``."""
+    found = _CALL.match(name)
+    if found is None or "::" in name:
+        return None
+    return HostCall(found[1], collective_of("", found[2]))
 
 
 def described_family(description: str) -> str:
@@ -103,6 +185,6 @@ def described_family(description: str) -> str:
 
 
 def collective_of(kernel: str, collective: str) -> str:
-    """Return ``all-gather``, ``reduce-scatter``, ``all-reduce`` or ``other``, by the recorded or the kernel's name."""
+    """Return ``all-gather``, ``reduce-scatter``, ... or ``other``, by the recorded or the kernel's name."""
     text = (collective or kernel).lower().replace("_", "").replace("-", "")
-    return next((plain for key, plain in _KERNELS if key in text), "other")
+    return next((plain for key, plain in _COLLECTIVES if key in text), OTHER)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 from health.whatif import optypes
 from health.whatif.analysis_result import Analysis, Cause
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTYPES, PIPELINE
+from health.whatif.step_findings import Arrivals, StepBreakdown, sentence_on_arrivals, with_arrivals
 from health.whatif.trace import JobSizes, RankLayout, layout_of, metadata_file
 from topology.errors import InvalidInput
 from topology.files import write_file
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, json_data, read_json, record_of
 
 # What the analysis loses without each type of operation
 DISABLES: dict[str, str] = {
@@ -69,18 +69,44 @@ class Missing(JsonRecord):
     """Which part of the analysis cannot be done, or means nothing, without it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversionStatement(JsonRecord):
+    """What a conversion says of itself; it travels inside the trace, so that the analysis heeds it."""
+
+    source: str
+    """``kineto`` or ``megatron-timers``."""
+    recovered: Mapping[str, int]
+    """Operations of each type."""
+    missing: tuple[Missing, ...]
+    """What could not be recovered, and what that disables."""
+    notes: tuple[str, ...]
+    """What was decided on the way, and what was dropped and why."""
+    untold: tuple[Cause, ...] = ()
+    """Causes of the analysis that rows from this source would only seem to show."""
+    absent: tuple[int, ...] = ()
+    """Workers of which nothing was given, by their rank."""
+    arrivals: Arrivals | None = None
+    """Who comes last to collectives; null = not recorded, or the job has a pipeline."""
+    breakdown: tuple[StepBreakdown, ...] = ()
+    """Where the steps of each rank go; empty = not recorded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """An op trace made from something else."""
 
     source: str  # kineto or megatron-timers
     ops: Sequence[Op]  # rows, in any order
-    missing: tuple[Missing, ...]  # what could not be recovered and what that disables
-    notes: tuple[str, ...]  # what was decided on the way, and what was dropped and why
-    untold: tuple[Cause, ...] = ()  # causes of the analysis that rows from this source would only seem to show
+    missing: tuple[Missing, ...]  # these and the next as in ConversionStatement
+    notes: tuple[str, ...]
+    untold: tuple[Cause, ...] = ()
+    absent: tuple[int, ...] = ()
+    arrivals: Arrivals | None = None
+    breakdown: tuple[StepBreakdown, ...] = ()
 
-    def counts(self) -> dict[str, int]:
-        """Return rows of each type that was recovered, in the order of :data:`OPTYPES`."""
+    @property
+    def recovered(self) -> dict[str, int]:
+        """Rows of each type that was recovered, in the order of :data:`OPTYPES`."""
         found = Counter(op.optype for op in self.ops)
         return {optype: found[optype] for optype in OPTYPES if found[optype]}
 
@@ -101,37 +127,32 @@ def missing_types(
     return [Missing(optype, reason, DISABLES[optype]) for optype in OPTYPES if optype not in left_out]
 
 
-def read_statement(path: str | Path) -> dict[str, Any] | None:
+def read_statement(path: str | Path) -> ConversionStatement | None:
     """Return the statement of a converted trace; ``None`` of one that was recorded as such, and of standard input."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         text = (pq.read_schema(path).metadata or {}).get(KEY)
-        data = json.loads(text) if text else None
+        return read_json(ConversionStatement, json.loads(text)) if text else None
     except (OSError, pa.ArrowException, ValueError, RecursionError):
         return None
-    return data if isinstance(data, dict) else None
 
 
-def heed(analysis: Analysis, statement: dict[str, Any] | None) -> tuple[Analysis, list[str]]:
+def heed(analysis: Analysis, statement: ConversionStatement | None) -> tuple[Analysis, list[str]]:
     """Return the analysis without a cause that the source cannot tell, and what to know about the source."""
     if statement is None:
         return analysis, []
-    source = str(statement.get("source", "another trace"))
-    notes = [f"The trace was made from {source}."] + [
-        f"Not in it: {entry.get('optype')}; that disables {entry.get('disables')}."
-        for entry in _list(statement.get("missing"))
-        if isinstance(entry, dict)
+    notes = [f"The trace was made from {statement.source}."] + [
+        f"Not in it: {entry.optype}; that disables {entry.disables}." for entry in statement.missing
     ]
-    if analysis.cause in _list(statement.get("untold")):
-        why = f"{analysis.why}; but a trace made from {source} cannot tell that"
+    if statement.arrivals is not None:
+        analysis = with_arrivals(analysis, statement.arrivals)
+        notes.append(f"Of collectives: {sentence_on_arrivals(statement.arrivals)}.")
+    if analysis.cause in statement.untold:
+        why = f"{analysis.why}; but a trace made from {statement.source} cannot tell that"
         return replace(analysis, cause="unknown", why=why), notes
     return analysis, notes
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path) -> list[Path]:
@@ -143,13 +164,7 @@ def write_conversion(conversion: Conversion, sizes: JobSizes, folder: str | Path
         raise InvalidInput(
             f"cannot be made: {error.strerror}", where=str(folder), fix="choose another folder"
         ) from None
-    stated = {
-        "source": conversion.source,
-        "recovered": conversion.counts(),
-        "missing": [asdict(entry) for entry in conversion.missing],
-        "untold": conversion.untold,
-        "notes": conversion.notes,
-    }
+    stated = json_data(ConversionStatement, record_of(ConversionStatement, conversion))
     statement = json.dumps(stated, indent=2) + "\n"
     files: dict[str, str | bytes] = {
         "trace.parquet": _parquet(conversion, layout_of(sizes), statement),

@@ -1,4 +1,4 @@
-"""One rank's Kineto trace, reduced to what the op trace needs: steps, named ranges, kernels.
+"""One rank's Kineto trace, reduced to what the op trace needs: steps, named ranges, kernels, calls of process groups.
 
 A range says on the host which operation it is; when the operation ran is said by the kernels that were launched inside
 it, on whatever thread (the backward pass launches from the autograd thread).  Launches and kernels share a
@@ -12,23 +12,46 @@ import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.converters.chrome_json import ChromeTrace
-from health.whatif.converters.names import STEP, Meaning, collective_of, described_family, meaning_of
+from health.whatif.converters.names import (
+    AUTOGRAD,
+    OTHER,
+    PREPARES,
+    STEP,
+    HostCall,
+    Meaning,
+    collective_of,
+    described_family,
+    host_call,
+    meaning_of,
+)
 from health.whatif.trace import RankLayout
 from topology.errors import TraceFormatError
 
-_RANK_IN_NAME = re.compile(r"rank[-_]?(\d+)")
-_RANGES = frozenset({"user_annotation", "cpu_op", "python_function"})
-_LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime"})
-_KERNELS = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+_RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_]?(\d{1,9})(?!\d)")
+# Categories, in small letters; those of PyTorch before 1.12 are Operator, Runtime, Kernel, Memcpy, Memset
+_RANGES = frozenset({"user_annotation", "cpu_op", "operator", "python_function"})
+_LAUNCHES = frozenset({"cuda_runtime", "cuda_driver", "hip_runtime", "xpu_runtime", "runtime"})
+_KERNELS = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
+_COMMUNICATES = re.compile(r"\A[nrox]\w{0,3}ccl|\b[nr]ccl(?:Dev)?Kernel", re.IGNORECASE)  # NCCL, RCCL, oneCCL
 
 MOST = 1 << 62  # Numbers beyond this are no correlation and no time in nanoseconds
-COMPUTE_KERNEL = ("", "")  # Family and collective of a kernel that does not communicate
+
+
+class KernelKind(NamedTuple):
+    """What sort of kernel one is."""
+
+    family: str  # what its process group is, "" = it computes
+    collective: str  # all-gather, ..., "" = it computes
+    group: str  # name and members of its process group as recorded; "" = not recorded
+
+
+COMPUTE_KERNEL = KernelKind("", "", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +63,15 @@ class Range:
     meaning: Meaning
 
 
+@dataclass(frozen=True, slots=True)
+class TimedCall:
+    """A call of a process group, seconds on the file's clock; on a CPU it lasts until the call is over."""
+
+    start: float
+    end: float
+    call: HostCall
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
     """What one rank's file says."""
@@ -47,14 +79,19 @@ class Profile:
     name: str
     rank: int
     world_size: int | None
+    on_cpu: bool  # the process groups are those of a job without devices: what the host timed is what ran
     epoch_ns: int  # what the file's clock counts from, nanoseconds since 1970; 0 = its times are absolute already
-    steps: tuple[tuple[int, float, float], ...]  # number, start and end of each profiled step on the host
+    steps: tuple[tuple[int, float, float], ...]  # number, start and end of each step on the host; empty = none marked
+    extent: tuple[float, float]  # start of the first and end of the last event of the host
     ranges: tuple[Range, ...]  # by their start, of the plainest dialect that each type of operation occurs in
+    autograd: NDArray[np.float64]  # float [nodes, (start, end)] of the backward pass, on the host, ascending
+    prepared: NDArray[np.float64]  # float [ranges], ends of what comes before a forward pass, ascending
+    calls: tuple[TimedCall, ...]  # by their start
     launch: NDArray[np.float64]  # float [kernels], when each kernel was launched, ascending
     start: NDArray[np.float64]  # float [kernels], when it began on the device
     end: NDArray[np.float64]  # float [kernels]
     kind: NDArray[np.int64]  # int [kernels], index into kinds
-    kinds: tuple[tuple[str, str], ...]  # family of the process group and collective; COMPUTE_KERNEL first
+    kinds: tuple[KernelKind, ...]  # COMPUTE_KERNEL first
     repaired: int  # holes in the JSON that were filled
 
 
@@ -76,43 +113,55 @@ class _Collector:
         self._layout = layout
         self._steps: dict[int, tuple[float, float]] = {}
         self._ranges: list[Range] = []
+        self._calls: list[TimedCall] = []
         self._launched: dict[int, float] = {}
         self._correlation, self._kind = array("q"), array("q")
         self._start, self._end = array("d"), array("d")
-        self._kinds: dict[tuple[str, str], int] = {COMPUTE_KERNEL: 0}
-        self._meanings: dict[str, Meaning | None] = {}
+        self._autograd, self._prepared = array("d"), array("d")
+        self._extent = (math.inf, -math.inf)
+        self._kinds: dict[KernelKind, int] = {COMPUTE_KERNEL: 0}
 
     def take(self, event: Mapping[str, Any]) -> None:
         category = event.get("cat")
         if not isinstance(category, str):
             return
+        category = category.lower()
         if category in _RANGES:
-            self._range(event)
+            self._range(event, is_frame=category == "python_function")
         elif category in _LAUNCHES or category in _KERNELS:
             arguments = event.get("args")
             correlation = arguments.get("correlation") if isinstance(arguments, dict) else None
             if not isinstance(correlation, int) or not isinstance(arguments, dict) or abs(correlation) >= MOST:
                 return
             if category in _LAUNCHES:
-                self._launched.setdefault(correlation, self._times(event)[0])
+                self._launched.setdefault(correlation, self._host_times(event)[0])
             else:
                 self._kernel(event, arguments, correlation)
 
-    def _range(self, event: Mapping[str, Any]) -> None:
+    def _range(self, event: Mapping[str, Any], *, is_frame: bool) -> None:
         name = str(event.get("name", ""))
-        if step := STEP.match(name):
-            self._steps.setdefault(int(step[1]), self._times(event))
+        if meaning := meaning_of(name, stages=self._layout.pp):
+            self._ranges.append(Range(*self._host_times(event), meaning))
+        if is_frame:
             return
-        if name not in self._meanings:
-            self._meanings[name] = meaning_of(name, stages=self._layout.pp)
-        if meaning := self._meanings[name]:
-            self._ranges.append(Range(*self._times(event), meaning))
+        start, end = self._host_times(event)
+        if step := STEP.match(name):
+            self._steps.setdefault(int(step[1]), (start, end))
+        elif AUTOGRAD.match(name):
+            self._autograd.extend((start, end))
+        elif PREPARES.match(name):
+            self._prepared.append(end)
+        elif call := host_call(name):
+            self._calls.append(TimedCall(start, end, call))
 
     def _kernel(self, event: Mapping[str, Any], arguments: Mapping[str, Any], correlation: int) -> None:
         name = str(event.get("name", ""))
         kind = COMPUTE_KERNEL
-        if name.startswith("nccl"):
-            kind = (self._family(arguments), collective_of(name, str(arguments.get("Collective name", ""))))
+        if _COMMUNICATES.search(name):
+            collective = collective_of(name, str(arguments.get("Collective name", "")))
+            members = str(arguments.get("Process Group Ranks", ""))
+            group = f"{arguments.get('Process Group Name', '')} {members}".strip()
+            kind = KernelKind(self._family(arguments), collective, group)
         start, end = self._times(event)
         self._correlation.append(correlation)
         self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
@@ -123,9 +172,14 @@ class _Collector:
         if described := described_family(str(arguments.get("Process Group Description", ""))):
             return described
         ranks = arguments.get("Process Group Ranks")
-        members = [int(text) for text in re.findall(r"\d+", str(ranks))]
+        members = [int(text) for text in re.findall(r"\d{1,9}", str(ranks))]
         whole = "..." not in str(ranks) and all(rank < self._layout.world_size for rank in members)
         return self._layout.family(members) if members and whole else "unknown"
+
+    def _host_times(self, event: Mapping[str, Any]) -> tuple[float, float]:
+        start, end = self._times(event)
+        self._extent = (min(start, self._extent[0]), max(end, self._extent[1]))
+        return start, end
 
     def _times(self, event: Mapping[str, Any]) -> tuple[float, float]:
         try:
@@ -144,29 +198,52 @@ class _Collector:
     def profile(self, trace: ChromeTrace) -> Profile:
         info = trace.beside.get("distributedInfo")
         info = info if isinstance(info, dict) else {}
-        if not self._steps:
+        if not math.isfinite(self._extent[0]):
             raise TraceFormatError(
-                "has no ProfilerStep# range, so its steps cannot be told apart",
+                "has no event of the host, so nothing can be told apart",
                 where=self._name,
-                fix="call step() of the profiler once an iteration",
+                fix="record activities of the CPU too, and call step() of the profiler once an iteration",
             )
         launch = np.array([self._launched.get(number, math.nan) for number in self._correlation])
         known = np.isfinite(launch)
         order = np.flatnonzero(known)[np.argsort(launch[known], kind="stable")]
+        autograd = np.array(self._autograd).reshape(-1, 2)
+        calls = tuple(sorted(self._calls, key=lambda each: each.start))
+        kinds, kind = self._named_by_calls(calls, launch)
         return Profile(
             name=self._name,
             rank=self._rank(info),
             world_size=info.get("world_size") if isinstance(info.get("world_size"), int) else None,
+            on_cpu=isinstance(info.get("backend"), str) and not HostCall(info["backend"].lower(), "").on_device,
             epoch_ns=self._epoch(trace.beside.get("baseTimeNanoseconds", 0)),
             steps=tuple((number, *times) for number, times in sorted(self._steps.items())),
+            extent=self._extent,
             ranges=self._believed(),
+            autograd=autograd[np.argsort(autograd[:, 0], kind="stable")],
+            prepared=np.sort(np.array(self._prepared)),
+            calls=calls,
             launch=launch[order],
             start=np.array(self._start)[order],
             end=np.array(self._end)[order],
-            kind=np.array(self._kind, dtype=np.int64)[order],
-            kinds=tuple(self._kinds),
+            kind=kind[order],
+            kinds=kinds,
             repaired=trace.repaired,
         )
+
+    def _named_by_calls(
+        self, calls: tuple[TimedCall, ...], launch: NDArray[np.float64]
+    ) -> tuple[tuple[KernelKind, ...], NDArray[np.int64]]:
+        """Return kinds of kernels, where a kernel that names no collective (RCCL's) has that of the call around it."""
+        kind = np.array(self._kind, dtype=np.int64)
+        kinds = dict(self._kinds)
+        begins = np.array([each.start for each in calls])
+        for number, one in enumerate(self._kinds):
+            for kernel in np.flatnonzero(kind == number) if one.collective == OTHER and len(calls) else ():
+                around = calls[max(int(np.searchsorted(begins, launch[kernel], side="right")) - 1, 0)]
+                if around.start <= launch[kernel] <= around.end:
+                    named = one._replace(collective=around.call.collective)
+                    kind[kernel] = kinds.setdefault(named, len(kinds))
+        return tuple(kinds), kind
 
     def _believed(self) -> tuple[Range, ...]:
         best: dict[str, int] = {}
@@ -187,7 +264,8 @@ class _Collector:
 
     def _rank(self, info: Mapping[str, Any]) -> int:
         named = _RANK_IN_NAME.search(self._name.rsplit("/", 1)[-1])
-        rank = info.get("rank", int(named[1]) if named else None)
+        alone = 0 if self._layout.world_size == 1 else None
+        rank = info.get("rank", int(named[1]) if named and alone is None else alone)
         if not isinstance(rank, int):
             raise TraceFormatError(
                 "does not say which rank it is of", where=self._name, fix="name the files rank-0.json, rank-1.json, ..."

@@ -1,0 +1,132 @@
+"""Who comes last to collectives, from the profiles of ranks, and where the step of each rank goes.
+
+All ranks leave a collective together, so the rank that spends least time in it came last, whatever the clocks say.
+The others waited from their start until it came; what they computed meanwhile is no loss.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from health.whatif import optypes
+from health.whatif.converters.covered_time import CoveredTime
+from health.whatif.converters.names import OTHER
+from health.whatif.converters.op_trace_output import Op
+from health.whatif.converters.rank_ops import RankOps
+from health.whatif.step_findings import Arrivals, Latecomer, StepBreakdown
+
+TRIFLE = 20e-6  # Seconds; ranks that come closer together come together
+Key = tuple[int, str, str, int]  # step, group, collective, its number among those
+
+
+class _Inside(NamedTuple):
+    """A rank inside one collective."""
+
+    rank: int
+    start: float
+    end: float
+    computing: CoveredTime
+
+
+class ArrivalOrder:
+    """Collects the collectives of ranks, one rank after the other."""
+
+    def __init__(self) -> None:
+        self._inside: dict[Key, list[_Inside]] = defaultdict(list)
+        self._counts: dict[tuple[int, str, str], set[int]] = defaultdict(set)
+        self._lengths: dict[int, list[float]] = defaultdict(list)
+
+    def add(self, rank: RankOps) -> None:
+        """Add the collectives of one rank."""
+        profile = rank.profile
+        for step, begin, end in rank.steps:
+            self._lengths[step].append(end - begin)
+            numbers: dict[tuple[str, str], int] = defaultdict(int)
+            for group, collective, start, stop in sorted(_collectives(rank, begin, end), key=lambda one: one[2]):
+                number = numbers[group, collective]
+                numbers[group, collective] += 1
+                inside = _Inside(profile.rank, start, stop, rank.computing)
+                self._inside[step, group, collective, number].append(inside)
+            for (group, collective), count in numbers.items():
+                self._counts[step, group, collective].add(count)
+
+    def found(self) -> Arrivals | None:
+        """Return who comes last; ``None`` = no collective was seen on two ranks."""
+        last: dict[int, int] = defaultdict(int)
+        cost: dict[int, float] = defaultdict(float)
+        compared, ranks, steps = 0, set(), set()
+        for (step, group, collective, _), members in self._inside.items():
+            # ranks that called a collective of a group more often than others may count them differently
+            if len(members) < 2 or len(self._counts[step, group, collective]) > 1:
+                continue
+            compared += 1
+            steps.add(step)
+            ranks |= {member.rank for member in members}
+            latest = min(members, key=lambda one: one.end - one.start)
+            waits = [_waited(one, latest.end - latest.start) for one in members if one is not latest]
+            if (wait := float(np.median(waits))) > TRIFLE:
+                last[latest.rank] += 1
+                cost[latest.rank] += wait
+        if not compared:
+            return None
+        length = float(np.mean([np.mean(self._lengths[step]) for step in steps]))
+        latecomers = [
+            Latecomer(rank, last[rank], each := cost[rank] / len(steps), min(each / length, 1.0) if length else 0.0)
+            for rank in last
+        ]
+        latecomers.sort(key=lambda one: (-one.seconds, one.rank))
+        return Arrivals(compared, len(ranks), len(steps), length, tuple(latecomers))
+
+
+def _waited(member: _Inside, least: float) -> float:
+    """Return seconds in which a rank waited for the last one and computed nothing."""
+    until = member.start + max(member.end - member.start - least, 0.0)
+    return until - member.start - float(member.computing.within(member.start, until))
+
+
+def _collectives(rank: RankOps, begin: float, end: float) -> Iterable[tuple[str, str, float, float]]:
+    """Yield group, collective, start and end of what a rank's step launched; of a CPU the calls themselves."""
+    profile = rank.profile
+    if profile.on_cpu and not len(profile.launch):
+        for one in profile.calls:
+            if one.call.collective != OTHER and begin <= one.start < end:
+                yield one.call.backend, one.call.collective, one.start, one.end
+        return
+    kernels = rank.launched(begin, end)
+    for kernel in kernels[rank.communicates[kernels]]:
+        kind = profile.kinds[profile.kind[kernel]]
+        if kind.collective != OTHER:
+            yield kind.group, kind.collective, float(profile.start[kernel]), float(profile.end[kernel])
+
+
+def breakdown_of(rank: RankOps, ops: Sequence[Op]) -> StepBreakdown:
+    """Return where the mean step of a rank goes."""
+    profile, steps = rank.profile, rank.steps
+    count = max(len(steps), 1)
+    spent: dict[str, float] = defaultdict(float)
+    for op in ops:
+        spent[op.optype] += (op.end - op.start) / count
+    length = sum(end - start for _, start, end in steps) / count
+    waiting = idle = None
+    if len(profile.launch):
+        computing, busy = 0.0, 0.0
+        for _, start, end in steps:
+            kernels = rank.launched(start, end)
+            own = kernels[~rank.communicates[kernels]]
+            computing += float(CoveredTime.of(profile.start[own], profile.end[own]).total)
+            busy += float(CoveredTime.of(profile.start[kernels], profile.end[kernels]).total)
+        waiting, idle = (busy - computing) / count, max(length - busy / count, 0.0)
+    return StepBreakdown(
+        rank=profile.rank,
+        steps=len(steps),
+        step=length,
+        forward=spent[optypes.FORWARD],
+        backward=spent[optypes.BACKWARD],
+        optimizer=spent[optypes.OPTIMIZER],
+        waiting=waiting,
+        idle=idle,
+    )
