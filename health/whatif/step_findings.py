@@ -1,4 +1,4 @@
-"""What profiles of a job show of its ranks beside the op trace: who comes last to collectives, and where a step goes."""
+"""What profiles of a job show beside the op trace: who comes last to collectives, and where a rank's step goes."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def sentence_on_arrivals(arrivals: Arrivals) -> str:
         return f"no rank of {arrivals.ranks} keeps the others waiting: {compared} were compared"
     doubt = "" if arrivals.chance < CHANCE else "; so few collectives could show that by accident too"
     return (
-        f"rank {worst.rank} comes last to {worst.last} of {compared}, and the others wait {seconds(worst.seconds)} of a "
-        f"step of {seconds(arrivals.step_seconds)} for it ({percent(worst.share)}){doubt}"
+        f"rank {worst.rank} comes last to {worst.last} of {compared}, and the others wait {seconds(worst.seconds)} "
+        f"of a step of {seconds(arrivals.step_seconds)} for it ({percent(worst.share)}){doubt}"
     )
 
 

@@ -198,6 +198,12 @@ class _Collector:
     def profile(self, trace: ChromeTrace) -> Profile:
         info = trace.beside.get("distributedInfo")
         info = info if isinstance(info, dict) else {}
+        if self._layout.pp > 1 and not self._steps:
+            raise TraceFormatError(
+                "has no ProfilerStep# range, so its steps cannot be told apart",
+                where=self._name,
+                fix="call step() of the profiler once an iteration",
+            )
         if not math.isfinite(self._extent[0]):
             raise TraceFormatError(
                 "has no event of the host, so nothing can be told apart",

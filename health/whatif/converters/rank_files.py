@@ -47,12 +47,6 @@ class RankFiles:
                 where=profile.name,
                 fix="give the metadata of this job",
             )
-        if layout.pp > 1 and not profile.steps:
-            raise TraceFormatError(
-                "has no ProfilerStep# range, so its steps cannot be told apart",
-                where=profile.name,
-                fix="call step() of the profiler once an iteration",
-            )
         self._check_stages(profile)
         self._origin = profile.epoch_ns if self._origin is None else self._origin
         plain = layout.pp * layout.tp * layout.dsp == 1

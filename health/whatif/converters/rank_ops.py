@@ -191,5 +191,3 @@ def _within(ranges: Sequence[Range], moment: float) -> bool:
 
 def _hull(spans: Sequence[Span]) -> Span:
     return min(start for start, _ in spans), max(end for _, end in spans)
-
-

@@ -90,7 +90,9 @@ class Transfers:
             reason = "not all of them are recorded, and the passes of the stages do not match"
             return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
         disabled = "their own S_t: it holds whatever keeps a pass from starting"
-        reason = f"{HOST_TIMED if whole else NOT_ALL}; laid out from the end of a pass to the start of the one it is for"
+        reason = (
+            f"{HOST_TIMED if whole else NOT_ALL}; laid out from the end of a pass to the start of the one it is for"
+        )
         return [*self._rest, *passes, *laid_out], [Missing(", ".join(PIPELINE), reason, disabled)]
 
     def _part(self, op: Op) -> int:
@@ -98,7 +100,7 @@ class Transfers:
         return max(op.chunk, 0) * self._layout.pp + self._layout.worker(op.rank)[1]
 
     def _needs(self, op: Op, optype: str) -> bool:
-        """Return whether a pass has such a transfer: the model's first part receives none forward, its last sends none."""
+        """Return whether a pass has such a transfer: at the ends of the model there is one to send or receive less."""
         end = 0 if optype in (FORWARD_RECV, BACKWARD_SEND) else self._layout.pp * self._layout.vpp - 1
         return self._part(op) != end
 

@@ -172,7 +172,7 @@ def test_every_operation_comes_back_at_its_time(
     assert times(found, "forward-send") == [(104.0, 50.0), (312.0, 50.0)]
     assert times(found, "backward-compute") == [(208.0, 50.0), (416.0, 50.0)]
     assert times(found, "optimizer", rank=2, step=6) == [(10_676.0, 50.0)]
-    assert found.counts() == {
+    assert found.recovered == {
         "forward-compute": 8, "backward-compute": 8, "optimizer": 4, "forward-send": 4, "forward-recv": 4,
         "backward-send": 4, "backward-recv": 4, "params-all-gather": 4, "grads-reduce-scatter": 4,
         "layernorm-grads-all-reduce": 4, "embedding-grads-all-reduce": 4, "optimizer-clip-main-grad": 4,
@@ -298,7 +298,7 @@ def test_an_empty_group_description_is_filled(tmp_path: Path) -> None:
     assert holed != text
     Path(paths[0]).write_text(holed)
     found = convert(paths, LAYOUT)
-    assert found.counts()["forward-send"] == 4
+    assert found.recovered["forward-send"] == 4
     assert any("empty fields" in note for note in found.notes)
 
 
