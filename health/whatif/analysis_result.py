@@ -13,8 +13,8 @@ from topology.json_record import JsonRecord
 
 Floats = NDArray[np.float64]
 
-# What slows the job most; ``late-rank`` where profiles show that the others wait for it in collectives; ``none`` below a
-# slowdown of 1.03, ``unknown`` when no rule fits
+# What slows the job most; ``late-rank`` where profiles show that the others wait for it in collectives, ``none`` below
+# a slowdown of 1.03, ``unknown`` when no rule fits
 Cause = Literal["worker", "last-stage", "sequence-length", "garbage-collection", "late-rank", "none", "unknown"]
 # One of the six serial queues of a worker
 Stream = Literal["compute", "dp-comm", "forward-send", "forward-recv", "backward-send", "backward-recv"]

@@ -37,6 +37,8 @@ class Arrivals(JsonRecord):
     """Collectives that were compared, over all steps."""
     ranks: int
     """Ranks that were compared."""
+    workers: int
+    """Workers of the job: where fewer ranks were compared, another may come later still."""
     steps: int
     """Steps."""
     step_seconds: float
@@ -47,7 +49,7 @@ class Arrivals(JsonRecord):
     @property
     def culprit(self) -> Latecomer | None:
         """Return the rank that causes most of the waiting, where that is worth a word."""
-        worst = self.latecomers[0] if self.latecomers else None
+        worst = self.latecomers[0] if self.latecomers and self.ranks >= self.workers else None
         total = sum(one.seconds for one in self.latecomers)
         return worst if worst and worst.share >= NOTICED and worst.seconds >= MOST * total else None
 
@@ -91,6 +93,8 @@ def sentence_on_arrivals(arrivals: Arrivals) -> str:
     """Return who comes last, how often and what it costs."""
     worst = arrivals.culprit
     compared = f"{plural(arrivals.collectives, 'collective')} of {plural(arrivals.steps, 'step')}"
+    if arrivals.ranks < arrivals.workers:
+        return f"who comes last is not known: {arrivals.ranks} of {arrivals.workers} workers have a profile"
     if worst is None:
         return f"no rank of {arrivals.ranks} keeps the others waiting: {compared} were compared"
     doubt = "" if arrivals.chance < CHANCE else "; so few collectives could show that by accident too"
@@ -126,12 +130,13 @@ def sentence_on_one_rank(analysis: Analysis, breakdown: tuple[StepBreakdown, ...
     found = next((one for one in breakdown if one.rank in analysis.dp_ranks), None) or (breakdown or (None,))[0]
     if found is None or found.step <= 0:
         return f"{alone}; a step takes {seconds(analysis.step_seconds)}"
-    parts = {
-        "forward": found.forward,
-        "backward": found.backward,
-        "optimizer": found.optimizer,
-        "waiting in collectives": found.waiting,
-        "device idle": found.idle,
-    }
+    parts = {"forward": found.forward, "backward": found.backward, "optimizer": found.optimizer}
     shares = ", ".join(f"{name} {percent(part / found.step)}" for name, part in parts.items() if part)
-    return f"{alone}; a step of rank {found.rank} takes {seconds(found.step)}: {shares or 'nothing of it was told'}"
+    where = " on the host" if found.idle is None else ""
+    device = ""
+    if found.waiting is not None and found.idle is not None:
+        device = (
+            f"; its device waits in collectives for {percent(found.waiting / found.step)} of it and has nothing to do "
+            f"for {percent(found.idle / found.step)}"
+        )
+    return f"{alone}; a step of rank {found.rank} takes {seconds(found.step)}{where}: {shares or 'no pass'}{device}"

@@ -16,14 +16,19 @@ from topology.errors import InvalidInput, TraceFormatError
 Source = Literal["kineto", "megatron-timers"]
 _HEAD = 65_536  # Characters in which a profile says what it is, and PyTorch how many ranks the job has
 _PROFILE = re.compile(r"\s*(\{|\[\s*[{\]])")  # An object, or a list of events: a log may begin with [default0]:
+_DISTRIBUTED = re.compile(r'"distributedInfo"\s*:\s*\{[^{}\[\]]*')
 _WORLD = re.compile(r'"world_size"\s*:\s*(\d{1,7})\b')
+_RANK = re.compile(r'"rank"\s*:\s*(\d{1,7})\b')
 
 
 def data_parallel_sizes(paths: Sequence[str]) -> JobSizes:
-    """Return the sizes of a job of data-parallel ranks only: as many as its first profile says, else one a file."""
-    said = _WORLD.search(_head(paths[0]))
-    ranks = min(max(int(said[1]) if said else len(paths), 1), LARGEST)
-    return JobSizes(dp=ranks, pp=1, world=ranks)
+    """Return the sizes of a job of data-parallel ranks only: as many as its profiles say, at least one a file."""
+    ranks = len(paths)
+    for path in paths:
+        if said := _DISTRIBUTED.search(_head(path)):
+            world, rank = _WORLD.search(said[0]), _RANK.search(said[0])
+            ranks = max(ranks, int(world[1]) if world else 1, int(rank[1]) + 1 if rank else 1)
+    return JobSizes(dp=min(ranks, LARGEST), pp=1, world=min(ranks, LARGEST))
 
 
 def _head(path: str) -> str:

@@ -54,8 +54,8 @@ class ArrivalOrder:
             for (group, collective), count in numbers.items():
                 self._counts[step, group, collective].add(count)
 
-    def found(self) -> Arrivals | None:
-        """Return who comes last; ``None`` = no collective was seen on two ranks."""
+    def found(self, workers: int) -> Arrivals | None:
+        """Return who comes last, of a job of so many workers; ``None`` = no collective was seen on two ranks."""
         last: dict[int, int] = defaultdict(int)
         cost: dict[int, float] = defaultdict(float)
         compared, ranks, steps = 0, set(), set()
@@ -79,7 +79,7 @@ class ArrivalOrder:
             for rank in last
         ]
         latecomers.sort(key=lambda one: (-one.seconds, one.rank))
-        return Arrivals(compared, len(ranks), len(steps), length, tuple(latecomers))
+        return Arrivals(compared, len(ranks), workers, len(steps), length, tuple(latecomers))
 
 
 def _waited(member: _Inside, least: float) -> float:
@@ -113,13 +113,13 @@ def breakdown_of(rank: RankOps, ops: Sequence[Op]) -> StepBreakdown:
     length = sum(end - start for _, start, end in steps) / count
     waiting = idle = None
     if len(profile.launch):
-        computing, busy = 0.0, 0.0
-        for _, start, end in steps:
-            kernels = rank.launched(start, end)
-            own = kernels[~rank.communicates[kernels]]
-            computing += float(CoveredTime.of(profile.start[own], profile.end[own]).total)
-            busy += float(CoveredTime.of(profile.start[kernels], profile.end[kernels]).total)
-        waiting, idle = (busy - computing) / count, max(length - busy / count, 0.0)
+        kernels = np.concatenate([rank.launched(start, end) for _, start, end in steps])
+        own = kernels[~rank.communicates[kernels]]
+        computing = CoveredTime.of(profile.start[own], profile.end[own]).total / count
+        busy = CoveredTime.of(profile.start[kernels], profile.end[kernels]).total / count
+        # a device runs on when the host has launched all
+        length += max(float(profile.end[kernels].max(initial=0.0)) - max(end for _, _, end in steps), 0.0) / count
+        waiting, idle = busy - computing, max(length - busy, 0.0)
     return StepBreakdown(
         rank=profile.rank,
         steps=len(steps),

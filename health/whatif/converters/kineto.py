@@ -73,7 +73,7 @@ def convert_kineto(
         (*notes, *about_clocks),
         untold,
         absent=tuple(read.absent),
-        arrivals=read.arrivals.found() if layout.pp == 1 else None,
+        arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
         breakdown=tuple(read.breakdown),
     )
 

@@ -27,8 +27,7 @@ from health.whatif.trace import Family
 STEP = re.compile(r"ProfilerStep#(\d{1,15})\Z")  # ``torch.profiler.profile.step`` records one such range an iteration
 # What autograd records while it runs backward; before PyTorch 1.10 the bare names of its nodes
 AUTOGRAD = re.compile(r"autograd::engine::evaluate_function: |torch::autograd::AccumulateGrad\Z|\w+Backward\d*\Z")
-# What stands before the forward pass of a step
-PREPARES = re.compile(r"Optimizer\.zero_grad#|enumerate\(DataLoader\)#|## zero_grad ##\Z")
+LOADS_DATA = "enumerate(DataLoader)#"  # How the range of a batch that is loaded begins
 WHOLE_MODEL = 4  # From this dialect on ranges stand for the whole model of a rank, have no number and may be nested
 SEND, RECEIVE = "send", "recv"  # Transfers whose direction is told by the passes beside them
 WEIGHT = "backward-weight"  # The half of a backward pass that a zero-bubble schedule puts off
@@ -172,7 +171,7 @@ def _transfer(found: re.Match[str], stages: int) -> Meaning | None:
 
 @lru_cache(1 << 16)
 def host_call(name: str) -> HostCall | None:
-    """Return the call of a process group that a range is, None = none: ``gloo:all_reduce``, ``nccl:_all_gather_base``."""
+    """Return the call of a process group that a range is, such as ``gloo:all_reduce``; None = it is none."""
     found = _CALL.match(name)
     if found is None or "::" in name:
         return None

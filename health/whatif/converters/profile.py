@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from health.whatif.converters.chrome_json import ChromeTrace
 from health.whatif.converters.names import (
     AUTOGRAD,
+    LOADS_DATA,
     OTHER,
-    PREPARES,
     STEP,
     HostCall,
     Meaning,
@@ -46,12 +46,13 @@ MOST = 1 << 62  # Numbers beyond this are no correlation and no time in nanoseco
 class KernelKind(NamedTuple):
     """What sort of kernel one is."""
 
-    family: str  # what its process group is, "" = it computes
-    collective: str  # all-gather, ..., "" = it computes
+    family: str  # what its process group is, "" = it computes, "copy" = it moves memory
+    collective: str  # all-gather, ..., "" = none
     group: str  # name and members of its process group as recorded; "" = not recorded
 
 
 COMPUTE_KERNEL = KernelKind("", "", "")
+COPY = KernelKind("copy", "", "")  # It moves or sets memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +86,14 @@ class Profile:
     extent: tuple[float, float]  # start of the first and end of the last event of the host
     ranges: tuple[Range, ...]  # by their start, of the plainest dialect that each type of operation occurs in
     autograd: NDArray[np.float64]  # float [nodes, (start, end)] of the backward pass, on the host, ascending
-    prepared: NDArray[np.float64]  # float [ranges], ends of what comes before a forward pass, ascending
+    loaded: NDArray[np.float64]  # float [batches], when each was loaded, ascending
     calls: tuple[TimedCall, ...]  # by their start
     launch: NDArray[np.float64]  # float [kernels], when each kernel was launched, ascending
     start: NDArray[np.float64]  # float [kernels], when it began on the device
     end: NDArray[np.float64]  # float [kernels]
     kind: NDArray[np.int64]  # int [kernels], index into kinds
-    kinds: tuple[KernelKind, ...]  # COMPUTE_KERNEL first
+    stream: NDArray[np.int64]  # int [kernels], number of its stream on the device
+    kinds: tuple[KernelKind, ...]  # COMPUTE_KERNEL and COPY first
     repaired: int  # holes in the JSON that were filled
 
 
@@ -115,11 +117,11 @@ class _Collector:
         self._ranges: list[Range] = []
         self._calls: list[TimedCall] = []
         self._launched: dict[int, float] = {}
-        self._correlation, self._kind = array("q"), array("q")
+        self._correlation, self._kind, self._stream = array("q"), array("q"), array("q")
         self._start, self._end = array("d"), array("d")
-        self._autograd, self._prepared = array("d"), array("d")
+        self._autograd, self._loaded = array("d"), array("d")
         self._extent = (math.inf, -math.inf)
-        self._kinds: dict[KernelKind, int] = {COMPUTE_KERNEL: 0}
+        self._kinds: dict[KernelKind, int] = {COMPUTE_KERNEL: 0, COPY: 1}
 
     def take(self, event: Mapping[str, Any]) -> None:
         category = event.get("cat")
@@ -149,14 +151,14 @@ class _Collector:
             self._steps.setdefault(int(step[1]), (start, end))
         elif AUTOGRAD.match(name):
             self._autograd.extend((start, end))
-        elif PREPARES.match(name):
-            self._prepared.append(end)
+        elif name.startswith(LOADS_DATA):
+            self._loaded.append(end)
         elif call := host_call(name):
             self._calls.append(TimedCall(start, end, call))
 
     def _kernel(self, event: Mapping[str, Any], arguments: Mapping[str, Any], correlation: int) -> None:
         name = str(event.get("name", ""))
-        kind = COMPUTE_KERNEL
+        kind = COPY if "mem" in str(event["cat"]).lower() else COMPUTE_KERNEL
         if _COMMUNICATES.search(name):
             collective = collective_of(name, str(arguments.get("Collective name", "")))
             members = str(arguments.get("Process Group Ranks", ""))
@@ -165,6 +167,8 @@ class _Collector:
         start, end = self._times(event)
         self._correlation.append(correlation)
         self._kind.append(self._kinds.setdefault(kind, len(self._kinds)))
+        stream = arguments.get("stream")
+        self._stream.append(stream if isinstance(stream, int) and abs(stream) < MOST else 0)
         self._start.append(start)
         self._end.append(end)
 
@@ -226,12 +230,13 @@ class _Collector:
             extent=self._extent,
             ranges=self._believed(),
             autograd=autograd[np.argsort(autograd[:, 0], kind="stable")],
-            prepared=np.sort(np.array(self._prepared)),
+            loaded=np.sort(np.array(self._loaded)),
             calls=calls,
             launch=launch[order],
             start=np.array(self._start)[order],
             end=np.array(self._end)[order],
             kind=kind[order],
+            stream=np.array(self._stream, dtype=np.int64)[order],
             kinds=kinds,
             repaired=trace.repaired,
         )

@@ -79,8 +79,8 @@ class RankFiles:
                 )
             if place != stage and (chunk % 2 == 0 or place != layout.pp - 1 - stage):
                 raise TraceFormatError(
-                    f"names stage {part} of the model, which is not on rank {profile.rank} with pp_size {layout.pp} and "
-                    f"dp_size {layout.dp}",
+                    f"names stage {part} of the model, which is not on rank {profile.rank} with pp_size {layout.pp} "
+                    f"and dp_size {layout.dp}",
                     where=profile.name,
                     fix="give the sizes of this job; ranks are numbered in Megatron's order, tp, cp, dp, pp",
                 )

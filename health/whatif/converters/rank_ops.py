@@ -18,8 +18,8 @@ from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, PIPEL
 
 Span = tuple[float, float]
 
-# Families whose kernels are no part of a compute operation; those of tensor and sequence parallelism are
-_OUTSIDE = frozenset({"dp", "pp", "embedding", "tail", "unknown", "other"})
+# Families whose kernels, and copies, are no part of a compute operation; those of tensor and sequence parallelism are
+_OUTSIDE = frozenset({"copy", "dp", "pp", "embedding", "tail", "unknown", "other"})
 # What an all-reduce between the last backward pass and the update is, by its family
 _REDUCED = {"embedding": optypes.EMBEDDING, "pp": optypes.EMBEDDING, "tp": optypes.LAYERNORM, "tail": CLIP}
 _COMPUTE = (*optypes.COMPUTE, WEIGHT)
@@ -42,14 +42,21 @@ class RankOps:
         if not staged:
             self.steps, why = steps_of(profile)
             self.notes += [why] if why else []
-        families = ["dp" if plain and kind.family else kind.family for kind in profile.kinds]
-        self._family = families
-        computes = np.array([family not in _OUTSIDE for family in families])
-        self._computes = computes[profile.kind] if len(profile.kind) else np.zeros(0, dtype=bool)
-        self.communicates = profile.kind != 0
+        self._family = ["dp" if plain and kind.collective else kind.family for kind in profile.kinds]
+        computes = np.array([family not in _OUTSIDE for family in self._family])
+        self._computes = computes[profile.kind]
+        self.communicates = np.array([kind.collective != "" for kind in profile.kinds])[profile.kind]
         self.computing = CoveredTime.of(profile.start[self._computes], profile.end[self._computes])
-        self.busy = CoveredTime.of(profile.start, profile.end)
+        self._main = self._computes & (profile.stream == self._main_stream())
+        either = self._computes | self.communicates
+        self._busy = CoveredTime.of(profile.start[either], profile.end[either])
         self._calls = np.array([each.start for each in profile.calls])
+
+    def _main_stream(self) -> int:
+        """Return the stream on which most is computed."""
+        streams, place = np.unique(self.profile.stream, return_inverse=True)
+        seconds = np.bincount(place, (self.profile.end - self.profile.start) * self._computes, minlength=1)
+        return int(streams[np.argmax(seconds)]) if len(streams) else 0
 
     def ops(self) -> Iterator[Op]:
         """Yield all operations, in no order worth relying on."""
@@ -92,10 +99,14 @@ class RankOps:
         kernels = self.launched(each.start, each.end)
         compute = any(optype in _COMPUTE for optype in each.meaning.optypes)
         chosen = kernels[(self._computes if compute else self.communicates)[kernels]]
+        if compute:
+            # what a pass launches on another stream may run long after it
+            main = chosen[self._main[chosen]]
+            chosen = main if len(main) else kernels[~self.communicates[kernels]]
         if len(chosen):
             start, end = float(self.profile.start[chosen].min()), float(self.profile.end[chosen].max())
             if compute:
-                start += float(self.busy.within(start, end) - self.computing.within(start, end))
+                start += float(self._busy.within(start, end) - self.computing.within(start, end))
             return start, end
         if len(self.profile.launch) and not compute:
             return None

@@ -30,6 +30,8 @@ ITERATION = re.compile(r"\biteration\s+(\d{1,15})\s*/\s*\d+\s*\|")
 MICROBATCHES = re.compile(r"number of micro-?batches to constant (\d{1,9})\b")
 NAME = re.compile(r"(?:\A|\s)([a-z][a-z0-9/-]*):\s*\Z")
 RANK = re.compile(r"(?:\A|\s)rank\s+(\d{1,15}):\s+(\S+)\s*\Z")
+# torchrun --tee puts the role and the local rank of the process before each line, and mixes those of all processes
+PROCESS = re.compile(r"\s*(\[[A-Za-z_]*\d+\]):")
 MOST_PASSES = 4_000_000  # Forward passes that are laid out at most
 # Equal microbatches of a slower rank look like longer sequences, and a slower forward total like pauses
 _UNTOLD: tuple[Cause, ...] = ("sequence-length", "garbage-collection")
@@ -62,28 +64,29 @@ class TimerLog:
 def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog:
     """Read a log, which errors call by this name."""
     blocks: list[Block] = []
-    open_block: Block | None = None
-    timer = ""
+    open_blocks: dict[str, tuple[Block, str]] = {}  # process -> the block it is in the middle of, and the timer
     iteration, microbatches, summaries = -1, None, 0
     for number, line in enumerate(lines, 1):
+        found = PROCESS.match(line)
+        process = found[1] if found else ""
+        block, timer = open_blocks.pop(process, (None, ""))
         if found := MICROBATCHES.search(line):
             microbatches = int(found[1])
         if found := ITERATION.search(line):
             iteration = int(found[1])
         if OTHER_HEADING.search(line):
             summaries += 1
-            open_block = None
         elif HEADING.search(line):
-            open_block, timer = Block(iteration if iteration >= 0 else len(blocks) + 1, number), ""
-            blocks.append(open_block)
-        elif open_block is not None and (found := RANK.search(line)) and timer:
+            block = Block(iteration if iteration >= 0 else len(blocks) + 1, number)
+            blocks.append(block)
+            open_blocks[process] = block, ""
+        elif block is not None and timer and (found := RANK.search(line)):
             rank = int(found[1])
-            open_block.timers[timer][rank] = _milliseconds(found[2], rank, layout, f"{name}:{number}")
-        elif open_block is not None and (found := NAME.search(line)):
-            timer = found[1]
-            open_block.timers.setdefault(timer, {})
-        else:
-            open_block = None
+            block.timers[timer][rank] = _milliseconds(found[2], rank, layout, f"{name}:{number}")
+            open_blocks[process] = block, timer
+        elif block is not None and (found := NAME.search(line)):
+            block.timers.setdefault(found[1], {})
+            open_blocks[process] = block, found[1]
     latest = {block.iteration: block for block in blocks if "forward-compute" in block.timers}
     compute = tuple(latest[step] for step in sorted(latest))
     if not compute:

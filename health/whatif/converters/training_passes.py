@@ -1,8 +1,8 @@
 """Steps and passes of jobs without a pipeline, whose ranges give passes no numbers, or do not name them at all.
 
 A forward pass is a range around the whole model, its backward pass a range too, or what autograd ran after it and
-before the next.  Where no range names the forward pass, it is what lies between the zeroing of gradients or the
-loading of data, and the first node of autograd; without autograd the step infers, and is one forward pass.
+before the next.  Where no range names the forward pass, it is what lies between the loading of data and the
+first node of autograd; without autograd the step infers, and is one forward pass.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ def steps_of(profile: Profile) -> tuple[Steps, str]:
         if not len(nodes) or np.searchsorted(nodes, before.end) < np.searchsorted(nodes, after.start)
     ] + [each.end for each in updates[-1:]]
     begin, end = profile.extent
+    end = max(end, float(profile.end.max(initial=end)))
     if not ends:
         return ((0, begin, end),), "no ProfilerStep# range is in it: the whole file is taken as one step"
     found = tuple((number, *span) for number, span in enumerate(pairwise([begin, *ends])))
@@ -55,7 +56,7 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
         return sorted([*others, *forward, *backward], key=lambda each: each.start), ""
     until = min((each.start for each in (*backward, *others) if OPTIMIZER in each.meaning.optypes or each in backward),
                 default=span[1])  # fmt: skip
-    ready = profile.prepared[(profile.prepared >= span[0]) & (profile.prepared < until)]
+    ready = profile.loaded[(profile.loaded >= span[0]) & (profile.loaded < until)]
     begin = float(ready[-1]) if len(ready) else span[0]
     inferred = Range(begin, until, Meaning(TOLD_BY_ORDER, (FORWARD,)))
     note = (
