@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
+from arnold.commands.step_findings_text import print_findings
 from topology.quantities import fixed, percent, seconds
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
     _print_optypes(out, document)
     _print_workers(out, document)
     _print_stages(out, document)
+    print_findings(out, document.arrivals, document.breakdown)
     print_sentences(out, "Notes", document.notes)
 
 

@@ -21,6 +21,7 @@ MAX_KEY = 65_536  # Bytes of the largest key
 TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
 EXAMPLES = """\b
 Examples:
+  arnold traces convert torch_profile/rank-*.json.gz --output trace/
   arnold traces convert torch_profile/rank-*.json.gz --meta meta.yaml --output trace/
   arnold traces convert train.log --meta meta.yaml --microbatches 32 --output trace/
   arnold stragglers trace/trace.parquet --meta trace/meta.yaml
@@ -63,8 +64,9 @@ def convert(
 ) -> None:
     """Convert PyTorch (Kineto) Chrome traces or a Megatron-LM log of timers.
 
-    FILES are the profiler's JSON files, plain or gzip, one for each worker at least; or one log with
-    `--timing-log-level 2 --timing-log-option all`. What cannot be recovered is listed with what that disables.
+    FILES are the profiler's JSON files, plain or gzip, one a rank: of a job with a pipeline one for each worker, with
+    --meta; of any other as many as there are. Or one log with `--timing-log-level 2 --timing-log-option all`. What cannot
+    be recovered is listed with what that disables.
     """
     from arnold.documents.traces_answer import traces_convert_document
     from health.whatif.converters import convert as convert_files
@@ -85,6 +87,7 @@ def convert(
 
 
 def _print(out: Console, document: TracesConvertDocument) -> None:
+    from arnold.commands.step_findings_text import print_findings
     from topology.quantities import plural
 
     gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"
@@ -94,6 +97,7 @@ def _print(out: Console, document: TracesConvertDocument) -> None:
     for optype, count in document.recovered.items():
         rows.add_row(optype, f"{count:,}")
     out.print(rows)
+    print_findings(out, document.arrivals, document.breakdown)
     if document.missing:
         out.print("\nNot recovered", style="bold")
         for entry in document.missing:

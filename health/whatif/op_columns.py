@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from health.whatif.optypes import BACKWARD, CODE, FORWARD, OPTYPES
 from health.whatif.trace import JobSizes
 from topology.errors import TooLarge, TraceFormatError, did_you_mean
+from topology.file_format import FileFormat
 from topology.files import STDIN, opened
 from topology.tables.arrow_columns import ParquetColumns, open_parquet
 
@@ -32,6 +33,13 @@ SECONDS = ("start_ts", "duration")
 UNUSED = ("rank", "gmc")
 COLUMNS = (*WHOLE, "optype", *SECONDS, *UNUSED)
 
+FORMAT = FileFormat(
+    name="op-trace",
+    source="op trace in Parquet, a row an operation, as published with arXiv 2505.05713 and as conversions write it",
+    export="arnold traces convert FILES --output FOLDER",
+    read="all columns that the analysis uses, and the statement of a conversion",
+    left_out="gmc; rank but for the tensor-parallel size",
+)
 UNKNOWN = -1  # Code of an operation type that does not exist
 ABSENT = np.iinfo(np.int16).min  # What stands where a whole number is missing
 NONE = -1  # Chunk and microbatch of an operation that has none, whether the file says -1 or nothing

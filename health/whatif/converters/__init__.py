@@ -12,6 +12,7 @@ from typing import Literal
 from health.whatif.converters.op_trace_output import Conversion
 from health.whatif.trace import LARGEST, JobSizes, RankLayout
 from topology.errors import InvalidInput, TraceFormatError
+from topology.file_format import FileFormat
 
 Source = Literal["kineto", "megatron-timers"]
 _HEAD = 65_536  # Characters in which a profile says what it is, and PyTorch how many ranks the job has
@@ -19,6 +20,14 @@ _PROFILE = re.compile(r"\s*(\{|\[\s*[{\]])")  # An object, or a list of events: 
 _DISTRIBUTED = re.compile(r'"distributedInfo"\s*:\s*\{[^{}\[\]]*')
 _WORLD = re.compile(r'"world_size"\s*:\s*(\d{1,7})\b')
 _RANK = re.compile(r'"rank"\s*:\s*(\d{1,7})\b')
+
+
+def formats() -> tuple[FileFormat, ...]:
+    """Return what users should know of the op trace and of each format that is converted to it."""
+    from health.whatif import op_columns
+    from health.whatif.converters import kineto, timers
+
+    return op_columns.FORMAT, kineto.FORMAT, timers.FORMAT
 
 
 def data_parallel_sizes(paths: Sequence[str]) -> JobSizes:

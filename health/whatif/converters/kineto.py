@@ -24,7 +24,16 @@ from health.whatif.optypes import (
 )
 from health.whatif.trace import RankLayout
 from topology.errors import TraceFormatError
+from topology.file_format import FileFormat
 
+FORMAT = FileFormat(
+    name="kineto",
+    source="PyTorch profiler (Kineto): Chrome trace events in JSON, plain or gzip, a file a rank; CUDA, ROCm, CPU",
+    export="torch.profiler.profile(...).export_chrome_trace('rank-0.json.gz'), step() once an iteration",
+    read="steps, ranges of passes and transfers, autograd, launches, kernels with their process groups",
+    left_out="other operators, shapes, stacks, memory, counters; device events of MTIA and other accelerators",
+    marks=('"traceevents"',),
+)
 SKEW = 1e-3  # Seconds between the ends of one barrier on different ranks from which clocks are said to differ
 # A job without a pipeline need not have these
 _OPTIONAL = (ALL_GATHER, CLIP, REDUCE_SCATTER)

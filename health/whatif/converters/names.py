@@ -5,7 +5,8 @@ Dialects of ranges, the plainest first; for each type of operation the first dia
 1. ``record_function`` ranges that are called like the operation, with attributes behind it if wanted:
    ``forward-compute``, ``backward-compute mb_id=3 mc=1``;
 2. ``torch.distributed.pipelining`` schedules record ``Forward 3`` and ``Backward 3`` (GPipe), or ``PP:`` and an action,
-   its stage counted along the model: ``PP:2F3``, ``PP:2SEND_F3``, ``PP:2UNSHARD`` (all that run several stages a rank);
+   its stage counted along the model: ``PP:2F3``, ``PP:2SEND_F3``, ``PP:2UNSHARD`` (all that run several stages a rank),
+   two passes in one range: ``PP:(0F3;1B2)OVERLAP_F_B``;
    ``torch.optim`` records ``Optimizer.step#AdamW.step``; process groups record ``nccl:send 0->1`` and
    ``nccl:recv 1<-0``, whose numbers are ranks inside the group, some of them without ranks: ``gloo:send``;
 3. functions of Megatron-LM and DeepSpeed, as Python frames where the profiler recorded call stacks
@@ -17,7 +18,7 @@ Dialects of ranges, the plainest first; for each type of operation the first dia
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from health.whatif import optypes
@@ -34,6 +35,7 @@ WEIGHT = "backward-weight"  # The half of a backward pass that a zero-bubble sch
 _ATTRIBUTE = re.compile(r"\b(mb_id|mc)=(\d{1,6})\b")
 _PIPELINING = re.compile(r"(Forward|Backward) (\d{1,6})\Z")
 _ACTION = re.compile(r"PP:(\d{1,6})([A-Z]+(?:_[FB](?=\d)|_GRAD)?)(\d{1,6})?\Z")
+_OVERLAPPED = re.compile(r"PP:\((\d{1,6}[FBI]\d{1,6});(\d{1,6}[FBI]\d{1,6})\)OVERLAP_F_B\Z")
 _CALL = re.compile(r"([a-z][a-z0-9_-]*):([a-z_]+)(?: (?:(\d{1,9})->(\d{1,9})|(\d{1,9})<-(\d{1,9}|\?)))?\Z")
 _FRAME = re.compile(r"(?:^|/)(?:megatron|deepspeed)/\S*?([a-z_0-9]+)\.py\(\d+\): (\w+)\Z")
 _QUALIFIED = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Za-z_]\w*)\Z")
@@ -114,6 +116,7 @@ class Meaning:
     microbatch: int = -1  # -1 = not said, the order says it
     chunk: int = -1  # -1 = not said
     part: int = -1  # stage counted along the model, over all chunks; -1 = not said
+    then: Meaning | None = None  # a pass of the other direction that follows in the same range
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +147,9 @@ def meaning_of(name: str, *, stages: int) -> Meaning | None:
     if (found := _ACTION.match(name)) and found[2] in _ACTIONS:
         part = int(found[1])
         return Meaning(2, (_ACTIONS[found[2]],), int(found[3] or -1), part // stages, part)
+    if found := _OVERLAPPED.match(name):
+        first, then = (meaning_of(f"PP:{action}", stages=stages) for action in found.groups())
+        return replace(first, then=then) if first and then and first.optypes != then.optypes else None
     if name.startswith("Optimizer.step#"):
         return Meaning(2, (optypes.OPTIMIZER,))
     if stages == 1 and name in _WHOLE_MODEL:

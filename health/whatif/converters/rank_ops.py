@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,7 @@ class RankOps:
         for number, start, end in self.steps:
             inside = [each for each in self.profile.ranges if start <= each.start < end]
             if self._staged:
-                inside = directed(inside)
+                inside = directed(one for each in inside for one in self._one_pass(each))
             else:
                 inside, note = with_passes(self.profile, inside, (start, end))
                 self.notes += [note] if note and note not in self.notes else []
@@ -76,6 +77,19 @@ class RankOps:
         """Return kernels launched in a stretch of the host."""
         first, stop = np.searchsorted(self.profile.launch, (start, end))
         return np.arange(first, stop)
+
+    def _one_pass(self, each: Range) -> Iterator[Range]:
+        """Yield a range, or the two passes that it holds, parted where autograd begins or ends."""
+        if (then := each.meaning.then) is None:
+            yield each
+            return
+        first, last = np.searchsorted(self.profile.autograd[:, 0], (each.start, each.end))
+        nodes = self.profile.autograd[first:last]
+        if len(nodes):
+            forward_first = FORWARD in each.meaning.optypes
+            middle = min(float(nodes[0, 0] if forward_first else nodes[:, 1].max()), each.end)
+            yield Range(each.start, middle, replace(each.meaning, then=None))
+            yield Range(middle, each.end, then)
 
     def _from_ranges(self, ranges: list[Range], step: int) -> Iterator[Op]:
         spans: dict[str, list[tuple[Span, Meaning]]] = defaultdict(list)
@@ -171,20 +185,21 @@ class RankOps:
         return Op(self.profile.rank, step, optype, start + self.shift, end + self.shift, microbatch, chunk)
 
 
-def directed(ranges: Sequence[Range]) -> list[Range]:
+def directed(found: Iterable[Range]) -> list[Range]:
     """Return the ranges of a step with transfers whose ranks were not recorded, their direction told by the passes.
 
     What is received inside a pass, or last before one, is for this pass; what is sent inside a pass or after it is of
     this pass.  Where the schedule names its transfers itself, the calls below them are left out.
     """
+    ranges = list(found)
     if not any({SEND, RECEIVE} & set(each.meaning.optypes) for each in ranges):
-        return list(ranges)
+        return ranges
     named = any(set(PIPELINE) & set(each.meaning.optypes) for each in ranges)
     passes = [each for each in ranges if {FORWARD, BACKWARD} & set(each.meaning.optypes)]
-    found: list[Range] = []
+    made: list[Range] = []
     for each in ranges:
         if not {SEND, RECEIVE} & set(each.meaning.optypes):
-            found.append(each)
+            made.append(each)
             continue
         sent = SEND in each.meaning.optypes
         beside = [one for one in passes if (one.start <= each.start if sent else one.end > each.start)]
@@ -192,8 +207,8 @@ def directed(ranges: Sequence[Range]) -> list[Range]:
             continue
         forward = FORWARD in (beside[-1] if sent else beside[0]).meaning.optypes
         optype = PIPELINE[(0 if forward else 2) + (0 if sent else 1)]
-        found.append(Range(each.start, each.end, Meaning(each.meaning.dialect, (optype,))))
-    return found
+        made.append(Range(each.start, each.end, Meaning(each.meaning.dialect, (optype,))))
+    return made
 
 
 def _within(ranges: Sequence[Range], moment: float) -> bool:

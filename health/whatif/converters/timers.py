@@ -23,7 +23,16 @@ from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missi
 from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUCE_SCATTER, one_forward_one_backward
 from health.whatif.trace import RankLayout
 from topology.errors import InvalidInput, TooLarge, TraceFormatError
+from topology.file_format import FileFormat
 
+FORMAT = FileFormat(
+    name="megatron-timers",
+    source="log of Megatron-LM, as printed or as torchrun --tee writes it: times across ranks (ms), a line a rank",
+    export="--timing-log-level 2 --timing-log-option all --log-interval 1, standard output and error kept",
+    read="totals of each timer, rank and iteration, laid out along 1F1B",
+    left_out="all other lines; jobs with virtual stages are refused",
+    marks=("times across ranks (ms)", "forward-compute:"),
+)
 HEADING = re.compile(r"(?<!, max\) )(?<!max )\btimes across ranks \(ms\):\s*\Z")
 OTHER_HEADING = re.compile(r"(\(min, max\)|max) time across ranks \(ms\):")
 ITERATION = re.compile(r"\biteration\s+(\d{1,15})\s*/\s*\d+\s*\|")
