@@ -65,7 +65,7 @@ def convert(
     """Convert PyTorch (Kineto) Chrome traces or a Megatron-LM log of timers.
 
     FILES are the profiler's JSON files, plain or gzip, one a rank: of a job with a pipeline one for each worker, with
-    --meta; of any other as many as there are. Or one log with `--timing-log-level 2 --timing-log-option all`. What cannot
+    --meta; of any other as many as there are. Or a log with `--timing-log-level 2 --timing-log-option all`. What cannot
     be recovered is listed with what that disables.
     """
     from arnold.documents.traces_answer import traces_convert_document

@@ -1,0 +1,190 @@
+"""Profiles of jobs without a pipeline: their passes, who comes last to collectives, and where a rank's step goes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from arnold.commands.run import run
+from health.whatif.converters import convert, data_parallel_sizes
+from health.whatif.converters.op_trace_output import Conversion
+from health.whatif.step_findings import Arrivals, Latecomer
+from health.whatif.trace import layout_of
+from tests.health.whatif.profiles_made import RankProfile, milliseconds
+
+RANKS, STEPS, LATE = 4, 3, 2
+"""A job of four ranks, of which rank 2 is late."""
+
+
+def ddp(
+    rank: int, *, late: float = 5_000.0, kernel: str = "ncclDevKernel_AllReduce_Sum_f32", **said: str
+) -> RankProfile:
+    """Three steps of 20 ms: forward 4 ms, backward 8 ms, an all-reduce at its end, an update of 1 ms.
+
+    All ranks leave the all-reduce at 18 ms; the late one enters it at 17.9 ms, the others ``late`` before.
+    """
+    made = RankProfile(rank, RANKS)
+    own = late if rank == LATE else 0.0
+    for step in range(1, STEPS + 1):
+        at = 20_000.0 * step
+        made.host(f"ProfilerStep#{step}", at, 20_000.0)
+        made.host("DistributedDataParallel.forward", at + 100.0, 300.0)
+        made.kernel("gemm", at + 200.0, at + 900.0 + own, 4_000.0)
+        made.host("autograd::engine::evaluate_function: AddmmBackward0", at + 500.0, 900.0, category="cpu_op", tid=2)
+        made.kernel("gemm", at + 600.0, at + 4_900.0 + own, 8_000.0)
+        made.host("nccl:all_reduce", at + 1_000.0, 50.0, tid=2)
+        made.kernel(kernel, at + 1_010.0, at + 17_900.0 - late + own, 100.0 + late - own, stream=20, **said)
+        made.host("Optimizer.step#SGD.step", at + 1_500.0, 200.0)
+        made.kernel("sgd", at + 1_600.0, at + 18_000.0, 1_000.0)
+    return made
+
+
+def read(profiles: list[RankProfile], folder: Path, *, suffix: str = "json") -> Conversion:
+    """What becomes of the profiles of a job that names no sizes."""
+    paths = [
+        profile.write(folder, name=f"p{i}_rank-{profile.rank or 0}.{suffix}") for i, profile in enumerate(profiles)
+    ]
+    return convert(paths, layout_of(data_parallel_sizes(paths)))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "suffix"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32", "json"),
+        ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "json.gz"),
+    ],
+    ids=["nccl", "rccl"],
+)
+def test_the_rank_that_comes_last_is_named_with_its_cost(kernel: str, suffix: str, tmp_path: Path) -> None:
+    """The others spend 5.1 ms in each all-reduce and the last 0.1 ms: 5 ms of a step of 20 ms, of which none computes.
+
+    RCCL's kernels do not say which collective they are; the call around their launch does.
+    """
+    found = read([ddp(rank, kernel=kernel) for rank in range(RANKS)], tmp_path, suffix=suffix)
+    assert found.arrivals is not None
+    assert (found.arrivals.collectives, found.arrivals.ranks, found.arrivals.steps) == (3, 4, 3)
+    (late,) = found.arrivals.latecomers
+    assert (late.rank, late.last, milliseconds(late.seconds)) == (LATE, 3, 5.0)
+    assert late.share == pytest.approx(0.25)
+    # any of four ranks last by chance three times of three: 4 / 4^3
+    assert found.arrivals.chance == pytest.approx(1 / 16)
+    first = {op.optype: milliseconds(op.end - op.start) for op in found.ops if (op.rank, op.step) == (0, 1)}
+    assert first == {"forward-compute": 4.0, "backward-compute": 8.0, "optimizer": 1.0, "grads-reduce-scatter": 5.1}
+
+
+def test_computing_while_others_wait_costs_nothing(tmp_path: Path) -> None:
+    """What ranks compute beside a collective that waits for another is no loss: 4 of the 5 ms are left."""
+    profiles = [ddp(rank) for rank in range(RANKS)]
+    for profile in profiles:
+        for step in range(1, STEPS + 1):
+            profile.kernel("gemm", 20_000.0 * step + 1_400.0, 20_000.0 * step + 13_000.0, 1_000.0)
+    arrivals = read(profiles, tmp_path).arrivals
+    assert arrivals is not None
+    assert milliseconds(arrivals.latecomers[0].seconds) == 4.0
+
+
+def test_clocks_do_not_matter(tmp_path: Path) -> None:
+    """A clock that is 3 s ahead changes nothing: time inside a collective is of one clock."""
+    profiles = [ddp(rank) for rank in range(RANKS)]
+    for event in profiles[1].events:
+        event["ts"] += 3e6
+    arrivals = read(profiles, tmp_path).arrivals
+    assert arrivals is not None
+    assert [late.rank for late in arrivals.latecomers] == [LATE]
+
+
+def test_ranks_that_come_together_leave_nobody_to_name(tmp_path: Path) -> None:
+    """Without delay all spend 0.1 ms inside."""
+    arrivals = read([ddp(rank, late=0.0) for rank in range(RANKS)], tmp_path).arrivals
+    assert arrivals is not None
+    assert (arrivals.collectives, arrivals.latecomers, arrivals.culprit) == (3, (), None)
+
+
+def test_collectives_of_unequal_number_are_not_compared(tmp_path: Path) -> None:
+    """A rank that called one more in a step may count them differently: this step is left out."""
+    profiles = [ddp(rank) for rank in range(RANKS)]
+    profiles[0].kernel("ncclDevKernel_AllReduce_Sum_f32", 21_020.0, 38_000.0, 10.0, stream=20)
+    arrivals = read(profiles, tmp_path).arrivals
+    assert arrivals is not None
+    assert arrivals.collectives == 2
+
+
+def test_groups_are_compared_each_by_itself(tmp_path: Path) -> None:
+    """Ranks 0 and 1, and 2 and 3, reduce among themselves: rank 2 comes last to its group, three times of six."""
+    profiles = []
+    for rank in range(RANKS):
+        members = "[0, 1]" if rank < LATE else "[2, 3]"
+        profiles.append(ddp(rank, **{"Process Group Name": "5", "Process Group Ranks": members}))
+    arrivals = read(profiles, tmp_path).arrivals
+    assert arrivals is not None
+    assert (arrivals.collectives, [(late.rank, late.last) for late in arrivals.latecomers]) == (6, [(LATE, 3)])
+
+
+def test_of_some_ranks_only_it_is_not_known_who_comes_last(tmp_path: Path) -> None:
+    """Two of four ranks have a file: both are judged, the others said to be absent, and no rank is accused."""
+    found = read([ddp(1), ddp(LATE)], tmp_path)
+    assert found.absent == (0, 3)
+    assert any("2 of 4 workers have no file" in note for note in found.notes)
+    assert found.arrivals is not None
+    assert found.arrivals.culprit is None
+
+
+def test_the_command_names_the_late_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From files to a verdict, in words and in JSON; sizes are those of the profiles."""
+    paths = [ddp(rank).write(tmp_path) for rank in range(RANKS)]
+    out = tmp_path / "out"
+    assert run(["traces", "convert", *paths, "--output", str(out)]) == 0
+    assert "Latecomers to collectives" in capsys.readouterr().out
+    assert run(["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["cause"] == "late-rank"
+    said = (
+        "rank 2 comes last to 3 of 3 collectives of 3 steps, and the others wait 5 ms of a step of 20 ms for it (25.0%)"
+    )
+    assert document["verdict"] == f"{said}; so few collectives could show that by accident too"
+    assert document["breakdown"][0]["waiting"] == pytest.approx(5.1e-3)
+
+
+def test_one_rank_alone_has_a_breakdown_and_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rank 1 of four: nothing to compare it with; its step is 20 % forward, 40 % backward, 5 % update, and waiting."""
+    path, out = ddp(1).write(tmp_path), tmp_path / "out"
+    assert run(["traces", "convert", path, "--output", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml")]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "one rank alone cannot be compared with others; a step of rank 1 takes 20 ms" in text
+    assert "forward 20.0%, backward 40.0%, optimizer 5.0%" in text
+    assert "waits in collectives for 25.5% of it and has nothing to do for 9.5%" in text
+
+
+def test_only_a_rank_that_causes_most_of_the_waiting_is_named() -> None:
+    """Half of all waiting, and 3 % of a step; the chance of coming last so often is that of a binomial distribution."""
+
+    def of(*late: Latecomer) -> Arrivals:
+        return Arrivals(10, 2, 2, 5, 1.0, late)
+
+    assert of(Latecomer(0, 5, 0.02, 0.02)).culprit is None
+    assert of(Latecomer(0, 4, 0.04, 0.04), Latecomer(1, 4, 0.03, 0.03), Latecomer(2, 2, 0.03, 0.03)).culprit is None
+    worst = of(Latecomer(0, 9, 0.04, 0.04), Latecomer(1, 1, 0.01, 0.01))
+    assert worst.culprit is not None
+    assert worst.chance == pytest.approx(2 * (10 + 1) / 2**10)
+
+
+def test_calls_on_cpus_tell_who_comes_last(tmp_path: Path) -> None:
+    """Calls of gloo have no kernels: they last until all ranks are there, and the host's times are those of the job."""
+    profiles = []
+    for rank in range(RANKS):
+        made = RankProfile(rank, RANKS, backend="gloo")
+        own = 3_000.0 if rank == LATE else 0.0
+        made.host("ProfilerStep#1", 0.0, 20_000.0)
+        made.host("## forward ##", 0.0, 5_000.0 + own)
+        made.host("## backward ##", 5_000.0 + own, 5_000.0)
+        made.host("gloo:all_reduce", 10_000.0 + own, 4_000.0 - own, tid=3)
+        made.host("Optimizer.step#SGD.step", 14_000.0, 100.0)
+        profiles.append(made)
+    found = read(profiles, tmp_path)
+    assert found.untold == ()
+    assert found.arrivals is not None
+    assert [(late.rank, milliseconds(late.seconds)) for late in found.arrivals.latecomers] == [(LATE, 3.0)]
