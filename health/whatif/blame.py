@@ -192,21 +192,26 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
         case "worker":
             return [_help_with_workers(replayed, analysis, workers)]
         case "last-stage":
-            return [_help_with_last_stage(replayed, analysis), NOT_FLAGGED]
+            return [_help_with_last_stage(replayed, analysis), *(_slow_peers(replayed, analysis) or [NOT_FLAGGED])]
         case "sequence-length" | "garbage-collection" as cause:
             return [INSTEAD[cause], NOT_FLAGGED]
         case "late-rank":
             return [INSTEAD["late-rank"]]
-    advice = ["Look at the timeline of the slowest step, and at the operation types that cost most."]
-    if slow := suspects(replayed, analysis):
-        names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])
-        advice.append(
-            f"These workers compute longer than their peers: {names}. The slowest 3 % do not explain the loss, so that "
-            "nobody is flagged; measure their nodes."
-        )
-    else:
-        advice.append("No node is flagged: a job's slowness alone is no evidence against its nodes.")
-    return advice
+    advice = "Look at the timeline of the slowest step, and at the operation types that cost most."
+    nobody = "No node is flagged: a job's slowness alone is no evidence against its nodes."
+    return [advice, *(_slow_peers(replayed, analysis) or [nobody])]
+
+
+def _slow_peers(replayed: Replayed, analysis: Analysis) -> list[str]:
+    """Return a sentence on workers that compute longer than their peers, where they are not the cause; empty = none."""
+    slow = suspects(replayed, analysis)
+    if not slow:
+        return []
+    names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])
+    return [
+        f"These workers compute longer than their peers: {names}. The slowest 3 % do not explain the loss, so that "
+        "nobody is flagged; measure their nodes."
+    ]
 
 
 def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:

@@ -135,8 +135,6 @@ def sentence_on_one_rank(analysis: Analysis, breakdown: tuple[StepBreakdown, ...
     where = " on the host" if found.idle is None else ""
     device = ""
     if found.waiting is not None and found.idle is not None:
-        device = (
-            f"; its device waits in collectives for {percent(found.waiting / found.step)} of it and has nothing to do "
-            f"for {percent(found.idle / found.step)}"
-        )
+        waits = f"waits in collectives for {percent(found.waiting / found.step)} of it and " if found.waiting else ""
+        device = f"; its device {waits}has nothing to do for {percent(found.idle / found.step)}"
     return f"{alone}; a step of rank {found.rank} takes {seconds(found.step)}{where}: {shares or 'no pass'}{device}"

@@ -25,6 +25,7 @@ CAUSES = {
     "last-stage": "the last pipeline stage",
     "sequence-length": "uneven sequence lengths",
     "garbage-collection": "garbage collection",
+    "late-rank": "a rank that others wait for",
     "none": "nothing to attribute",
     "unknown": "not explained by a rule",
 }

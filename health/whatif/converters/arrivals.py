@@ -7,7 +7,8 @@ The others waited from their start until it came; what they computed meanwhile i
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -103,13 +104,10 @@ def _collectives(rank: RankOps, begin: float, end: float) -> Iterable[tuple[str,
             yield kind.group, kind.collective, float(profile.start[kernel]), float(profile.end[kernel])
 
 
-def breakdown_of(rank: RankOps, ops: Sequence[Op]) -> StepBreakdown:
-    """Return where the mean step of a rank goes."""
+def breakdown_of(rank: RankOps) -> StepBreakdown:
+    """Return where the mean step of a rank goes, as far as its device tells; :func:`with_passes_of` adds the passes."""
     profile, steps = rank.profile, rank.steps
     count = max(len(steps), 1)
-    spent: dict[str, float] = defaultdict(float)
-    for op in ops:
-        spent[op.optype] += (op.end - op.start) / count
     length = sum(end - start for _, start, end in steps) / count
     waiting = idle = None
     if len(profile.launch):
@@ -120,13 +118,20 @@ def breakdown_of(rank: RankOps, ops: Sequence[Op]) -> StepBreakdown:
         # a device runs on when the host has launched all
         length += max(float(profile.end[kernels].max(initial=0.0)) - max(end for _, _, end in steps), 0.0) / count
         waiting, idle = busy - computing, max(length - busy, 0.0)
-    return StepBreakdown(
-        rank=profile.rank,
-        steps=len(steps),
-        step=length,
-        forward=spent[optypes.FORWARD],
-        backward=spent[optypes.BACKWARD],
-        optimizer=spent[optypes.OPTIMIZER],
-        waiting=waiting,
-        idle=idle,
-    )
+    return StepBreakdown(profile.rank, len(steps), length, 0.0, 0.0, 0.0, waiting, idle)
+
+
+def with_passes_of(breakdown: Iterable[StepBreakdown], ops: Sequence[Op]) -> Iterator[StepBreakdown]:
+    """Yield where steps go, with the passes and the update of the operations, without waits."""
+    spent: dict[tuple[int, str], float] = defaultdict(float)
+    steps: dict[int, set[int]] = defaultdict(set)
+    for op in ops:
+        spent[op.rank, op.optype] += op.end - op.start
+        if op.optype == optypes.FORWARD:
+            steps[op.rank].add(op.step)
+    for one in breakdown:
+        count = max(len(steps[one.rank]), 1)
+        forward, backward, update = (
+            spent[one.rank, optype] / count for optype in (optypes.FORWARD, optypes.BACKWARD, optypes.OPTIMIZER)
+        )
+        yield replace(one, forward=forward, backward=backward, optimizer=update)

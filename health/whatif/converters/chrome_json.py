@@ -85,6 +85,8 @@ class ChromeTrace:
             else:
                 self.beside[str(key)] = self._value()
             self._take(",", unless="}")
+        if not seen and {"schema", "nodes"} <= self.beside.keys():
+            raise self._broken("is an execution trace of PyTorch: it says what ran, not when", NO_TRACE_FIX)
         if not seen:
             raise self._broken('has no list "traceEvents"', NO_TRACE_FIX)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from statistics import median
 
 from health.whatif.analysis_result import Cause
+from health.whatif.converters.arrivals import with_passes_of
 from health.whatif.converters.op_trace_output import DISABLES, Conversion, Missing, Op, missing_types
 from health.whatif.converters.rank_files import RankFiles, few
 from health.whatif.converters.transfers import Transfers, with_whole_backwards
@@ -83,7 +84,8 @@ def convert_kineto(
         untold,
         absent=tuple(read.absent),
         arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
-        breakdown=tuple(read.breakdown),
+        # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
+        breakdown=tuple(with_passes_of(read.breakdown, ops if layout.pp > 1 else read.ops)),
     )
 
 

@@ -57,7 +57,7 @@ class RankFiles:
         if not layout.is_representative(profile.rank):
             self._skipped += 1
             return
-        self.breakdown.append(breakdown_of(rank, ops))
+        self.breakdown.append(breakdown_of(rank))
         self.ops += ops
         self.host_timed += rank.host_timed
         self.on_cpu &= profile.on_cpu and not len(profile.launch)

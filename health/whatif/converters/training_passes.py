@@ -62,7 +62,7 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
     note = (
         "no range names a forward pass: it is taken to lie between the data and the first backward operation"
         if backward
-        else "no backward pass is in it: a step is taken as one forward pass, as inference has it"
+        else "no range and no autograd tells its passes: a step is taken as one forward pass, as inference has it"
     )
     return sorted([inferred, *others, *backward], key=lambda each: each.start), note
 

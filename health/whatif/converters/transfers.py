@@ -1,8 +1,8 @@
 """Transfers between pipeline stages: matched to the passes they serve, or laid out between passes where none are known.
 
 A stage that computes a microbatch has received it from the stage before, which sent it after its own pass.  So the
-order of the passes says which transfers there were and when at the latest each began and ended, also where a recorder
-writes none, or not which is which.
+order of the passes says which transfers there were, also where a recorder writes none, or not which is which.  How long
+they took it does not say: they take no time once both sides are there.
 """
 
 from __future__ import annotations
@@ -89,10 +89,8 @@ class Transfers:
         if not all(steps):
             reason = "not all of them are recorded, and the passes of the stages do not match"
             return [*self._rest, *passes], [Missing(", ".join(PIPELINE), reason, DISABLES[PIPELINE[0]])]
-        disabled = "their own S_t: it holds whatever keeps a pass from starting"
-        reason = (
-            f"{HOST_TIMED if whole else NOT_ALL}; laid out from the end of a pass to the start of the one it is for"
-        )
+        disabled = "their own S_t, and what transfers add to S"
+        reason = f"{HOST_TIMED if whole else NOT_ALL}; they take no time once both sides are there"
         return [*self._rest, *passes, *laid_out], [Missing(", ".join(PIPELINE), reason, disabled)]
 
     def _part(self, op: Op) -> int:
@@ -165,8 +163,9 @@ def _laid_out(passes: Mapping[Key, Op]) -> list[Op]:
         if receiver is None:
             return []
         received, sent = _OF_PASS[optype]
-        done, there = sender.end, max(receiver.start, sender.end)
+        done = sender.end
         ready = before.get(id(receiver), min(receiver.start, done))
-        made.append(Op(sender.rank, sender.step, sent, done, max(done, ready)))
-        made.append(Op(receiver.rank, receiver.step, received, min(ready, there), there))
+        met = max(done, ready)
+        made.append(Op(sender.rank, sender.step, sent, done, met))
+        made.append(Op(receiver.rank, receiver.step, received, ready, met))
     return made

@@ -137,7 +137,10 @@ def test_the_command_names_the_late_rank(tmp_path: Path, capsys: pytest.CaptureF
     out = tmp_path / "out"
     assert run(["traces", "convert", *paths, "--output", str(out)]) == 0
     assert "Latecomers to collectives" in capsys.readouterr().out
-    assert run(["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml"), "--json"]) == 0
+    page = tmp_path / "page.html"
+    asked = ["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml"), "--json", "--html", str(page)]
+    assert run(asked) == 0
+    assert "a rank that others wait for" in page.read_text()
     document = json.loads(capsys.readouterr().out)
     assert document["cause"] == "late-rank"
     said = (

@@ -134,6 +134,16 @@ def test_lines_may_carry_what_a_launcher_puts_before_them(tmp_path: Path) -> Non
     assert {op.step for op in convert([log(tmp_path, text)], LAYOUT).ops} == {7, 8}
 
 
+@pytest.mark.parametrize("prefix", ["[default1]:", "[trainer7]: INFO:megatron.core.timers:", "[2026-11-22 10:00:00] "])
+def test_lines_of_processes_that_torchrun_mixes(prefix: str, tmp_path: Path) -> None:
+    """What other processes print between the lines of a block does not end it, whatever stands before a line."""
+    plain = convert([log(tmp_path, block(7))], LAYOUT)
+    lines = block(7, prefix=prefix).splitlines(keepends=True)
+    mixed = "".join(f"{line}[default0]:something else\n" for line in lines)
+    found = convert([log(tmp_path, mixed, head=f"{prefix}setting number of microbatches to constant 2\n")], LAYOUT)
+    assert found.ops == plain.ops
+
+
 def test_an_iteration_run_twice_counts_once(tmp_path: Path) -> None:
     """After a restart a log has iteration 7 again: the later block holds, 40 ms of forward instead of 20."""
     again = dict(TIMERS) | {"forward-compute": (40.0, 40.0)}

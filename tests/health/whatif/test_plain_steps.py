@@ -75,6 +75,17 @@ def test_updates_end_steps_that_are_not_marked(tmp_path: Path) -> None:
     assert found.breakdown[0].step == pytest.approx(0.010)
 
 
+def test_a_breakdown_is_of_all_steps(tmp_path: Path) -> None:
+    """A last step without its update is no row of the op trace, and counts where the time goes all the same."""
+    made = loop(marked=True)
+    made.events = [
+        event for event in made.events if not (event["name"].startswith("Optimizer.step") and event["ts"] > 3e4)
+    ]
+    found = convert([made.write(tmp_path)], ALONE)
+    assert len({op.step for op in found.ops}) == 3
+    assert (found.breakdown[0].steps, milliseconds(found.breakdown[0].forward)) == (4, 1.5)
+
+
 def test_inference_is_one_forward_pass_a_step(tmp_path: Path) -> None:
     """No autograd, no update: that is said, and what does not exist is not called a loss."""
     found = convert([loop(marked=True, backward="").write(tmp_path)], ALONE)
