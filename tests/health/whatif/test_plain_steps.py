@@ -20,6 +20,7 @@ from health.whatif.trace import RankLayout, layout_of
 from tests.case_counts import examples
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
 from topology.errors import ArnoldError, InvalidInput
+from topology.file_format import format_table
 
 ALONE = RankLayout(dp=1, dsp=1, pp=1, tp=1, vpp=1)
 
@@ -138,10 +139,12 @@ def test_a_bracket_alone_is_no_json(text: str, source: str, tmp_path: Path) -> N
 
 
 def test_what_users_should_know_of_each_format_is_there() -> None:
-    """Each format has a name of its own, where it comes from, what makes one, and what is read of it."""
+    """Each format says where it comes from, what makes one and what is read of it; the page has their table."""
     found = formats()
     assert [one.name for one in found] == ["op-trace", "kineto", "megatron-timers"]
     assert all(one.source and one.export and one.read for one in found)
+    page = Path(__file__).parents[3] / "docs/health/traces.md"
+    assert format_table(found) in page.read_text(encoding="utf-8")
 
 
 Stretch = st.tuples(st.integers(0, 50), st.integers(0, 9))
