@@ -175,6 +175,49 @@ def test_only_a_rank_that_causes_most_of_the_waiting_is_named() -> None:
     assert worst.chance == pytest.approx(2 * (10 + 1) / 2**10)
 
 
+def fsdp() -> list[RankProfile]:
+    """Six steps of four sharded layers: 2 ms forward and 4 ms backward each, half as much again on the slow rank.
+
+    Each layer gathers its parameters before a pass, and scatters gradients after the one backward: 0.5 ms together.
+    """
+    made, free = [RankProfile(rank, RANKS) for rank in range(RANKS)], [0.0] * RANKS
+    group = {"Process Group Description": "mesh_fsdp", "Process Group Ranks": "[0, 1, 2, 3]"}
+    for step in range(6):
+        host = 100_000.0 * step
+        free = [host + 3_000.0] * RANKS
+        for profile in made:
+            profile.host(f"ProfilerStep#{step}", host, 99_000.0)
+            profile.host("autograd::engine::evaluate_function: X", host + 500.0, 900.0, category="cpu_op", tid=2)
+            profile.host("Optimizer.step#AdamW.step", host + 2_000.0, 100.0)
+        for forward in (True, False):
+            for number, kernel in enumerate(["AllGather", "gemm", *([] if forward else ["ReduceScatter"])] * 4):
+                launch = host + (10.0 if forward else 510.0) + number
+                together = max(free) + 500.0
+                for rank, profile in enumerate(made):
+                    own = (2_000.0 if forward else 4_000.0) * (1.5 if rank == LATE else 1.0)
+                    end = free[rank] + own if kernel == "gemm" else together
+                    name, said = (kernel, {}) if kernel == "gemm" else (f"ncclDevKernel_{kernel}_RING", group)
+                    profile.kernel(name, launch, free[rank], end - free[rank], stream=20 if said else 7, **said)
+                    free[rank] = end
+        for rank, profile in enumerate(made):
+            profile.kernel("adam", host + 2_010.0, free[rank], 1_000.0)
+    return made
+
+
+def test_waits_for_sharded_parameters_are_no_part_of_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The slow rank costs 4 x 1 ms forward and 4 x 2 ms backward a step; the replay finds it by its compute."""
+    paths, out = [profile.write(tmp_path) for profile in fsdp()], tmp_path / "out"
+    assert run(["traces", "convert", *paths, "--output", str(out)]) == 0
+    capsys.readouterr()
+    assert run(["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (late,) = found["arrivals"]["latecomers"]
+    assert (late["rank"], milliseconds(late["seconds"])) == (LATE, 12.0)
+    assert [milliseconds(found["breakdown"][rank]["backward"]) for rank in (0, LATE)] == [16.0, 24.0]
+    assert (found["cause"], found["slow_workers"][0]["dp"]) == ("worker", LATE)
+    assert found["slow_workers"][0]["factor"] == pytest.approx(1.5)
+
+
 def test_calls_on_cpus_tell_who_comes_last(tmp_path: Path) -> None:
     """Calls of gloo have no kernels: they last until all ranks are there, and the host's times are those of the job."""
     profiles = []
