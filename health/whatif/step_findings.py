@@ -12,6 +12,7 @@ from topology.quantities import percent, plural, seconds
 
 NOTICED = 0.03  # Share of a step below which waiting for one rank is noise, as a slowdown of 1.03 is
 MOST = 0.5  # Share of all waiting from which on one rank is its cause
+LEAST = 0.0005  # Shares below this are printed as nothing
 CHANCE = 0.05  # Probability below which so many last places are no accident
 
 
@@ -135,6 +136,10 @@ def sentence_on_one_rank(analysis: Analysis, breakdown: tuple[StepBreakdown, ...
     where = " on the host" if found.idle is None else ""
     device = ""
     if found.waiting is not None and found.idle is not None:
-        waits = f"waits in collectives for {percent(found.waiting / found.step)} of it and " if found.waiting else ""
+        waits = (
+            f"waits in collectives for {percent(found.waiting / found.step)} of it and "
+            if found.waiting > LEAST * found.step
+            else ""
+        )
         device = f"; its device {waits}has nothing to do for {percent(found.idle / found.step)}"
     return f"{alone}; a step of rank {found.rank} takes {seconds(found.step)}{where}: {shares or 'no pass'}{device}"

@@ -57,7 +57,7 @@ def with_passes(profile: Profile, ranges: Sequence[Range], span: tuple[float, fl
     until = min((each.start for each in (*backward, *others) if OPTIMIZER in each.meaning.optypes or each in backward),
                 default=span[1])  # fmt: skip
     ready = profile.loaded[(profile.loaded >= span[0]) & (profile.loaded < until)]
-    begin = float(ready[-1]) if len(ready) else span[0]
+    begin = float(ready[-1]) if len(ready) and backward else span[0]  # a step that infers may load many batches
     inferred = Range(begin, until, Meaning(TOLD_BY_ORDER, (FORWARD,)))
     note = (
         "no range names a forward pass: it is taken to lie between the data and the first backward operation"
