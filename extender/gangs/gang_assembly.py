@@ -107,7 +107,7 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
 
 def _gpus(members: Sequence[GangMember]) -> int:
     """Return the GPUs that each pod asks for, or raise ``InvalidGang``: not all the same."""
-    by = {member.pod.gpus: member.pod.name for member in reversed(members)}
+    by = {member.gpus: member.pod.name for member in reversed(members)}
     if len(by) > 1:
         listed = ", ".join(f"{gpus} ({pod})" for gpus, pod in sorted(by.items()))
         message = f"pods of one gang ask for different numbers of GPUs: {listed}"
