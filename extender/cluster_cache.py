@@ -52,6 +52,7 @@ class ClusterCache:
         self._member: dict[str, GangMember] = {}
         self._members: dict[GangKey, dict[str, GangMember]] = {}
         self._gangs: dict[GangKey, Gang] = {}
+        self._sizes: dict[GangKey, int] = {}
         self._plans: dict[GangKey, GangPlan] = {}
         self._ranks: dict[str, tuple[GangKey, int]] = {}
         self._last_pod: dict[GangKey, Pod] = {}
@@ -73,8 +74,13 @@ class ClusterCache:
         if not members:
             return None
         if key not in self._gangs:
-            self._gangs[key] = assemble(key, members.values())
+            self._gangs[key] = gang = assemble(key, members.values())
+            self._sizes[key] = gang.size or 0
         return self._gangs[key]
+
+    def gathering(self, key: GangKey) -> bool:
+        """Return whether a gang has fewer pods than it had to have when it was last put together."""
+        return len(self._members.get(key, ())) < self._sizes.get(key, 0)
 
     def holding_plan(self, key: GangKey) -> GangPlan | None:
         """Return the plan of a gang that has nodes."""
@@ -250,6 +256,7 @@ class ClusterCache:
             self._gangs.pop(old.key, None)
             if not members:
                 del self._members[old.key]
+                self._sizes.pop(old.key, None)
         if member is not None:
             self._member[uid] = member
             self._members.setdefault(member.key, {})[uid] = member

@@ -59,8 +59,11 @@ def stage(cluster: Cluster) -> Iterator[ControlPlane]:
 
 @contextmanager
 def warm_arnold(plane: ControlPlane, cluster: Cluster, space: str, *, replicas: int = 1) -> Iterator[Arnold]:
-    """Arnold as its manifests start it, after a first small gang: solver loaded, connections open."""
-    with running(plane, levels=level_labels(cluster), replicas=replicas) as arnold:
+    """Arnold as its manifests start it, after a first small gang: solver loaded, connections open.
+
+    With one replica nothing stands between scheduler and extender, as a Service takes no time of any process either.
+    """
+    with running(plane, levels=level_labels(cluster), replicas=replicas, forwarded=replicas > 1) as arnold:
         pods = gang("warm-up", space, size=8, parallelism="tp=8,pp=2,dp=4")
         plane.admin.create_all(pods)
         wait_until(lambda: len(bound(plane.admin, space)) == len(pods), "the first gang on its nodes", seconds=120.0)

@@ -48,6 +48,9 @@ class Sink(Protocol[T_contra]):
     def remove(self, namespace: str, name: str) -> None:
         """Forget an object that is there no longer, or says nothing that can be read."""
 
+    def knows(self, namespace: str, name: str, version: str) -> bool:
+        """Return whether it holds that very version of an object, from an answer to a write of ours."""
+
 
 class _Meta(msgspec.Struct, rename={"resource_version": "resourceVersion", "token": "continue"}):
     name: str = ""
@@ -192,7 +195,9 @@ class Reflector(Generic[T]):
             raise refusal(None, bytes(change.object), where=f"watching {self.resource.plural}")
         head = self._head(change.object)
         self._version = head.resource_version or self._version
-        if change.type == "BOOKMARK":
+        if change.type == "BOOKMARK" or (
+            change.type == "MODIFIED" and self.sink.knows(head.namespace, head.name, head.resource_version)
+        ):
             return
         found = None if change.type == "DELETED" else self._decoded(change.object)
         if found is None:

@@ -21,7 +21,7 @@ from extender.controller.api_writer import NotLeading
 from extender.controller.decide_gangs import decide
 from extender.controller.dependencies import Dependencies
 from extender.controller.newcomers import Newcomers
-from extender.controller.pacing import LONGEST_PAUSE, PAUSE, QUIET, RETHINK, SHARE, SLICE, GangRetries, PlanningPass
+from extender.controller.pacing import QUIET, RETHINK, SLICE, GangLooks, GangRetries, PlanningPass, pause_after
 from extender.controller.planning import Planning, PlanningOutcome, announce
 from extender.gangs.types import GangKey
 from extender.plans.gang_history import EndedRun
@@ -43,6 +43,7 @@ class GangController:
         self._planning = Planning(shared, stop=self._stop, told=self._newcomers.told)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
         self._retries = GangRetries()
+        self._looks = GangLooks()
         self._written_at: dict[GangKey, float] = {}
         self._due: dict[GangKey, float] = {}
         self._unplaced: set[GangKey] = set()
@@ -56,14 +57,14 @@ class GangController:
         """Decide and do, for ever."""
         led = False
         while True:
-            pause, wake = PAUSE, RETHINK
+            pause, wake = pause_after(0.0), RETHINK
             if self._shared.active:
                 if not led or monotonic() >= self._rethink:
                     self._state.changed()
                     self._rethink = monotonic() + RETHINK
                 started = perf_counter()
                 wake = min(await self.step(), max(0.0, self._rethink - monotonic()))
-                pause = min(max(PAUSE, (perf_counter() - started) / SHARE), LONGEST_PAUSE)
+                pause = pause_after(perf_counter() - started)
                 led = True
             else:
                 led = False
@@ -86,6 +87,8 @@ class GangController:
             self._due.pop(key, None)
             if key in self._tasks:
                 self._state.changed(key)
+            elif (later := self._looks.due(key, gathering=self._state.gathering(key))) > clock and key not in due:
+                self._due[key] = min(later, self._due.get(key, later))
             else:
                 self._consider(key)
             if perf_counter() - slice_ > SLICE:
@@ -107,8 +110,12 @@ class GangController:
 
     def _consider(self, key: GangKey) -> None:
         """Decide about one gang, and start its task."""
-        now = self._shared.now()
+        now, started = self._shared.now(), perf_counter()
         decision = decide(self._state, now, self._shared.terms, keys=(key,), unwanted=self._unwanted)
+        if key in self._state.gang_keys:
+            self._looks.looked(key, perf_counter() - started, gathering=self._state.gathering(key))
+        else:
+            self._looks.forget(key)
         if not decision.actions:
             # Until then its stop may have to be written once more.
             self._unwanted.pop(key, None)
@@ -122,6 +129,7 @@ class GangController:
     def _stop(self, key: GangKey, why: str) -> None:
         """Have a gang stopped; when this process ends first, that is found out anew as long as the other gang waits."""
         self._unwanted[key] = why
+        self._looks.forget(key)
         self._state.changed(key)
         self._changed.set()
 
@@ -215,6 +223,7 @@ class GangController:
     def _ended(self, key: GangKey) -> None:
         """End a gang's task, and look what is next."""
         del self._tasks[key]
+        self._looks.forget(key)
         if key not in self._state.gang_keys:
             self._written_at.pop(key, None)
             self._retries.forget(key)

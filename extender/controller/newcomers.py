@@ -38,6 +38,7 @@ class Newcomers:
     _turns: dict[str, int] = field(default_factory=dict)  # namespace -> its last turn
     _writes: SideWrites = field(default_factory=SideWrites)
     _telling: asyncio.Task[None] | None = None
+    _draining: bool = False
 
     @property
     def tasks(self) -> tuple[asyncio.Task[None], ...]:
@@ -51,7 +52,7 @@ class Newcomers:
             if key not in self.shared.state.plans:
                 self._waiting[key.namespace][key] = None
         self._known = set(here)
-        if self._waiting and self._telling is None:
+        if self._waiting and self._telling is None and not self._draining:
             self._telling = asyncio.create_task(self._tell(), name="newcomers")
 
     async def told(self, key: GangKey) -> None:
@@ -60,6 +61,7 @@ class Newcomers:
 
     async def drain(self) -> None:
         """Begin nothing more, and wait for what is under way."""
+        self._draining = True
         if self._telling is not None:
             self._telling.cancel()
         if self.tasks:

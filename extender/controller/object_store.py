@@ -64,6 +64,11 @@ class ObjectStore(Generic[T]):
         if new or (known is not None and known.uid == written.uid):
             self.put(answer)
 
+    def knows(self, namespace: str, name: str, version: str) -> bool:
+        """Return whether this very version of an object is known: the watch repeats what an answer has said."""
+        known = self._known.get((namespace, name))
+        return known is not None and known.version == _version(version) > 0
+
     def remove(self, namespace: str, name: str) -> None:
         """Forget an object."""
         if (old := self._known.pop((namespace, name), None)) is not None:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:  # the options of the extender are read from here: its help wa
     from extender.gangs.types import Gang, GangKey
 
 PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
-SHARE = 0.1  # part of its time that the event loop thinks at the most, but for
+SHARE = 0.5  # part of its time that the event loop thinks at the most, but for
 LONGEST_PAUSE = 0.25  # seconds of a pause at the most: whoever comes meanwhile would hear nothing
+GANG_SHARE = 0.02  # part of the time that is spent on one gang, whose pods come and are bound one by one, but for
+LONGEST_REST = 0.5  # seconds for which news of a gang wait at the most
 SLICE = 0.005  # seconds of thinking after which requests are let in
 QUIET = 2.0  # seconds between two writes about a gang that only tell people more
 REMIND = 30.0  # seconds after which a gang that waits is told newer numbers: they change for a whole queue
@@ -25,6 +27,11 @@ IDLE = 4.0  # a round of planning that found nothing is followed by a pause so m
 LONGEST_IDLE = 5.0  # seconds of that pause at the most
 AGAIN = 0.2  # seconds after which a question is asked again when its answer came to nothing
 RETRY = 0.2, 30.0  # seconds for which a gang is left alone after a first failure, and at the most after many
+
+
+def pause_after(seconds: float) -> float:
+    """Return the seconds between two decisions of which the first took so long."""
+    return min(max(PAUSE, seconds / SHARE), LONGEST_PAUSE)
 
 
 class Reminders:
@@ -44,6 +51,30 @@ class Reminders:
     def keep(self, keys: Collection[GangKey]) -> None:
         """Forget all gangs but these."""
         self._written = {key: at for key, at in self._written.items() if key in keys}
+
+
+class GangLooks:
+    """When gangs were looked at, and when news of them are worth another look.
+
+    Putting together a gang of a thousand pods takes milliseconds, and each of its pods comes, is released and is bound:
+    a look at every change would take longer than all else.
+    """
+
+    def __init__(self) -> None:
+        self._rests: dict[GangKey, tuple[float, bool]] = {}
+
+    def looked(self, key: GangKey, seconds: float, *, gathering: bool) -> None:
+        """Note that a gang was looked at just now, what that took, and whether pods of it were missing."""
+        self._rests[key] = monotonic() + min(seconds / GANG_SHARE, LONGEST_REST), gathering
+
+    def due(self, key: GangKey, *, gathering: bool) -> float:
+        """Return when to look at a gang that has changed, on the steady clock: at once when the last pod has come."""
+        until, gathered = self._rests.get(key, (0.0, False))
+        return until if gathering == gathered else 0.0
+
+    def forget(self, key: GangKey) -> None:
+        """Have the next news of a gang looked at without delay."""
+        self._rests.pop(key, None)
 
 
 class GangRetries:

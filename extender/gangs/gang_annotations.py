@@ -233,7 +233,8 @@ class Hints:
 
 def hints_of(pods: Iterable[Pod]) -> Hints:
     """Return the hints of some pods: the longest duration that one of them says; preemptible when all of them are."""
-    texts = ((pod.annotations.get(EXPECTED_DURATION, ""), pod.annotations.get(PREEMPTIBLE, "")) for pod in pods)
+    about = (pod.annotations for pod in pods)
+    texts = dict.fromkeys((keys.get(EXPECTED_DURATION, ""), keys.get(PREEMPTIBLE, "")) for keys in about)
     # What is longer than any hint stays as unreadable as it is.
     said = dict.fromkeys((clip(duration, _LONGEST), clip(word, _LONGEST)) for duration, word in texts)
     return _understood(tuple(said))

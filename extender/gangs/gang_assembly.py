@@ -61,7 +61,7 @@ def _of_one_run(members: Sequence[GangMember]) -> Sequence[GangMember]:
     within one.  A pod of which it is not known when it ended is of this run.
     """
     needed = [member for member in members if member.needed]
-    if not needed:
+    if not needed or not any(member.pod.terminal for member in members):
         return members
     controllers = {member.numbered_by for member in needed}
     makers = {_maker(member.pod) for member in needed}
@@ -89,9 +89,12 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
         message = f"two groups share the name {first.key.name!r}: {groups}"
         raise InvalidGang(message, reason="NameClash", fix="give one of them another name")
     said: dict[str, str] = {}
+    speakers: dict[Asked, GangMember] = {}  # of pods that ask the same, mostly all, the first
+    for member in members:
+        speakers.setdefault(member.asked, member)
     for field, key in ANNOTATIONS.items():
         by: dict[str, str] = {}
-        for member in members:
+        for member in speakers.values():
             if (text := getattr(member.asked, field)) is not None:
                 by.setdefault(text, member.pod.name)
         if len(by) > 1:
@@ -101,13 +104,13 @@ def _agreed(members: Sequence[GangMember]) -> Asked:
             raise InvalidGang(message, reason="Disagreement", where=key, fix=fix)
         if by:
             said[field] = next(iter(by))
-    requests = {request: None for member in members for request in member.asked.requests}
+    requests = {request: None for asked in speakers for request in asked.requests}
     return Asked(**said, requests=tuple(requests))
 
 
 def _gpus(members: Sequence[GangMember]) -> int:
     """Return the GPUs that each pod asks for, or raise ``InvalidGang``: not all the same."""
-    by = {member.pod.gpus: member.pod.name for member in reversed(members)}
+    by = {member.gpus: member.pod.name for member in reversed(members)}
     if len(by) > 1:
         listed = ", ".join(f"{gpus} ({pod})" for gpus, pod in sorted(by.items()))
         message = f"pods of one gang ask for different numbers of GPUs: {listed}"

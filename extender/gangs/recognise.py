@@ -71,6 +71,7 @@ def recognise(pod: Pod, owners: Owners) -> GangMember | None:
         numbered_by=numbered_by(pod),
         parts=equal_parts(pod),
         size=form.size,
+        gpus=gpus,
         problem=problem,
     )
 

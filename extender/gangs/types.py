@@ -81,6 +81,7 @@ class GangMember:
     # jobs of one size that the gang consists of, where index is (job, completion); None = unknown
     parts: int | None = None
     size: int | None = None  # pods of the gang as its controller or its group says; None = they do not
+    gpus: int = 0  # that the pod asks for; of no meaning where that is a problem
     problem: InvalidGang | None = None  # what is wrong with this pod's labels or annotations
 
     @property

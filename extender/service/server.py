@@ -7,6 +7,7 @@ order: no new requests, requests under way are answered, patches under way are f
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -150,6 +151,7 @@ class _Process:
         tasks.start("events", events.run())
         tasks.start("topology", log_topology(state, ready=shared.synced))
         tasks.start("faults", report_faults(state, events, leads=shared.leads))
+        tasks.start("garbage", _spare_collector(shared.synced))
         if self.tls is not None:
             tasks.start("certificates", self.tls.watch())
         if credentials.keep is not None:
@@ -209,6 +211,19 @@ def _listen(bind: Address) -> socket.socket:
     except OSError as error:
         fix = "choose a free port of an address of this machine"
         raise InvalidInput(f"cannot listen on {bind}: {error.strerror or error}", where="--bind", fix=fix) from error
+
+
+async def _spare_collector(synced: Callable[[], bool]) -> None:
+    """Take the objects of a cluster just listed out of the collector's rounds; never return.
+
+    A round over those of 5,000 nodes takes a tenth of a second, in which nobody is answered, and gangs cause several.
+    They hold no cycles: all but cycles is freed as before.
+    """
+    while not synced():
+        await asyncio.sleep(1.0)
+    gc.collect()
+    gc.freeze()
+    await asyncio.Event().wait()
 
 
 class BackgroundTasks:

@@ -215,6 +215,11 @@ class Mirror:
         """An object is gone."""
         self.objects.pop((namespace, name), None)
 
+    def knows(self, namespace: str, name: str, version: str) -> bool:
+        """Whether this version of an object is here."""
+        found = self.objects.get((namespace, name))
+        return found is not None and found["metadata"]["resourceVersion"] == version
+
     @property
     def names(self) -> list[str]:
         """Names of all objects."""

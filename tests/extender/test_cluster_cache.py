@@ -33,6 +33,22 @@ def test_a_gang_is_put_together_once_until_a_pod_changes() -> None:
     assert gang_of(state, "g") is not first
 
 
+def test_a_gang_gathers_until_its_last_pod_comes() -> None:
+    """By the size that its pods said when they were last looked at; a pod that goes is missed at once."""
+    pods = gang_pods("g", 3)
+    state = state_of(minipods(3), pods[:2])
+    assert not state.gathering(key("g")), "nobody has looked how many there should be"
+    assert gang_of(state, "g").size == 3
+    assert state.gathering(key("g"))
+    state.put_pod(pods[2])
+    assert not state.gathering(key("g"))
+    state.drop_pod(pods[0].uid)
+    assert state.gathering(key("g"))
+    for pod_ in pods[1:]:
+        state.drop_pod(pod_.uid)
+    assert not state.gathering(key("g"))
+
+
 def test_a_gang_without_pods_is_none() -> None:
     """When the last one is gone."""
     state = state_of(minipods(2), gang_pods("g", 2))

@@ -31,6 +31,10 @@ RELEASE = [
 ]
 """What the extender sends: the gate goes, the node is pinned, the pod is marked."""
 
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "other", "uid": "00000000-0000-4000-8000-000000000000"}
+PREFERENCE = {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
+PREFERRED = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [PREFERENCE]}}
+
 
 def pod(name: str, *, member: bool = True, gpus: int = 8, **spec: Any) -> Object:
     """A pod with what a user must write, and no more."""
@@ -124,52 +128,54 @@ def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "change", "why"),
+    ("name", "change"),
     [
-        ("image", {"op": "replace", "path": "/spec/containers/0/image", "value": "miner"}, "no image"),
-        ("label", {"op": "add", "path": "/metadata/labels/team", "value": "other"}, "no labels"),
-        ("note", {"op": "add", "path": "/metadata/annotations", "value": {"x": "y"}}, "no labels, no annotations"),
-        ("owner", {"op": "add", "path": "/metadata/finalizers", "value": ["x.com/y"]}, "no finalizers"),
-        ("taint", {"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}, "no toleration"),
-        ("gates", {"op": "remove", "path": "/spec/schedulingGates/0"}, "no other"),
-        ("unlabel", {"op": "remove", "path": "/metadata/labels/arnold.dev~1rank"}, "no labels"),
-        ("relabel", {"op": "replace", "path": "/metadata/labels/arnold.dev~1rank", "value": "1"}, "no labels"),
-        ("deadline", {"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}, "ends no pod"),
-        ("selector", {"op": "add", "path": "/spec/nodeSelector", "value": {"no": "node"}}, "no node selector"),
-        (
-            "preferred",
-            {
-                "op": "add",
-                "path": "/spec/affinity",
-                "value": {
-                    "nodeAffinity": {
-                        "preferredDuringSchedulingIgnoredDuringExecution": [
-                            {"weight": 1, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}
-                        ]
-                    }
-                },
-            },
-            "no affinity but the required",
-        ),
+        ("image", {"op": "replace", "path": "/spec/containers/0/image", "value": "miner"}),
+        ("early-image", {"op": "replace", "path": "/spec/initContainers/0/image", "value": "miner"}),
+        ("label", {"op": "add", "path": "/metadata/labels/team", "value": "other"}),
+        ("mark", {"op": "add", "path": "/metadata/labels/arnold.dev~1released", "value": "no"}),
+        ("note", {"op": "add", "path": "/metadata/annotations", "value": {"x": "y"}}),
+        ("finalizer", {"op": "add", "path": "/metadata/finalizers", "value": ["x.com/y"]}),
+        ("owner", {"op": "add", "path": "/metadata/ownerReferences", "value": [OWNER]}),
+        ("taint", {"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}),
+        ("gates", {"op": "remove", "path": "/spec/schedulingGates/0"}),
+        ("unlabel", {"op": "remove", "path": "/metadata/labels/arnold.dev~1rank"}),
+        ("relabel", {"op": "replace", "path": "/metadata/labels/arnold.dev~1rank", "value": "1"}),
+        ("deadline", {"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}),
+        ("selector", {"op": "add", "path": "/spec/nodeSelector", "value": {"no": "node"}}),
+        ("preferred", {"op": "add", "path": "/spec/affinity", "value": PREFERRED}),
     ],
 )
+@pytest.mark.parametrize("released", [False, True], ids=["alone", "released"])
 def test_extender_changes_nothing_else(
-    plane: ControlPlane, accounts: Accounts, name: str, change: Object, why: str
+    plane: ControlPlane, accounts: Accounts, name: str, change: Object, released: bool
 ) -> None:
-    """What RBAC cannot forbid to whoever may patch pods, the policy does: same token, same pod, another change."""
-    plane.admin.create(pod(f"kept-{name}", schedulingGates=[{"name": "example.com/quota"}, GATE]))
-    with pytest.raises(ApiError, match=why):
-        accounts("arnold-extender").patch("pods", f"kept-{name}", [change], "default")
+    """What RBAC cannot forbid to whoever may patch pods, the policy does: same token, same pod, another change.
+
+    It may stand alone, or beside what a release changes.
+    """
+    thing = pod(f"kept-{name}-{released}".lower(), schedulingGates=[{"name": "example.com/quota"}, GATE])
+    thing["spec"]["initContainers"] = [{**container(0), "name": "early"}]
+    name = plane.admin.create(thing)["metadata"]["name"]
+    gate = {"op": "remove", "path": "/spec/schedulingGates/1"}
+    changes = [gate, *RELEASE[1:], change] if released else [change]
+    with pytest.raises(ApiError, match="it changes nothing else"):
+        accounts("arnold-extender").patch("pods", name, changes, "default")
+    if change["path"].endswith("released"):
+        return  # a mark is nobody else's to write
     # It is the policy that says no: an administrator makes the same change.
-    plane.admin.patch("pods", f"kept-{name}", [change], "default")
+    plane.admin.patch("pods", name, [change], "default")
 
 
 def test_extender_leaves_other_peoples_pods_alone(plane: ControlPlane, accounts: Accounts) -> None:
     """A pod that our gate does not hold is none of the extender's."""
     plane.admin.create(pod("theirs", member=False))
     change = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
-    with pytest.raises(ApiError, match="only pods that wait behind the gate"):
+    with pytest.raises(ApiError, match="of a pod that waits behind the gate"):
         accounts("arnold-extender").patch("pods", "theirs", change, "default")
+    mark = [{"op": "add", "path": "/metadata/labels", "value": {RELEASED: "true"}}]
+    with pytest.raises(ApiError, match="of a pod that waits behind the gate"):
+        accounts("arnold-extender").patch("pods", "theirs", mark, "default")
 
 
 def test_extender_makes_a_pinned_pod_anew(plane: ControlPlane, accounts: Accounts) -> None:

@@ -127,12 +127,14 @@ def running(
     replicas: int = 1,
     options: Sequence[str] = (),
     networks: Mapping[int, Forwarder] | None = None,
+    forwarded: bool = True,
 ) -> Iterator[Arnold]:
     """Run Arnold; it ends with the block.
 
     :param levels: node labels from broad to close.
     :param options: more of ``arnold extender serve``.
     :param networks: replica -> how it reaches the API server, where not directly.
+    :param forwarded: have the scheduler ask through a forwarder, as through a Service; else it asks the first replica.
     """
     ports = [free_port() for _ in range(replicas)]
     networks = networks or {}
@@ -161,7 +163,9 @@ def running(
         arnold = Arnold(plane, service, processes, ports)
         for process in processes:
             plane.add(process)
-        plane.add_scheduler("arnold-scheduler", _scheduler_configuration(plane, service.port))
+        plane.add_scheduler(
+            "arnold-scheduler", _scheduler_configuration(plane, service.port if forwarded else ports[0])
+        )
         try:
             yield arnold
         finally:

@@ -66,6 +66,36 @@ async def reflecting(api: FakeCluster, *, optional: bool = False) -> AsyncIterat
         task.cancel()
 
 
+def test_what_the_sink_knows_is_not_decoded() -> None:
+    """The echo of a write of ours costs no more than its head; it is deleted all the same, and a list is read whole."""
+    decoded: list[str] = []
+
+    def count(raw: bytes) -> dict[str, Any]:
+        decoded.append(found := decode(raw)["metadata"]["name"])
+        return decode(raw) | {"found": found}
+
+    async def scenario() -> None:
+        api = FakeCluster()
+        api.put(PODS, pod("a"))
+        async with reflecting(api) as made:
+            made.reflector.decode = count
+            api.put(PODS, pod("a", phase="Running"))
+            answer = api.objects[PODS.plural]["train", "a"]
+            made.mirror.put(answer)
+            await soon()
+            assert decoded == []
+            assert made.mirror.objects["train", "a"] is answer
+            api.put(PODS, pod("a", phase="Failed"))
+            await soon()
+            assert decoded == ["a"]
+            made.mirror.put(api.objects[PODS.plural]["train", "a"])
+            api.remove(PODS, "a", "train")
+            await soon()
+            assert made.mirror.names == []
+
+    run(scenario)
+
+
 def test_list_and_watch() -> None:
     """First everything there is, then what is added, changed and deleted."""
 

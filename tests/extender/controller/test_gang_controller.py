@@ -57,7 +57,7 @@ SIZE = 6
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses, which are there for real clusters."""
-    monkeypatch.setattr("extender.controller.gang_controller.PAUSE", 0.001)
+    monkeypatch.setattr("extender.controller.pacing.PAUSE", 0.001)
     monkeypatch.setattr("extender.controller.gang_controller.QUIET", 0.01)
     monkeypatch.setattr("extender.controller.reservation_controller.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)

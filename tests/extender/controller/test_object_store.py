@@ -36,6 +36,18 @@ def test_the_newest_version_counts_in_whatever_order_they_come(versions: list[in
     assert pod.metadata.resource_version == "9"
 
 
+def test_the_echo_of_an_answer_is_known() -> None:
+    """The watch repeats the version that a write of ours was answered with; any other is news, and so is one unread."""
+    pods = Stores(ClusterCache()).pods
+    pods.put(pod_of(3))
+    pods.wrote(pod_of(7))
+    known = {version: pods.knows(SPACE, "p", version) for version in ("3", "7", "8", "", "x")}
+    assert known == {"3": False, "7": True, "8": False, "": False, "x": False}
+    assert not pods.knows(SPACE, "other", "7")
+    pods.remove(SPACE, "p")
+    assert not pods.knows(SPACE, "p", "7")
+
+
 def test_a_new_list_counts_whatever_its_versions_are() -> None:
     """An API server that was restored from a backup counts from an earlier number."""
     cache = ClusterCache()

@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from extender.controller import pacing
-from extender.controller.pacing import REMIND, Reminders
+from extender.controller.pacing import (
+    GANG_SHARE,
+    LONGEST_PAUSE,
+    LONGEST_REST,
+    PAUSE,
+    REMIND,
+    SHARE,
+    GangLooks,
+    Reminders,
+    pause_after,
+)
 from tests.extender.things import key
 
 
@@ -23,3 +33,27 @@ def test_who_waits_is_told_newer_numbers_now_and_then(monkeypatch: pytest.Monkey
     assert (reminders.due(key("a")), reminders.due(key("b"))) == (True, False)
     reminders.keep({key("a")})
     assert reminders.due(key("b"))
+
+
+def test_decisions_leave_the_event_loop_to_others() -> None:
+    """A burst of changes is one decision; after a long one others have as much time, up to a quarter of a second."""
+    assert pause_after(0.0) == PAUSE
+    assert pause_after(0.08) == 0.08 / SHARE
+    assert pause_after(5.0) == LONGEST_PAUSE
+
+
+def test_news_of_a_gang_wait_as_long_as_a_look_at_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While pods come or are bound one by one; the last to come, one that goes and writes of ours are heard at once."""
+    clock = 100.0
+    monkeypatch.setattr(pacing, "monotonic", lambda: clock)
+    looks = GangLooks()
+    assert looks.due(key("g"), gathering=True) == 0.0
+    looks.looked(key("g"), 0.004, gathering=True)
+    assert looks.due(key("g"), gathering=True) == clock + 0.004 / GANG_SHARE
+    assert looks.due(key("g"), gathering=False) == 0.0
+    looks.looked(key("g"), 9.0, gathering=False)
+    assert looks.due(key("g"), gathering=False) == clock + LONGEST_REST
+    assert looks.due(key("g"), gathering=True) == 0.0
+    assert looks.due(key("other"), gathering=False) == 0.0
+    looks.forget(key("g"))
+    assert looks.due(key("g"), gathering=False) == 0.0

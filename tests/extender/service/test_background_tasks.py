@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
-from extender.service.server import BackgroundTasks
+from extender.service.server import BackgroundTasks, _spare_collector
 
 
 async def fails() -> None:
@@ -59,3 +60,22 @@ def test_stopping_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
         background.check()
 
     asyncio.run(scenario())
+
+
+def test_what_was_listed_is_no_work_for_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, when all is listed and not before; the task goes on, as its end would be a fault."""
+    frozen: list[str] = []
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("frozen"))
+    answers = iter([False, True])
+
+    async def scenario() -> None:
+        async def at_once(_: float) -> None:
+            assert not frozen
+
+        monkeypatch.setattr("extender.service.server.asyncio.sleep", at_once)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await _spare_collector(lambda: next(answers))
+
+    asyncio.run(scenario())
+    assert frozen == ["frozen"]
