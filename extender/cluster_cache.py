@@ -6,10 +6,11 @@ changes.  As a cluster has thousands of changes a second when gangs start, the c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, KeysView, Mapping, Sequence
+from collections.abc import Collection, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 
+from extender.fleet.claimed_devices import ClaimedDevices
 from extender.fleet.fleet import Fleet
 from extender.gangs.gang_assembly import assemble
 from extender.gangs.recognise import recognise
@@ -22,6 +23,7 @@ from extender.plans.gang_plan import GangPlan, canonical_uid
 from extender.plans.gang_predictor import GangPredictor
 from extender.plans.reservation import Reservation, ReservationKey
 from scheduler.queue.run_times import Prediction
+from topology.readers.kubernetes_claims import GPU_CLASSES
 from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 
@@ -32,6 +34,7 @@ class ClusterCache:
     :param levels: node labels from broad to close; ``None`` = those of the preset that most nodes carry.
     :param domains: second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
     :param scheduler: ``schedulerName`` of the pods that are ours to plan.
+    :param gpu_classes: names of DeviceClasses whose devices are GPUs.
     """
 
     def __init__(
@@ -40,8 +43,12 @@ class ClusterCache:
         *,
         domains: Mapping[str, str] = MappingProxyType({}),
         scheduler: str = SCHEDULER,
+        gpu_classes: Collection[str] = GPU_CLASSES,
     ) -> None:
         self.fleet = Fleet(levels, domains=domains)
+        self.claimed = ClaimedDevices(
+            gpu_classes, put_node=self.put_node, put_pod=self.put_pod, put_owner=self.put_owner
+        )
         self._scheduler = scheduler
         self.weights = NamespaceWeights(self.fleet.outdate)
         self._changed: set[GangKey] = set()
@@ -121,22 +128,28 @@ class ClusterCache:
 
     def recognise(self, pod: Pod) -> GangMember | None:
         """Return the gang that a pod belongs to, known to us or not."""
-        return recognise(pod, self._owners)
+        return recognise(self.counted(pod), self._owners)
+
+    def counted(self, pod: Pod) -> Pod:
+        """Return a pod, known to us or not, with the GPUs of its claims."""
+        return self.claimed.table.counted(pod)
 
     def put_node(self, node: NodeObject) -> None:
         """Take up a node; a heartbeat changes nothing that a gang could depend on, and concerns none."""
         before = self.fleet.version
-        self.fleet.put_node(node)
+        self.fleet.put_node(self.claimed.node(node))
         if self.fleet.version != before:
             self._node_changed(node.name)
 
     def drop_node(self, name: str) -> None:
         """Forget a node."""
+        self.claimed.drop_node(name)
         self.fleet.drop_node(name)
         self._node_changed(name)
 
     def put_pod(self, pod: Pod) -> None:
         """Take up a pod."""
+        pod = self.claimed.pod(pod)
         self._node_changed(self._node_of(pod.uid))
         before, self._pods[pod.uid] = self._pods.get(pod.uid), pod
         # most news of a pod are of its status: nothing is added up anew for them
@@ -148,6 +161,7 @@ class ClusterCache:
 
     def drop_pod(self, uid: str) -> None:
         """Forget a pod."""
+        self.claimed.drop_pod(uid)
         self._node_changed(self._node_of(uid))
         self._pods.pop(uid, None)
         self.fleet.drop_pod(uid)
@@ -158,6 +172,7 @@ class ClusterCache:
 
     def put_owner(self, owner: Owner) -> None:
         """Take up a Job, JobSet, StatefulSet or PodGroup; how its pods fare, which it says often, changes nothing."""
+        owner = self.claimed.owner(owner)
         uid, namespace = owner.metadata.uid, owner.metadata.namespace or "default"
         old = self._owners.get(uid)
         if old is not None and old.spec == owner.spec:
@@ -169,6 +184,7 @@ class ClusterCache:
 
     def drop_owner(self, uid: str) -> None:
         """Forget a maker of pods."""
+        self.claimed.drop_owner(uid)
         owner = self._owners.get(uid)
         for name in self._owner_names.pop(uid, ()):
             if self._owners.get(name) is owner:

@@ -35,6 +35,12 @@ def trim(meta: Metadata) -> None:
         force_setattr(meta, "owner_references", None if owner is None else [_named_shortly(owner)])
 
 
+def strip(meta: Metadata) -> None:
+    """Drop all texts from the metadata of an object just decoded, in place, but for what tells it from others."""
+    for name in ("annotations", "labels", "owner_references"):
+        force_setattr(meta, name, None)
+
+
 def _kept(key: str, text: str) -> str:
     return _one_copy(cut(text, MOST_TEXT.get(key, LONGEST_KEY)))
 

@@ -1,7 +1,7 @@
 """A live cluster as the command line reads it: nodes, pods and plans of gangs, listed once, nothing written.
 
 Nodes and pods become the text that ``kubectl get nodes,pods -A -o json`` prints, for the reader of such files: without
-the fields that nobody reads, and without pods that hold no GPUs, which are nine tenths of it.
+the fields that nobody reads, and without pods that can hold no GPUs, which are nine tenths of it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import msgspec
 
 from extender.cluster_api.api_errors import Refused
-from extender.cluster_api.client import NODES, PODS, ClusterApi, Resource
+from extender.cluster_api.client import ALLOCATION, NODES, PODS, ClusterApi, Resource
 from extender.cluster_api.connect import WhichCluster, ask_cluster
 from extender.cluster_api.reflector import pages_of
 from extender.controller.api_writer import GANGPLANS
 from extender.gangs.types import GangKey
-from extender.objects import decode_node, decode_pod
+from extender.objects import decode_allocation, decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -53,6 +53,9 @@ def list_cluster(which: WhichCluster, *, gpus: Sequence[str] = GPUS) -> ListedCl
             async for pod in (decode_pod(raw) async for raw in _all(api, PODS))
             if _holds_gpus(pod, gpus)
         ]
+        for kind in ALLOCATION:
+            decode, head = decode_allocation[kind.kind], b'{"kind":"%s",' % kind.kind.encode()
+            items += [head + msgspec.json.encode(decode(raw))[1:] async for raw in _if_any(api, kind)]
         text = b'{"kind":"List","items":[' + b",\n".join(items) + b"]}"
         name = f"kube:{api.context or 'in-cluster'}"
         return ListedCluster(Source(name, text.decode(), numbered=False), await _plans_if_any(api))
@@ -76,6 +79,16 @@ async def _plans(api: ClusterApi) -> tuple[GangPlan, ...]:
             # somebody else's; the extender says so to whom it concerns
             continue
     return tuple(sorted(found, key=lambda plan: plan.key))
+
+
+async def _if_any(api: ClusterApi, resource: Resource) -> AsyncIterator[bytes]:
+    """Yield the objects of a kind, unread; none where the cluster has no such kind, or they may not be listed."""
+    try:
+        async for raw in _all(api, resource):
+            yield raw
+    except Refused as error:
+        if error.status not in (403, 404):
+            raise
 
 
 async def _plans_if_any(api: ClusterApi) -> tuple[GangPlan, ...] | None:
@@ -111,6 +124,6 @@ def _holds_gpus(pod: Pod, gpus: Sequence[str]) -> bool:
     if pod.node is None or pod.terminal:
         return False
     try:
-        return pod.spec.gpus_of(gpus) > 0
+        return pod.spec.gpus_of(gpus) > 0 or bool(pod.spec.resource_claims)
     except ValueError:
         return True

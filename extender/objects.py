@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
-from extender.kept_fields import trim
+from extender.kept_fields import strip, trim
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT
 from scheduler.queue.fair_share import read_weight
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_objects import Metadata, NodeObject, Object
+from topology.readers.kubernetes_claim_table import ALLOCATION_KINDS
+from topology.readers.kubernetes_objects import AllocationObject, Metadata, NodeObject, Object
 from topology.readers.kubernetes_pods import Pod, PodSpec
 
 _Kind = TypeVar("_Kind", bound=Object)
@@ -101,8 +104,22 @@ class NamespaceObject(Object, frozen=True):
         return 1.0 if text is None else read_weight(text)
 
 
+def with_claims(owner: Owner, counted: Callable[[PodSpec], PodSpec]) -> Owner:
+    """Return a maker of pods with the claims counted in each of its templates."""
+    jobs = owner.spec.replicated_jobs or ()
+    if not any(job.template.spec.template.spec.resource_claims for job in jobs):
+        return owner
+    return replace(owner, spec=replace(owner.spec, replicated_jobs=[_with_claims(job, counted) for job in jobs]))
+
+
+def _with_claims(job: ReplicatedJob, counted: Callable[[PodSpec], PodSpec]) -> ReplicatedJob:
+    job_spec = job.template.spec
+    template = replace(job_spec.template, spec=counted(job_spec.template.spec))
+    return replace(job, template=replace(job.template, spec=replace(job_spec, template=template)))
+
+
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner, NamespaceObject)
+    kind: msgspec.json.Decoder(kind) for kind in (Pod, NodeObject, Owner, NamespaceObject, *ALLOCATION_KINDS)
 }
 
 
@@ -115,6 +132,8 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
     if isinstance(found, Pod | Owner | NamespaceObject):
         trim(found.metadata)
+    elif isinstance(found, AllocationObject):
+        strip(found.metadata)
     return found
 
 
@@ -122,3 +141,4 @@ decode_pod = partial(_decode, kind=Pod)
 decode_node = partial(_decode, kind=NodeObject)
 decode_owner = partial(_decode, kind=Owner)
 decode_namespace = partial(_decode, kind=NamespaceObject)
+decode_allocation = {kind.__name__: partial(_decode, kind=kind) for kind in ALLOCATION_KINDS}

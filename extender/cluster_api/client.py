@@ -59,6 +59,14 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 
+ALLOCATION = (
+    Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False),
+    Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False),
+    Resource("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
+    Resource("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim"),
+)
+"""GPUs of dynamic resource allocation; Kubernetes has them in this version since 1.34."""
+
 
 ANSWER_SECONDS = 30.0  # longest time for one answer; the API server gives up on its own after 60
 WATCH_SECONDS = (240.0, 360.0)  # the server ends a watch in between: those of many clients do not end at once

@@ -30,6 +30,7 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 ABSENT_SECONDS = 0.5, 60.0  # between two looks whether a kind is there that was not: at first, and at the most
 REFUSED_SECONDS = 30.0  # a kind that was there is taken for absent when it was refused for so long
+STARTING_SECONDS = 10.0  # a kind that gangs hang on is taken for absent when it was refused for so long at the start
 HASTY_SECONDS = 1.0  # a watch that ends so soon without a word is not started again at once
 PAGE = 500  # objects of a page of a list, at most
 PAGE_BYTES = 2**25  # of a page that is read; pods of 10 kB make 5 MB of it, but one may have more than a megabyte
@@ -108,6 +109,9 @@ class Reflector(Generic[T]):
     sink: Sink[T]
     changed: Callable[[], None] = lambda: None  # called after the sink was given something
     optional: bool = False  # a kind that the cluster need not have, or let us see: then there are no objects of it
+    # what is not known without an optional kind, said once; as gangs hang on it, a refusal is believed later than of
+    # other kinds, and never once it was there
+    missed: str = ""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     synced: bool = field(default=False, init=False)  # whether the sink has been given everything at least once
     # why the copy may be out of date; None while list or watch works
@@ -119,6 +123,11 @@ class Reflector(Generic[T]):
     )
     # seconds of pauses for which it may still be refused; a server that has just started refuses what it will allow
     _patience: float = field(default=0.0, init=False)
+    _there: bool = field(default=False, init=False)  # whether it could be listed once
+
+    def __post_init__(self) -> None:
+        """Begin with patience for what gangs hang on."""
+        self._patience = STARTING_SECONDS if self.missed else 0.0
 
     async def run(self) -> None:
         """List, watch, and start over for ever."""
@@ -133,7 +142,10 @@ class Reflector(Generic[T]):
                 await self.sleep(self._backoff.next())
             except ClusterError as error:
                 refused = self.optional and isinstance(error, Refused) and error.status in (403, 404)
-                if refused and self._patience <= 0:
+                if self.missed:
+                    refused &= not self._there
+                unknown = isinstance(error, Refused) and error.status == 404 and not self._there
+                if refused and (self._patience <= 0 or unknown):
                     await self._do_without(error)
                     continue
                 pause = self._backoff.next()
@@ -146,7 +158,8 @@ class Reflector(Generic[T]):
 
     async def _do_without(self, why: ClusterError) -> None:
         """Take the kind for absent, and look again: soon at first, as it may be about to come."""
-        logger.debug("%s: none, as %s", self.resource.plural, why)
+        level = logging.INFO if self.missed and not self.synced else logging.DEBUG
+        logger.log(level, "%s: none%s, as %s", self.resource.plural, self.missed, why.message)
         self._version = None
         self.sink.replace(())
         self.synced = True
@@ -166,7 +179,7 @@ class Reflector(Generic[T]):
                 await self.sleep(0)
         self.sink.replace(objects)
         self._version = page.metadata.resource_version
-        self.synced = True
+        self.synced = self._there = True
         self._works()
         self._backoff.reset()
         self._looks.reset()

@@ -19,7 +19,8 @@ from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, decode_plan, object_name
 from extender.plans.reservation import Reservation
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_objects import Metadata, NodeObject
+from topology.readers.kubernetes_claim_table import reference_to
+from topology.readers.kubernetes_objects import AllocationObject, Metadata, NodeObject
 from topology.readers.kubernetes_pods import Pod
 
 T = TypeVar("T")
@@ -107,6 +108,11 @@ class Stores:
             lambda one: Identity((one.namespace, HISTORY_NAME), one.namespace, one.uid, _version(one.resource_version)),
         )
 
+    def allocation(self) -> ObjectStore[AllocationObject]:
+        """Return a store of one kind of dynamic resource allocation."""
+        claimed = self._cache.claimed
+        return ObjectStore(claimed.put, claimed.drop, lambda one: _identity(one.metadata, reference_to(one)))
+
     def owners(self) -> ObjectStore[Owner]:
         """Return a store of one kind of makers of pods."""
         cache = self._cache
@@ -117,7 +123,7 @@ def _our_identity(found: GangPlan | Reservation, name: str) -> Identity:
     return Identity((found.key.namespace, name), found.key, found.uid, _version(found.resource_version))
 
 
-def _identity(meta: Metadata, key: str) -> Identity:
+def _identity(meta: Metadata, key: Any) -> Identity:
     return Identity((meta.namespace or "", meta.name), key, meta.uid, _version(meta.resource_version))
 
 

@@ -21,7 +21,7 @@ from extender.fleet.pod_requests import widest
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import BoolArray, Cluster
-from topology.readers.kubernetes_labels import PRESETS, gpu_type
+from topology.readers.kubernetes_labels import PRESETS
 from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 
@@ -260,7 +260,7 @@ class Fleet:
 
     def _place(self, host: Host) -> tuple[object, ...]:
         """Return what the tree depends on."""
-        return host.gpus, gpu_type(host.labels), *(host.labels.get(label) for label in self._placing)
+        return host.gpus, host.gpu_type, *(host.labels.get(label) for label in self._placing)
 
     def outdate(self) -> None:
         """Take note that something else has changed that plans depend on: which gangs may use which nodes."""

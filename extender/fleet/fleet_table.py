@@ -19,7 +19,7 @@ from topology.build import build_cluster, qualified, with_second_levels
 from topology.cluster import BoolArray, Cluster, IntArray, Node
 from topology.errors import ArnoldError
 from topology.flags import FAULTY, NodeFlag
-from topology.readers.kubernetes_labels import check_labels, choose_labels, gpu_type
+from topology.readers.kubernetes_labels import check_labels, choose_labels
 from topology.readers.kubernetes_objects import Taint
 
 
@@ -62,7 +62,7 @@ def make_table(
     try:
         if rows:
             nodes = (
-                Node(host.name, path, host.gpus, host.gpus, gpu_type=gpu_type(host.labels))
+                Node(host.name, path, host.gpus, host.gpus, gpu_type=host.gpu_type)
                 for host, path in zip(rows, paths, strict=True)
             )
             tree = _with_domains(build_cluster(chosen, nodes), labels, domains, problems)

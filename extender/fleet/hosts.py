@@ -38,6 +38,7 @@ class Host:
     annotated: NodeFlag | None = None
     ready_since: datetime | None = None  # when Ready last changed, if it is not True now
     problem: InvalidTopology | None = None
+    gpu_type: str = ""  # of all its GPUs; empty = not said
     offers: Mapping[str, int] = field(default_factory=dict)  # other resources for pods, CPU in thousandths
 
     def ailing(self, now: datetime) -> str:
@@ -88,6 +89,7 @@ def host_of(node: NodeObject) -> Host:
         annotated=annotated,
         ready_since=instant(ready.last_transition_time) if ready is not None and ready.status != "True" else None,
         problem=problem,
+        gpu_type=node.gpu_type,
         offers=offered(node.status.allocatable or node.status.capacity),
     )
 

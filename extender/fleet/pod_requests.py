@@ -52,7 +52,7 @@ def request_of(pod: Pod) -> PodRequest:
         tuple([tuple(_asked(box.resources).items()) for box in boxes]),
         tuple([(tuple(_asked(box.resources).items()), box.restart_policy == "Always") for box in before]),
         tuple(_asked(spec.resources).items()),
-        tuple((spec.overhead or {}).items()),
+        tuple(((spec.overhead or {}) | _devices(spec)).items()),
     )
     try:
         amounts = _total(*asked)
@@ -93,7 +93,13 @@ def like_boxes(one: PodSpec, other: PodSpec) -> bool:
     if rules_of(one) or rules_of(other):
         return False
     same = one.containers == other.containers and one.init_containers == other.init_containers
-    return same and one.resources == other.resources and one.overhead == other.overhead
+    same = same and one.resources == other.resources and one.overhead == other.overhead
+    return same and _devices(one) == _devices(other)
+
+
+def _devices(spec: PodSpec) -> dict[str, int]:
+    """Return the DeviceClasses that its node must have GPUs of, and how many; which are free GPUs of all kinds tell."""
+    return spec.claimed.gpus if spec.claimed is not None and not spec.node_name else {}
 
 
 def widest(requests: Iterable[PodRequest]) -> PodRequest:

@@ -65,10 +65,12 @@ def left_to_scheduler(pods: Sequence[Pod]) -> str:
         for kind, term in rules_of(pod.spec):
             if not _means(term, pod, pod):
                 rules[f"{kind} by {clip(term.topology_key)}"] = None
-    if not volumes and not rules:
+    fields = {one: None for pod in pods for one in (pod.spec.claimed.unchecked if pod.spec.claimed else ())}
+    if not volumes and not rules and not fields:
         return ""
     told = [f"the zone of volumes ({named(volumes)})"] if volumes else []
     told += [f"rules about other pods ({named(rules)})"] if rules else []
+    told += [f"which devices claims mean ({named(fields)})"] if fields else []
     why = f"left to kube-scheduler, which may refuse the planned nodes: {'; '.join(told)}"
     return f"{why}\nTo fix: where it does, say in nodeSelector on which nodes the pods may be"
 

@@ -52,10 +52,16 @@ def recognise(pod: Pod, owners: Owners) -> GangMember | None:
     except ValueError as error:
         gpus = 1
         problem = problem or _invalid(pod, "InvalidGpus", clip(str(error)), "write a whole number of GPUs")
-    if not gpus and GANG not in pod.labels:
+    claimed = pod.spec.claimed
+    if claimed is not None and claimed.wrong:
+        problem = problem or _invalid(
+            pod, "InvalidClaim", f"claims devices that cannot be counted: {claimed.wrong}", claimed.fix
+        )
+    elif not gpus and GANG not in pod.labels:
         return None
-    if not gpus:
-        fix = f"ask for GPUs (nvidia.com/gpu), or take the label {GANG} off pods that need no node of their own"
+    elif not gpus:
+        ways = "nvidia.com/gpu, or a claim of a DeviceClass in --gpu-classes"
+        fix = f"ask for GPUs ({ways}), or take the label {GANG} off pods that need no node of their own"
         problem = problem or _invalid(pod, "NoGpus", "asks for no GPUs", fix)
     index = None
     try:

@@ -25,7 +25,6 @@ from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, Q
 from scheduler.queue.run_times import Prediction
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
-from topology.readers.kubernetes_labels import gpu_type
 from topology.readers.kubernetes_pods import Pod
 
 
@@ -148,7 +147,7 @@ def worth_question(state: ClusterCache, plan: GangPlan, now: datetime) -> Questi
 def _as_it_lies(job: Job, plan: GangPlan, lost: Sequence[str], fleet: Fleet) -> Job:
     """Return a job that has nodes; where their labels changed since, its types are those of the nodes that it keeps."""
     hosts = (fleet.host(name) for name in plan.nodes if name not in lost)
-    kept = dict.fromkeys(gpu_type(host.labels) for host in hosts if host is not None)
+    kept = dict.fromkeys(host.gpu_type for host in hosts if host is not None)
     if len(kept) < 2 and (job.gpu_types is None or kept.keys() <= {*job.gpu_types}):
         return job
     return job.replace(gpu_types=tuple(dict.fromkeys((*kept, *(job.gpu_types or ())))), mix_types=True)

@@ -26,7 +26,7 @@ async def log_topology(state: ClusterCache, *, ready: Callable[[], bool]) -> Non
     while True:
         if ready():
             news = {"levels": fleet.table.sentence}
-            for problem in fleet.problems:
+            for problem in (*fleet.problems, *state.claimed.problems):
                 where = f"node {problem.node}: " if problem.node else ""
                 news[f"{problem.reason} {problem.node}"] = f"{where}{problem.message}\nTo fix: {problem.fix}"
             for one, error in state.weights.unreadable:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from extender.cluster_api.client import NAMESPACES, NODES, PODS, ClusterApi, Resource
+from extender.cluster_api.client import ALLOCATION, NAMESPACES, NODES, PODS, ClusterApi, Resource
 from extender.cluster_api.reflector import Reflector
 from extender.controller.api_writer import GANGPLANS, HISTORIES, RESERVATIONS
 from extender.controller.object_store import Stores, decode_own_plan
-from extender.objects import decode_namespace, decode_node, decode_owner, decode_pod
+from extender.objects import decode_allocation, decode_namespace, decode_node, decode_owner, decode_pod
 from extender.plans.gang_history import decode_history
 from extender.plans.reservation import decode_reservation
 
@@ -42,6 +42,18 @@ def make_reflectors(
         *(
             Reflector(api, kind, decode=decode_owner, sink=stores.owners(), changed=changed, optional=True)
             for kind in OWNERS
+        ),
+        *(
+            Reflector(
+                api,
+                kind,
+                decode=decode_allocation[kind.kind],
+                sink=stores.allocation(),
+                changed=changed,
+                optional=True,
+                missed=", so that GPUs by ResourceClaim are not counted",
+            )
+            for kind in ALLOCATION
         ),
         Reflector(api, PODS, decode=decode_pod, sink=stores.pods, changed=changed),
         Reflector(api, GANGPLANS, decode=decode_own_plan, sink=stores.plans, changed=changed),

@@ -40,7 +40,7 @@ from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
 from extender.service.logs import set_up_logs
 from extender.service.reflectors import Readiness, make_reflectors
-from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_levels
+from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_gpu_classes, parse_levels
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_labels import parse_domains
@@ -69,7 +69,8 @@ class _Process:
         self.settings = settings
         self.bind = parse_address(settings.bind)
         domains = parse_domains(settings.domains) if settings.domains else {}
-        self.state = ClusterCache(parse_levels(settings.levels), domains=domains)
+        classes = parse_gpu_classes(settings.gpu_classes)
+        self.state = ClusterCache(parse_levels(settings.levels), domains=domains, gpu_classes=classes)
         files = tls_files(self.bind, certificate=settings.tls_cert, key=settings.tls_key, client_ca=settings.client_ca)
         self.tls = None if files is None else RotatingContext(files)
         self.policy = live_policy(settings.queue)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -13,9 +14,12 @@ from annotated_types import Ge, Gt, Interval
 
 from extender.controller.pacing import Timeouts
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_claims import GPU_CLASSES
 
 if TYPE_CHECKING:
     from scheduler.queue.queue_policy import QueuePolicy
+
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 LogFormat = Literal["json", "text"]
 
@@ -42,6 +46,8 @@ class ServeOptions:
     """Node labels that are the levels, broad to close; auto: those of a cloud or tool that is known."""
     domains: str | None = field(default=None, metadata={"metavar": "NAME=LABEL,.."})
     """Second hierarchies by node label, which constraints may name: power=LABEL,failure=LABEL."""
+    gpu_classes: str = field(default=",".join(GPU_CLASSES), metadata={"metavar": "NAME,.."})
+    """DeviceClasses whose devices are whole GPUs; claims of others are not counted."""
     tls_cert: str | None = field(default=None, metadata={"file": True})
     """Our certificate, PEM; needed off loopback."""
     tls_key: str | None = field(default=None, metadata={"file": True})
@@ -129,6 +135,15 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
         fix = "name labels from broad to close, --levels example.com/pod,example.com/rack, or auto"
         raise InvalidInput(f"{text!r} is no list of node labels, each once", where="--levels", fix=fix)
     return labels
+
+
+def parse_gpu_classes(text: str) -> tuple[str, ...]:
+    """Read names of DeviceClasses, or raise ``InvalidInput``: none, or one that no object can have."""
+    names = tuple(name.strip() for name in text.split(","))
+    if wrong := [name for name in names if not _OBJECT_NAME.fullmatch(name)]:
+        fix = f"name DeviceClasses with commas between them, --gpu-classes {GPU_CLASSES[0]}"
+        raise InvalidInput(f"{wrong[0][:80]!r} is no name of a DeviceClass", where="--gpu-classes", fix=fix)
+    return names
 
 
 def live_policy(name: str) -> QueuePolicy:

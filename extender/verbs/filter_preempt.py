@@ -75,7 +75,7 @@ class FilterVerdict:
 
 def filter_nodes(state: ClusterCache, args: FilterArgs, now: datetime, policy: QueuePolicy) -> FilterVerdict:
     """Return which of the nodes asked about a pod may use, or raise ``InvalidInput``: they cannot be read."""
-    pod, names = args.pod, args.names
+    pod, names = state.counted(args.pod), args.names
     if (found := state.plan_of_pod(pod.uid)) is not None:
         plan, rank = found
         node = planned_node(state, pod, plan, rank, now)
@@ -144,14 +144,15 @@ def preempt(state: ClusterCache, args: PreemptArgs, now: datetime, policy: Queue
         return PreemptResult({} if planned else {node: victims})
     if state.recognise(args.pod) is not None:
         return PreemptResult({})
+    pod = state.counted(args.pod)
     try:
-        gpus = args.pod.gpus
+        gpus = pod.gpus
     except ValueError:
         return PreemptResult({})
     if not gpus:
         return PreemptResult(candidates)
     promised_to = state.fleet.promised_to
-    closed = reserved(state, keeps_for(state, policy, args.pod, gpus, now))
+    closed = reserved(state, keeps_for(state, policy, pod, gpus, now))
     left = {node: them for node, them in candidates.items() if promised_to(node) is None and node not in closed}
     return PreemptResult(left)
 

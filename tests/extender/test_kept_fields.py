@@ -15,8 +15,9 @@ from extender import peer_names
 from extender.gangs.gang_annotations import ANNOTATIONS
 from extender.kept_fields import MOST_LABELS
 from extender.kubernetes_names import MOST_TEXT
-from extender.objects import decode_owner, decode_pod
+from extender.objects import decode_allocation, decode_owner, decode_pod
 from extender.texts import LONGEST_KEY, CutText
+from tests.allocation_objects import claim_json
 from tests.case_counts import ALL_CASES, examples
 from tests.extender.things import pod_json
 
@@ -96,6 +97,14 @@ def test_owners_and_labels() -> None:
     assert len(pod.metadata.owner_references or ()) == 1
     assert len(pod.labels) == MOST_LABELS + 2
     assert (pod.labels["arnold.dev/gang"], pod.labels["ray.io/cluster"]) == ("g", "r")
+
+
+def test_claims_are_kept_without_annotations() -> None:
+    """Anybody may make claims and templates; nothing reads their annotations."""
+    claim = claim_json("c", "team")
+    claim["metadata"]["annotations"] = {"arnold.dev/constraints": "x" * BOMB, "example.com/notes": "x" * BOMB}
+    kept = decode_allocation["ResourceClaim"](json.dumps(claim).encode())
+    assert (kept.metadata.annotations, kept.labels, kept.name) == (None, {}, "c")
 
 
 def test_makers_of_pods_are_kept_as_shortly() -> None:

@@ -104,6 +104,10 @@ def test_component_sends_all_gpu_pods_to_us(plane: ControlPlane) -> None:
         )
         early = pod("early", member=False, gpus=0, initContainers=[{**container(1), "name": "check"}])
         assert admitted(plane, early)["schedulerName"] == names.SCHEDULER
+        claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+        assert (
+            admitted(plane, pod("dra", member=False, gpus=0, resourceClaims=claims))["schedulerName"] == names.SCHEDULER
+        )
         assert admitted(plane, pod("member"))["schedulingGates"] == [GATE]
     finally:
         for thing in reversed(objects):

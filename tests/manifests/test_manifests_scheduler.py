@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +53,17 @@ def test_scheduler_leads_with_its_own_rights(plane: ControlPlane, arnold: Proces
     assert [line for line in log().splitlines() if "forbidden" in line] == []
 
 
-def test_pods_without_gpus_need_no_extender(plane: ControlPlane, arnold: Process) -> None:
-    """The extender is away; a pod without GPUs is bound, one with GPUs waits and is told whom it waits for."""
-    plane.admin.create(pod("cpu", "default", gpus=0, scheduler="arnold"))
-    plane.admin.create(pod("gpu", "default", gpus=8, scheduler="arnold"))
-    wait_until(lambda: "cpu" in bound(plane.admin, "default"), "the pod without GPUs to be bound")
+def test_pods_wait_for_the_extender(plane: ControlPlane, arnold: Process) -> None:
+    """The extender is away; pods wait and are told whom they wait for, also one that asks for no GPUs in its
+    containers: it might claim them.
+    """
+    for name, gpus in (("cpu", 0), ("gpu", 8)):
+        plane.admin.create(pod(name, "default", gpus=gpus, scheduler="arnold"))
 
-    def told() -> list[str]:
-        events = plane.admin.all("events", "default", fieldSelector="involvedObject.name=gpu")
+    def told(name: str) -> list[str]:
+        events = plane.admin.all("events", "default", fieldSelector=f"involvedObject.name={name}")
         return [event["message"] for event in events if "arnold-extender.arnold-system.svc/filter" in event["message"]]
 
-    assert wait_until(told, "the pod with GPUs to be told")
-    assert "gpu" not in bound(plane.admin, "default")
+    for name in ("cpu", "gpu"):
+        assert wait_until(partial(told, name), "the pod to be told")
+    assert bound(plane.admin, "default").keys().isdisjoint({"cpu", "gpu"})

@@ -27,6 +27,7 @@ from tests.manifests.certificates_job import NAMES, contents, run_job
 from tests.manifests.rendering import SYSTEM, pick, pod_template, read
 from tests.ports import free_port
 from topology.generate import generate
+from topology.readers.kubernetes_claims import GPU_CLASSES
 
 NAMESPACE = "together"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -69,13 +70,16 @@ def _extender(plane: ControlPlane, rendered: list[Object], secrets: Path) -> tup
         "/etc/arnold/tls": str(secrets / "arnold-extender-tls"),
         "$(LEVELS)": ",".join(level_labels(CLUSTER)),
         "$(DOMAINS)": "",
+        "$(GPU_CLASSES)": ",".join(GPU_CLASSES),
         "$(QUEUE)": "priority-age",
     }
     command = [PROGRAM, *(_replace(argument, replaced) for argument in container["args"])]
     command.append(f"--kubeconfig={plane.service_account('arnold-extender', SYSTEM)}")
     ready = Healthy(f"https://{LOOPBACK}:{port}{container['readinessProbe']['httpGet']['path']}")
     environment = {"POD_NAME": "arnold-extender-0", "POD_NAMESPACE": SYSTEM}
-    assert set(environment) | {"LEVELS", "DOMAINS", "QUEUE"} == {variable["name"] for variable in container["env"]}
+    assert set(environment) | {"LEVELS", "DOMAINS", "GPU_CLASSES", "QUEUE"} == {
+        variable["name"] for variable in container["env"]
+    }
     log = plane.folder / "arnold-extender.log"
     return Process("arnold-extender", command, log=log, ready=ready, environment=environment), port
 

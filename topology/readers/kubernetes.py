@@ -1,8 +1,9 @@
 """Kubernetes nodes: ``kubectl get nodes -o json``, or ``kubectl get nodes,pods -A -o json`` to know what is in use.
 
 A list, a node alone, or several documents of YAML.  Levels come from node labels, or from objects that say more of
-places (:mod:`topology.readers.kubernetes_places`), GPUs from the status; nodes without GPUs are left out.  A node that
-no new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
+places (:mod:`topology.readers.kubernetes_places`), GPUs from the status, or else from ResourceSlices, if the list has
+some (:mod:`topology.readers.kubernetes_devices`); nodes without GPUs are left out.  A node that no new pod may use is
+*faulty* here, not busy, because emptying the cluster would not free it:
 
 - it is cordoned, or a condition says that it is broken (:mod:`topology.readers.kubernetes_health`);
 - it has a taint NoSchedule or NoExecute; except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
@@ -31,9 +32,10 @@ from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.readers import kubernetes_objects as objects
 from topology.readers.hyper_nodes import HyperNode
+from topology.readers.kubernetes_claim_table import ALLOCATION_KINDS, ClaimTable
+from topology.readers.kubernetes_claims import GPU_CLASSES
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
-from topology.readers.kubernetes_labels import gpu_type
-from topology.readers.kubernetes_objects import COMPUTE_ENGINE, GPUS, HYPER_NODES_ALONE, KIND_CLUSTER
+from topology.readers.kubernetes_objects import COMPUTE_ENGINE, GPUS, HYPER_NODES_ALONE, KIND_CLUSTER, LONGEST_NAME
 from topology.readers.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.kubernetes_pods import Pod
 from topology.readers.types import Reading
@@ -47,6 +49,7 @@ _KINDS: objects.Kinds = {
     "Pod": Pod,
     "HyperNode": HyperNode,
     "Topology": KueueTopology,
+    **{kind.__name__: kind for kind in ALLOCATION_KINDS},
 }
 _OWN_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
@@ -92,7 +95,7 @@ class Kubernetes:
             return listing.document.where(*machines[row].place)
 
         cluster = build_cluster(places.levels, rows, flags=active, where=place)
-        notes = [*places.notes, *_notes(cluster, pool)]
+        notes = [*places.notes, *_notes(cluster, pool), *listing.claim_notes()]
         nodes = len(listing.nodes)
         if left_out := nodes - len(machines):
             notes.append(f"left out, as they have no {listing.any_gpu}: {left_out} of {nodes} nodes")
@@ -118,7 +121,7 @@ class _Machine:
     def row(self, path: NodePath, *, held: int) -> Node:
         """Return it as a row of the cluster, so many of its GPUs held by pods."""
         free = max(0, self.allocatable - held)
-        return Node(self.name, path, self.gpus, free, gpu_type=gpu_type(self.node.labels))
+        return Node(self.name, path, self.gpus, free, gpu_type=self.node.gpu_type)
 
     def taints(self, rule: Callable[[objects.Taint], bool]) -> set[KeyAndValue]:
         """Return the taints to which a rule applies."""
@@ -138,12 +141,37 @@ class _Listing:
         self.gpu_resources = gpu_resources
         self.any_gpu = " or ".join(gpu_resources)
         found = list(objects.read_items(document, _KINDS, command="kubectl get nodes -o json"))
-        self.nodes = [(place, item) for place, item in found if isinstance(item, objects.NodeObject)]
-        self.pods = [(place, item) for place, item in found if isinstance(item, Pod)]
+        self.claims = ClaimTable(GPU_CLASSES, complete=False)
+        for place, item in found:
+            if isinstance(item, objects.AllocationObject):
+                self._put(place, item)
+        equipped, counted = self.claims.equipped, self.claims.counted
+        self.nodes = [(place, equipped(item)) for place, item in found if isinstance(item, objects.NodeObject)]
+        self.pods = [(place, counted(item)) for place, item in found if isinstance(item, Pod)]
         self.sayings = Sayings(
             [(place, item) for place, item in found if isinstance(item, HyperNode)],
             [item for _, item in found if isinstance(item, KueueTopology)],
         )
+
+    def _put(self, place: objects.Place, item: objects.AllocationObject) -> None:
+        if item.api_version != objects.ALLOCATION_API:
+            unread = f"{type(item).__name__} of {item.api_version[:LONGEST_NAME]!r}, which is not read"
+            fix = f"list those of {objects.ALLOCATION_API}: kubectl get resourceslices.v1.resource.k8s.io,..."
+            raise InvalidTopology(unread, where=self.document.where(*place, "apiVersion"), fix=fix)
+        self.claims.put(item)
+
+    def claim_notes(self) -> list[str]:
+        """Return what is to be known of GPUs in ResourceSlices and by claims."""
+        devices = [self.claims.devices(node.name) for _, node in self.nodes]
+        claims = [pod.spec.claimed for _, pod in self.pods if pod.node and not pod.terminal]
+        told = {
+            "nodes whose GPUs are in ResourceSlices": [""] * sum(one.gpus.total() > 0 for one in devices),
+            "pools of devices that are not certain": sorted(doubt for one in devices for doubt in one.doubts),
+            "ResourceSlices of several nodes, left out": self.claims.homeless,
+            "pods with claims that are not known, counted as none": [one.wrong for one in claims if one and one.wrong],
+        }
+        first = {what: f" (the first: {found[0]})" for what, found in told.items() if found and found[0]}
+        return [f"{what}: {len(found)}{first.get(what, '')}" for what, found in told.items() if found]
 
     def machines(self) -> list[_Machine]:
         """Return all nodes with GPUs."""

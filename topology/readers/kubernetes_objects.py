@@ -16,8 +16,11 @@ import msgspec
 
 from topology.documents import Document
 from topology.errors import InvalidInput
+from topology.readers.kubernetes_labels import gpu_type
 
 GPUS = ("nvidia.com/gpu", "amd.com/gpu")  # Resource names of GPUs
+ALLOCATION_API = "resource.k8s.io/v1"
+LONGEST_NAME = 253  # characters of the name of an object, and of a domain: longer ones are cut in sentences
 _STEP = re.compile(r"\.(?P<field>\w+)|\[(?P<index>\d+)\]|\[\.\.\.\]")
 
 HYPER_NODES_ALONE = re.compile(r"(?s)\A(?!.*\bkind[\"']?\s*:\s*[\"']?Node\b)(?=.*\bkind[\"']?\s*:\s*[\"']?HyperNode\b)")
@@ -96,6 +99,8 @@ class NodeStatus(Object, frozen=True):
     capacity: Amounts | None = None
     allocatable: Amounts | None = None
     conditions: list[NodeCondition] | None = None
+    # product of the GPUs in its ResourceSlices; a name that no object of Kubernetes has, as it is added here
+    gpu_product: str = msgspec.field(default="", name="arnold.dev/gpu-product")
 
 
 class NamedObject(Object, frozen=True):
@@ -119,11 +124,22 @@ class NamedObject(Object, frozen=True):
         return self.metadata.annotations or {}
 
 
+class AllocationObject(NamedObject, frozen=True):
+    """An object of dynamic resource allocation; versions of the API before this one have other fields."""
+
+    api_version: str = ALLOCATION_API
+
+
 class NodeObject(NamedObject, frozen=True):
     """A node, as far as scheduling goes."""
 
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+    @property
+    def gpu_type(self) -> str:
+        """Type of its GPUs by its labels, or else by its ResourceSlices; empty = not said."""
+        return gpu_type(self.labels) or self.status.gpu_product
 
 
 class InvolvedObject(Object, frozen=True):

@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from topology.readers.kubernetes_claims import Claimed, ClaimMade, PodClaim
 from topology.readers.kubernetes_objects import (
     GPUS,
     Amounts,
@@ -137,16 +138,20 @@ class PodSpec(Object, frozen=True):
     overhead: Amounts | None = None  # of its runtime class
     topology_spread_constraints: list[SpreadConstraint] | None = None
     volumes: list[Volume] | None = None
+    resource_claims: list[PodClaim] | None = None
+    # what these come to, once that is looked up; a name that no object of Kubernetes has, as it is added here
+    claimed: Claimed | None = msgspec.field(default=None, name="arnold.dev/claimed")
 
     @property
     def gpus(self) -> int:
-        """GPUs that all containers together hold.  Raises ValueError for no number."""
+        """GPUs that all containers together hold, and those claimed for the pod.  Raises ValueError for no number."""
         return self.gpus_of(GPUS)
 
     def gpus_of(self, names: Sequence[str]) -> int:
-        """Return the same for GPUs that are resources of these names."""
+        """Return the same for GPUs that are resources of these names; those claimed count as the first of all names."""
         init = ((box.gpus_of(names), box.restart_policy == "Always") for box in self.init_containers or ())
-        return pod_gpus((box.gpus_of(names) for box in self.containers or ()), init)
+        held = pod_gpus((box.gpus_of(names) for box in self.containers or ()), init)
+        return held if self.claimed is None or GPUS[0] not in names else held + sum(self.claimed.gpus.values())
 
 
 class PodCondition(Object, frozen=True):
@@ -189,6 +194,7 @@ class PodStatus(Object, frozen=True):
     phase: str | None = None
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
+    resource_claim_statuses: list[ClaimMade] | None = None
 
 
 class Pod(NamedObject, frozen=True):

@@ -11,13 +11,14 @@ import pytest
 import yaml
 
 from extender.cluster_api.api_errors import refusal
-from extender.cluster_api.client import NODES, PODS
+from extender.cluster_api.client import ALLOCATION, NODES, PODS
 from extender.controller.api_writer import GANGPLANS
 from extender.plans.gang_plan import GangPlan, PlanPhase, encode_plan
 from extender.plans.plan_spec import PlanSpec
 from scheduler.job import Job, Parallelism
+from tests.allocation_objects import claim_json, claiming, request, slice_json
 from tests.extender.fake_cluster import FakeCluster, stand_in, unreachable
-from tests.extender.things import MINIPOD, RACK, key, node_json, pod_json
+from tests.extender.things import MINIPOD, RACK, key, node_json, pod_json, uid
 
 Arnold = Callable[..., Any]
 
@@ -96,6 +97,22 @@ def test_it_reads_as_the_file_of_kubectl_does(api: FakeCluster, arnold: Arnold, 
     assert (live["cluster"].pop("source"), read["cluster"].pop("source")) == ("kube:made", str(file))
     assert live == read
     assert any("faulty" in note for note in live["notes"])
+
+
+def test_gpus_in_slices_are_those_of_the_nodes(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """Minipod mp2 without a device plugin: its GPUs are in slices, and one node's are claimed by a pod.  Without the
+    slices the three nodes have no GPUs.
+    """
+    for i in range(3):
+        api.put(NODES, node_json(f"n2{i}", "mp2", f"r2{i // 2}", gpus=0))
+        api.put(ALLOCATION[0], slice_json(f"n2{i}"))
+    api.put(ALLOCATION[3], claim_json("c", "team", request(2), given={"gpus": 2}, users=[uid("p")]))
+    api.put(PODS, claiming(pod_json("p", gpus=0, node="n20"), claim="c"))
+    found = placed(arnold, job)["cluster"]
+    assert (found["nodes"], found["free"]) == (9, 8)
+    for kind in ALLOCATION:
+        api.objects[kind.plural].clear()
+    assert placed(arnold, job)["cluster"]["nodes"] == 6
 
 
 def test_nodes_that_plans_promise_are_in_use(api: FakeCluster, arnold: Arnold, job: Path) -> None:

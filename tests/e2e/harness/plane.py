@@ -31,6 +31,7 @@ CONTROLLERS = (
     "namespace-controller",
     "persistentvolume-binder-controller",
     "pod-garbage-collector-controller",
+    "resourceclaim-controller",
     "statefulset-controller",
 )
 STAGES = Path(__file__).with_name("stages.yaml")
@@ -93,7 +94,7 @@ class ControlPlane:
         for part in (self.etcd, self.api_server, *self._followers):
             if not part.alive:
                 part.start()
-        for resource in ("jobs", "statefulsets", "pods", "nodes"):
+        for resource in ("jobs", "statefulsets", "pods", "nodes", "resourceslices", "deviceclasses"):
             self.admin.delete_all(resource)
         wait_until(lambda: not self.admin.all("pods"), "all pods to go")
 

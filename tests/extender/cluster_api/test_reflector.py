@@ -30,12 +30,19 @@ def pod(name: str, **fields: Any) -> dict[str, Any]:
 class Reflected:
     """A reflector that runs, its mirror, and the pauses it made instead of waiting."""
 
-    def __init__(self, api: FakeCluster, *, optional: bool = False) -> None:
+    def __init__(self, api: FakeCluster, *, optional: bool = False, missed: str = "") -> None:
         self.mirror = Mirror()
         self.pauses: list[float] = []
         self.changes = 0
         self.reflector = Reflector(
-            api, PODS, decode=decode, sink=self.mirror, changed=self._count, optional=optional, sleep=self._pause
+            api,
+            PODS,
+            decode=decode,
+            sink=self.mirror,
+            changed=self._count,
+            optional=optional,
+            missed=missed,
+            sleep=self._pause,
         )
 
     def _count(self) -> None:
@@ -348,6 +355,39 @@ def test_a_kind_that_need_not_be_there(status: int) -> None:
         assert made.mirror.names == ["a"]
 
     run(scenario)
+
+
+def test_a_kind_that_gangs_hang_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Not known to the server: absent at once, which is said once.  Forbidden at the start: absent after ten seconds,
+    as a server that starts knows no roles.  Once it was there it is waited for.
+    """
+
+    async def scenario(status: int) -> tuple[float, Reflected]:
+        api, refused = FakeCluster(), refusal(status, b"", where="GET")
+        api.fail_next("page", *[refused] * (2 if status == 404 else 8))
+        api.put(PODS, pod("a"))
+        made = Reflected(api, optional=True, missed=", so that nothing is counted")
+        task = asyncio.create_task(made.reflector.run())
+        while not made.reflector.synced:
+            await asyncio.sleep(0)
+        waited = sum(made.pauses)
+        assert made.mirror.names == []
+        await soon()
+        assert made.mirror.names == ["a"]
+        api.fail_next("watch", Gone("too old", status=410, reason="Expired"))
+        api.fail_next("page", *[refused] * 99)
+        api.hang_up()
+        await soon(99)
+        task.cancel()
+        return waited, made
+
+    with caplog.at_level("INFO"):
+        for status in (404, 403):
+            waited, made = asyncio.run(scenario(status))
+            assert made.mirror.names == ["a"], "what was there stays"
+            assert made.reflector.problem is not None
+            assert (waited >= 10.0) == (status == 403)
+    assert sum("pods: none, so that nothing is counted" in message for message in caplog.messages) == 2
 
 
 def test_a_kind_that_is_not_there_is_looked_for_later_and_later() -> None:

@@ -13,7 +13,7 @@ from extender.cluster_api.api_errors import Refused, Unreachable
 from extender.service.connection import tls_files
 from extender.service.logs import JsonLines, TextLines
 from extender.service.reflectors import STALE_SECONDS, Readiness
-from extender.service.settings import Address, parse_address, parse_levels
+from extender.service.settings import Address, parse_address, parse_gpu_classes, parse_levels
 from topology.errors import InvalidInput
 
 
@@ -51,6 +51,14 @@ def test_levels() -> None:
     for text in ("", "a,,b", "a,a"):
         with pytest.raises(InvalidInput):
             parse_levels(text)
+
+
+def test_classes_of_gpus() -> None:
+    """Names of DeviceClasses, at least one, that an object can have."""
+    assert parse_gpu_classes("gpu.nvidia.com, h100.example.com") == ("gpu.nvidia.com", "h100.example.com")
+    for text in ("", "gpu.nvidia.com,", "a b", "A", "x" * 254):
+        with pytest.raises(InvalidInput, match="is no name of a DeviceClass"):
+            parse_gpu_classes(text)
 
 
 def test_tls_is_all_or_nothing() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
+from tests.allocation_objects import claim_json, claiming, request, slice_json
 from tests.case_counts import examples
 from topology.errors import ArnoldError
 from topology.files import Source, decode_source
@@ -123,6 +124,22 @@ VALID = {
                     },
                     "status": {"phase": "Running"},
                 },
+                {
+                    "kind": "Node",
+                    "metadata": {"name": "n2", "labels": {"cloud.google.com/gce-topology-block": "b"}},
+                    "status": {"capacity": {"cpu": "8"}},
+                },
+                slice_json("n2", 1),
+                claim_json("c", "team", request(1), given={"gpus": 1}, users=["p"]),
+                claiming(
+                    {
+                        "kind": "Pod",
+                        "metadata": {"name": "q", "namespace": "team", "uid": "p"},
+                        "spec": {"nodeName": "n2", "containers": [{"resources": {}}]},
+                        "status": {},
+                    },
+                    claim="c",
+                ),
             ],
         },
         indent=1,
