@@ -18,12 +18,12 @@ from extender.gangs.types import Gang, GangKey, GangMember
 from extender.kubernetes_names import SCHEDULER
 from extender.namespace_weights import NamespaceWeights
 from extender.objects import Owner
-from extender.plans.gang_history import GangHistory, likeness_of
+from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, canonical_uid
 from extender.plans.gang_predictor import GangPredictor
 from extender.plans.reservation import Reservation, ReservationKey
 from scheduler.queue.run_times import Prediction
-from topology.readers.kubernetes_claims import GPU_CLASSES
+from topology.kubernetes_gpus import GPU_CLASSES
 from topology.readers.kubernetes_objects import NodeObject
 from topology.readers.kubernetes_pods import Pod
 
@@ -99,18 +99,8 @@ class ClusterCache:
         return self._last_pod.get(key)
 
     def prediction(self, gang: Gang) -> Prediction | None:
-        """Return how long a gang will run that does not say it, as its plan has it, or else as ended gangs tell now.
-
-        A plan keeps what was foreseen when its gang came, as in a replay, unless the gang is of another size now.
-        """
-        if gang.seconds is not None:
-            return None
-        plan, job = self._plans.get(gang.key), gang.job
-        if plan is not None and plan.estimate is not None:
-            same = job is None or plan.spec.gpus == job.parallelism.gpus
-            if same or plan.holding:
-                return plan.estimate
-        return None if job is None else self._predictor.predict(likeness_of(gang.key, job.parallelism.gpus))
+        """Return how long a gang will run that does not say it; see :meth:`GangPredictor.prediction`."""
+        return self._predictor.prediction(gang, self._plans.get(gang.key))
 
     @property
     def gang_keys(self) -> KeysView[GangKey]:

@@ -21,7 +21,7 @@ from extender.objects import decode_allocation, decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.readers.kubernetes_objects import GPUS
+from topology.kubernetes_gpus import GPUS
 from topology.readers.kubernetes_pods import Pod
 
 

@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from extender.gangs.pod_rules import rules_of, stays_alone
-from topology.readers.kubernetes_objects import GPUS, Amounts, pod_gpus
+from topology.kubernetes_gpus import GPUS
+from topology.readers.kubernetes_objects import Amounts, pod_gpus
 from topology.readers.kubernetes_pods import Pod, PodSpec, Resources
 
 PODS = "pods"  # resource of which each pod takes one

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from extender.plans.gang_history import GangHistory
+from extender.gangs.types import Gang
+from extender.plans.gang_history import GangHistory, likeness_of
+from extender.plans.gang_plan import GangPlan
 from scheduler.queue.run_times import Likeness, Prediction, RunTimeHistory, foreseen
 
 MOST_KEPT = 10_000  # answers that are kept until another gang has ended
@@ -43,6 +45,20 @@ class GangPredictor:
             known.pop(namespace, None)
         self._outdated = True
         self._known.clear()
+
+    def prediction(self, gang: Gang, plan: GangPlan | None) -> Prediction | None:
+        """Return how long a gang will run that does not say it, as its plan has it, or else as ended gangs tell now.
+
+        A plan keeps what was foreseen when its gang came, as in a replay, unless the gang is of another size now.
+        """
+        if gang.seconds is not None:
+            return None
+        job = gang.job
+        if plan is not None and plan.estimate is not None:
+            same = job is None or plan.spec.gpus == job.parallelism.gpus
+            if same or plan.holding:
+                return plan.estimate
+        return None if job is None else self.predict(likeness_of(gang.key, job.parallelism.gpus))
 
     def predict(self, gang: Likeness) -> Prediction | None:
         """Return how long a gang will run; ``None`` = too few have ended, of any kind."""

@@ -29,7 +29,8 @@ from extender.plans.custom_resource import (
     written,
 )
 from scheduler.job import Job
-from topology.readers.kubernetes_objects import GPUS, START_OF_TIME, instant
+from topology.kubernetes_gpus import GPUS
+from topology.readers.kubernetes_objects import START_OF_TIME, instant
 from topology.readers.kubernetes_pods import Toleration
 
 PATIENCE = timedelta(hours=1)

@@ -14,7 +14,7 @@ from annotated_types import Ge, Gt, Interval
 
 from extender.controller.pacing import Timeouts
 from topology.errors import InvalidInput
-from topology.readers.kubernetes_claims import GPU_CLASSES
+from topology.kubernetes_gpus import GPU_CLASSES
 
 if TYPE_CHECKING:
     from scheduler.queue.queue_policy import QueuePolicy

@@ -30,12 +30,12 @@ from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
+from topology.kubernetes_gpus import GPU_CLASSES, GPUS
 from topology.readers import kubernetes_objects as objects
 from topology.readers.hyper_nodes import HyperNode
 from topology.readers.kubernetes_claim_table import ALLOCATION_KINDS, ClaimTable
-from topology.readers.kubernetes_claims import GPU_CLASSES
 from topology.readers.kubernetes_health import SLOWDOWN, annotated_flag, discourages, faults, price_flag, repels
-from topology.readers.kubernetes_objects import COMPUTE_ENGINE, GPUS, HYPER_NODES_ALONE, KIND_CLUSTER, LONGEST_NAME
+from topology.readers.kubernetes_objects import COMPUTE_ENGINE, HYPER_NODES_ALONE, KIND_CLUSTER, LONGEST_NAME
 from topology.readers.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.kubernetes_pods import Pod
 from topology.readers.types import Reading

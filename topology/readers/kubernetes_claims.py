@@ -14,8 +14,6 @@ import msgspec
 
 from topology.readers.kubernetes_objects import AllocationObject, Object
 
-GPU_CLASSES = ("gpu.nvidia.com", "gpu.amd.com")
-"""DeviceClasses of whole GPUs, and the drivers behind them."""
 _MOST = 10**6  # GPUs of a request, and of a pod: sums stay within 32 bits
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([^\"']{1,253})[\"']")
 

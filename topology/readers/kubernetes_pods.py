@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
+from topology.kubernetes_gpus import GPUS
 from topology.readers.kubernetes_claims import Claimed, ClaimMade, PodClaim
 from topology.readers.kubernetes_objects import (
-    GPUS,
     Amounts,
     NamedObject,
     Object,
