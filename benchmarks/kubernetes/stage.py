@@ -81,12 +81,6 @@ def clear(plane: ControlPlane, space: str) -> None:
     wait_until(lambda: not plane.admin.all("pods", space, limit="1"), "all pods to go")
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that a process holds now."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
-
-
 def gangs_of(number: int, space: str, *, size: int, stages: Sequence[int], first: int = 0) -> Iterator[list[Object]]:
     """Gangs ``gang-FIRST``, ...: the pods of each.
 

@@ -15,7 +15,7 @@ from time import monotonic, perf_counter, sleep
 import msgspec
 import numpy as np
 
-from benchmarks.kubernetes.stage import Watch, gangs_of, new_namespace, resident, say, warm_arnold
+from benchmarks.kubernetes.stage import Watch, gangs_of, new_namespace, say, warm_arnold
 from benchmarks.report import Promise, promises, section, table
 from tests.e2e.harness.arnold import Arnold
 from tests.e2e.harness.client import JSON
@@ -70,7 +70,7 @@ def measure(plane: ControlPlane, cluster: Cluster, *, gangs: int, minutes: float
         wait_until(
             lambda: len(_in_phase(plane, space, "Queued")) == gangs, "the rest to be told that they wait", seconds=600.0
         )
-        say(f"waiting: {room} gangs run, {gangs} wait; {resident(arnold.extender.pid) / 1e6:.0f} MB")
+        say(f"waiting: {room} gangs run, {gangs} wait; {arnold.extender.resident / 1e6:.0f} MB")
         before = _solver(arnold)
         path = f"apis/arnold.dev/v1alpha1/namespaces/{space}/gangplans?watch=true"
         with Watch(plane, path, accept=JSON) as watch:
@@ -145,7 +145,7 @@ def _come_and_go(
     begin = monotonic()
     due = begin
     while monotonic() < begin + 60.0 * minutes:
-        memory.append(resident(arnold.extender.pid))
+        memory.append(arnold.extender.resident)
         if monotonic() >= due:
             due += PERIOD
             if not running:
