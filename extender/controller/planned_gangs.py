@@ -103,8 +103,10 @@ def _advance(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
         events = (EventNote("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
     new = _with_health(context, new, sight, unfit).replace(bound_pods=bound, estimate=context.estimate)
     new = with_doubts(new, sight.gang, context.now)
-    if new != plan:
-        context.do(Write(new, urgent=new.phase is not plan.phase, events=events))
+    # of a plan that was made while nodes of it were gone; what it is worth can be told when they are back
+    weigh = new.spread is None and all(context.fleet.host(name) is not None for name in new.node_names)
+    if new != plan or weigh:
+        context.do(Write(new, urgent=new.phase is not plan.phase, events=events, weigh=weigh))
 
 
 def _mend(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> bool:

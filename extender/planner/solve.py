@@ -207,6 +207,7 @@ def _mended(question: Question, limits: Limits) -> Answer:
         return _unplaced(question, why)
     moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
     plan = plan.with_worth(found.after, bound=found.bound, gap=found.gap)
+    plan = plan.without_worth() if question.guessed & {*plan.nodes} else plan
     plan = plan.with_condition("Healthy", True, "Repaired", moves, question.now)
     return Answer(question.gang.key, True, plan, moved=moved)
 
@@ -217,7 +218,7 @@ def weigh(question: Question, limits: Limits) -> GangPlan:
     """
     job, cluster, plan = question.job, question.cluster, question.before
     assert plan is not None
-    if job is None or cluster is None:
+    if job is None or cluster is None or question.guessed:
         return plan
     own = [cluster.index_of[name] for name in plan.node_names]
     free = cluster.free_gpus.copy()

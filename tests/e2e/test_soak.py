@@ -55,10 +55,13 @@ def test_every_program_killed_at_random_moments(
             kills[victim] += 1
             if kills.total() % len(VICTIMS) == 0:
                 turmoil.nodes.heal_all()
-                quiet.append(turmoil.settle())
+                seconds, last = turmoil.settle()
+                quiet.append(seconds)
                 turmoil.serve_all()
                 memory.append([replica.resident // 10**6 for replica in arnold.replicas])
-                say(f"{kills.total():3d} kills, settled after {quiet[-1]:4.1f} s, replicas hold {memory[-1]} MB")
+                say(
+                    f"{kills.total():3d} kills, settled after {seconds:4.1f} s, replicas hold {memory[-1]} MB; last: {last}"
+                )
                 assert not lookout.seen, lookout.seen[:3]
         logs = "".join(replica.log.read_text(encoding="utf-8", errors="replace") for replica in arnold.replicas)
     assert "Traceback" not in logs

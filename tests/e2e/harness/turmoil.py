@@ -170,16 +170,18 @@ class Turmoil:
 
     # What becomes of it
 
-    def settle(self) -> float:
-        """Wait until all is as it must be, and return the seconds that this took.
+    def settle(self) -> tuple[float, str]:
+        """Wait until all is as it must be.
 
+        :return: the seconds that this took, and what was so last.
         :raises AssertionError: it never is; says what is not.
         """
-        quiet = time.monotonic()
+        quiet, last = time.monotonic(), ""
         while found := self.unsettled():
             assert time.monotonic() < quiet + PATIENCE, "\n".join(found)
+            last = found[0]
             time.sleep(0.2)
-        return time.monotonic() - quiet
+        return time.monotonic() - quiet, last
 
     def unsettled(self) -> list[str]:
         """What is not as it must be in the end: each gang whole on the nodes of its plan, with the spread that their

@@ -395,6 +395,25 @@ def test_a_plan_that_somebody_deleted_was_not_the_best() -> None:
     assert after.gap > 0
 
 
+def test_a_plan_that_somebody_deleted_while_a_node_was_gone() -> None:
+    """Nobody knows what it is worth until the node is back: it is the only one of the gang in its minipod."""
+    world = World()
+    for taken in ("m0-0", "m0-1", "m0-2", "m1-0"):
+        world.add(pod_json(f"on-{taken}", node=taken, phase="Running"))
+    planned(world=world)
+    world.settle()
+    world.bind(*names())
+    world.settle()
+    assert world.plan("g").spread == (2, 1)
+    world.state.drop_node("m0-3")
+    world.state.drop_plan(key("g"))
+    world.settle()
+    assert (world.phase("g"), world.plan("g").spread, world.plan("g").gap) == (PlanPhase.BOUND, None, None)
+    world.state.put_node(node("m0-3", "mp0", "mp0r0"))
+    world.settle()
+    assert (world.phase("g"), world.plan("g").spread, world.plan("g").gap) == (PlanPhase.BOUND, (2, 1), 0.0)
+
+
 def test_a_plan_deleted_in_the_middle() -> None:
     """Of a gang that is half bound: ranks that have nodes keep them, the others get the best that go with these."""
     world = planned()
