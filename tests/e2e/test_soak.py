@@ -56,12 +56,10 @@ def test_every_program_killed_at_random_moments(
             if kills.total() % len(VICTIMS) == 0:
                 turmoil.nodes.heal_all()
                 seconds, last = turmoil.settle()
-                quiet.append(seconds)
                 turmoil.serve_all()
+                quiet.append(seconds)
                 memory.append([replica.resident // 10**6 for replica in arnold.replicas])
-                say(
-                    f"{kills.total():3d} kills, settled after {seconds:4.1f} s, replicas hold {memory[-1]} MB; last: {last}"
-                )
+                say(f"{kills.total():3d} kills, settled after {seconds:.1f} s, {memory[-1]} MB; last was: {last}")
                 assert not lookout.seen, lookout.seen[:3]
         logs = "".join(replica.log.read_text(encoding="utf-8", errors="replace") for replica in arnold.replicas)
     assert "Traceback" not in logs
