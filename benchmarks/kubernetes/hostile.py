@@ -38,6 +38,8 @@ PATIENCE = 2.0
 PERIOD = 0.02
 """Seconds between two honest questions."""
 MEGABYTES = 600.0
+TELL = 2_000
+"""Requests between two words on how it goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,6 @@ def measure(plane: ControlPlane, cluster: Cluster, *, requests: int, seed: int) 
             start = perf_counter()
             found = asyncio.run(_besiege(door.port, tls, bodies, requests, seed))
             seconds = perf_counter() - start
-            say(f"hostile: {requests} requests in {seconds:.0f} s")
             long = asyncio.run(_long_bodies(door.port, tls))
         text = arnold.extender.log.read_text(encoding="utf-8", errors="replace")
         memory = (before, max(honest.memory), arnold.extender.resident)
@@ -174,11 +175,13 @@ def _honest(arnold: Arnold, door: Door, bodies: Sequence[bytes]) -> Iterator[_Ho
 
 async def _besiege(port: int, tls: ssl.SSLContext, bodies: Sequence[bytes], requests: int, seed: int) -> Counter[int]:
     found: Counter[int] = Counter()
-    questions = hostile_requests(bodies, requests, seed=seed)
+    questions = enumerate(hostile_requests(bodies, requests, seed=seed), 1)
 
     async def ask() -> None:
-        for _, sent in questions:
+        for number, (_, sent) in questions:
             found.update(await statuses(port, tls, sent, patience=PATIENCE))
+            if number % TELL == 0:
+                say(f"hostile: {number} requests, {dict(sorted(found.items()))}")
 
     slow = [asyncio.create_task(_slow(port, tls, bodies[0])) for _ in range(SLOW)]
     await asyncio.gather(*(ask() for _ in range(AT_ONCE)))

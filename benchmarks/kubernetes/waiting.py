@@ -92,8 +92,9 @@ def measure(plane: ControlPlane, cluster: Cluster, traffic: Traffic) -> Queue:
             plans = _Plans(watch, running)
             memory, departures = _come_and_go(plane, arnold, space, traffic, plans, first=room + gangs)
         after = _solver(arnold)
-        latencies = [there - left for left, there in zip(departures, plans.moments, strict=False)]
-        plane.admin.delete_all("pods", space)
+    # Arnold is gone: it would plan those that wait for as long as others are deleted.
+    plane.admin.delete_all("pods", space)
+    latencies = [there - left for left, there in zip(departures, plans.moments, strict=False)]
     return Queue(
         traffic=traffic,
         nodes=len(cluster),

@@ -64,16 +64,11 @@ def test_every_program_killed_at_random_moments(
         logs = "".join(replica.log.read_text(encoding="utf-8", errors="replace") for replica in arnold.replicas)
     assert "Traceback" not in logs
     counts = {f"{victim} killed": number for victim, number in kills.items()} | turmoil.counts
-    say(
-        "\n".join(
-            [
-                *(f"{number:6d} {what}" for what, number in sorted(counts.items())),
-                f"{lookout.looks:6d} looks, no node promised or used twice",
-                f"quiet to settled: {max(quiet):.1f} s at most, {median(quiet):.1f} s in the middle",
-                f"a replica holds {max(map(max, memory))} MB at most",
-            ]
-        )
-    )
+    lines = [f"{number:6d} {what}" for what, number in sorted(counts.items())]
+    lines.append(f"{lookout.looks:6d} looks, no node promised or used twice")
+    lines.append(f"quiet to settled: {max(quiet):.1f} s at most, {median(quiet):.1f} s in the middle")
+    lines.append(f"a replica holds {max(map(max, memory))} MB at most")
+    say("\n".join(lines))
 
 
 def _victims(chance: random.Random) -> Iterator[str]:

@@ -25,7 +25,7 @@ from topology.cluster import Cluster
 SIZES = (1, 2, 4, 8, 12, 16, 24, 48)
 JOB_INDEX = "batch.kubernetes.io/job-completion-index"
 MOST_GANGS = 10
-PATIENCE = 150.0
+PATIENCE = 300.0
 """Seconds that something may take before it is given up: this bounds a failure, and measures nothing."""
 
 
