@@ -64,6 +64,7 @@ class Turmoil:
     """
 
     def __init__(self, plane: ControlPlane, cluster: Cluster, namespace: str, chance: random.Random) -> None:
+        self._plane = plane
         self._admin = plane.admin
         self._namespace = namespace
         self._chance = chance
@@ -171,7 +172,7 @@ class Turmoil:
     # What becomes of it
 
     def settle(self) -> tuple[float, str]:
-        """Wait until all is as it must be.
+        """Wait until all is as it must be; programs that ended by themselves are started again.
 
         :return: the seconds that this took, and what was so last.
         :raises AssertionError: it never is; says what is not.
@@ -180,6 +181,7 @@ class Turmoil:
         while found := self.unsettled():
             assert time.monotonic() < quiet + PATIENCE, "\n".join(found)
             last = found[0]
+            self.counts.update(f"{name} ended by itself" for name in self._plane.revive())
             time.sleep(0.2)
         return time.monotonic() - quiet, last
 
