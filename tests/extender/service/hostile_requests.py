@@ -158,7 +158,7 @@ def _odd_head(chance: random.Random, body: bytes) -> bytes:
 
 
 def _long_head(chance: random.Random, body: bytes) -> bytes:
-    many = chance.choice(([b"X: " + b"y" * HEAD_BYTES], [b"X%d: y" % number for number in range(HEAD_BYTES // 8)]))
+    many = chance.choice(([b"X: " + b"y" * 8 * HEAD_BYTES], [b"X%d: y" % number for number in range(HEAD_BYTES // 8)]))
     return request(body, headers=[*many, b"Content-Length: %d" % len(body)])
 
 
