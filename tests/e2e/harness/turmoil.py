@@ -32,7 +32,7 @@ PATIENCE = 300.0
 class Outcome(Enum):
     """What is to become of a gang, and in which phases it waits for that with none of its pods on a node."""
 
-    BOUND = ("bound", ("Queued",))
+    BOUND = ("bound", ("Queued", "Expired"))
     QUEUED = ("asks for more CPU than any node has", ("Queued",))
     INVALID = ("has a rule that its pods be apart", ("Invalid",))
     REFUSED = ("has its volumes elsewhere", ("Planned", "Released", "Expired", "Queued"))
