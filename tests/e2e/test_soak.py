@@ -105,3 +105,6 @@ def _kill(arnold: Arnold, victim: str, turmoil: Turmoil, chance: random.Random) 
     for process in killed:
         process.start(wait=store or ready)
     wait_until(plane.admin.ready, "the API server to be ready", seconds=PATIENCE)
+    if store:
+        # It has missed what changed meanwhile, and goes on without that: pods that were deleted would stay for ever.
+        plane.kwok.restart()
