@@ -205,11 +205,10 @@ def _mended(question: Question, limits: Limits) -> Answer:
         ranks = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
         why = f"pods that run would have to move: rank {ranks}; delete the gang's pods to move all"
         return _unplaced(question, why)
-    moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
     plan = plan.with_worth(found.after, bound=found.bound, gap=found.gap)
     plan = plan.unweighed(question.now) if question.guessed & {*plan.nodes} else plan
-    plan = plan.with_condition("Healthy", True, "Repaired", moves, question.now)
-    return Answer(question.gang.key, True, plan, moved=moved)
+    moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
+    return Answer(question.gang.key, True, plan.with_condition("Healthy", True, "Repaired", moves, question.now), moved)
 
 
 def weigh(question: Question, limits: Limits) -> GangPlan:
@@ -220,8 +219,7 @@ def weigh(question: Question, limits: Limits) -> GangPlan:
     assert plan is not None
     if job is None or cluster is None or question.guessed:
         return plan.unweighed(question.now) if question.guessed else plan.without_condition(WEIGHED)
-    own = [cluster.index_of[name] for name in plan.node_names]
-    free = cluster.free_gpus.copy()
+    own, free = [cluster.index_of[name] for name in plan.node_names], cluster.free_gpus.copy()
     free[own] = cluster.gpus[own]
     flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
     cluster = cluster.replace(free_gpus=free, flags=flags)
