@@ -10,6 +10,8 @@ UV    ?= $(shell command -v uv 2>/dev/null)
 # Which interpreter makes the environment; the first of these that is Python 3.11 or later unless PYTHON says otherwise.
 PYTHON     ?=
 CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
+# Of `make soak`.
+ARNOLD_KILLS ?= 200
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test properties e2e launchers soak lint format bench lock clean
@@ -32,8 +34,8 @@ e2e: $(STAMP) ## run the tests on a real Kubernetes control plane, which is buil
 launchers: $(STAMP) ## start jobs with Slurm, Open MPI and torchrun, where they are installed, and see which rank ran where
 	$(BIN)/python -m pytest -m launchers
 
-soak: $(STAMP) ## kill the extender at 50 random moments, on a real control plane
-	ARNOLD_KILLS=50 $(BIN)/python -m pytest tests/e2e/test_kills.py -n 0
+soak: $(STAMP) ## kill every program of a real control plane, 200 times in all, while gangs come and nodes fail
+	ARNOLD_KILLS=$(ARNOLD_KILLS) $(BIN)/python -m pytest tests/e2e/test_soak.py -n 0
 
 lint: $(STAMP) ## check style, types and who imports whom
 	$(BIN)/ruff check .

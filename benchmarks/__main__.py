@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks import against_exact, every_level, flags, memory, proofs, scale, speed, startup, table1, whatif
 from benchmarks.certificates import add_certificates
 from benchmarks.gangs import add_gangs
+from benchmarks.kubernetes.parts import add_kubernetes
 from benchmarks.rows import Campaign
 from benchmarks.simulation import add_simulation
 from scheduler.placement.types import ALGORITHMS
@@ -80,16 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     command = add("defragment", _defragment, "fewest moves for 128 nodes on a full cluster, against KAI's rule")
     command.add_argument("--seeds", type=int, default=3)
 
-    command = add("kubernetes", _kubernetes, "gangs on a real control plane: speed, latency, memory, fail-over")
-    command.add_argument("--parts", nargs="+", default=list(KUBERNETES), choices=KUBERNETES, metavar="PART")
-    command.add_argument("--nodes", type=int, default=5_000)
-    command.add_argument("--gang", type=int, default=1_200, help="pods of the gang, a multiple of 8")
-    command.add_argument("--rounds", type=int, default=3, help="of binding, each way in turn")
-    command.add_argument("--seconds", type=float, default=10.0, help="of each kind of Filter question")
-    command.add_argument("--gangs", type=int, default=100, help="that wait, of 100 pods each")
-    command.add_argument("--minutes", type=float, default=10.0, help="that they wait")
-    command.add_argument("--kills", type=int, default=3, help="of the leader")
-
+    add_kubernetes(add)
     add_gangs(add)
     _add_evidence(add)
     add_simulation(add)
@@ -216,10 +208,6 @@ def _collectives(options: argparse.Namespace) -> str:
     )
 
 
-KUBERNETES = ("binding", "filter", "waiting", "failover")
-"""The parts of ``kubernetes``."""
-
-
 def _several(options: argparse.Namespace) -> str:
     from benchmarks import several_jobs
 
@@ -230,27 +218,6 @@ def _defragment(options: argparse.Namespace) -> str:
     from benchmarks import defragmentation
 
     return defragmentation.report(defragmentation.measure(options.seeds))
-
-
-def _kubernetes(options: argparse.Namespace) -> str:
-    from benchmarks.kubernetes import binding, failover, filtering, waiting
-    from benchmarks.kubernetes.stage import measured_cluster, stage
-
-    cluster = measured_cluster(options.nodes)
-    with stage(cluster) as plane:
-        parts: dict[str, Callable[[], str]] = {
-            "binding": lambda: binding.report(
-                binding.measure(plane, cluster, size=options.gang, rounds=options.rounds)
-            ),
-            "filter": lambda: filtering.report(
-                filtering.measure(plane, cluster, size=options.gang, seconds=options.seconds)
-            ),
-            "waiting": lambda: waiting.report(
-                waiting.measure(plane, cluster, gangs=options.gangs, minutes=options.minutes)
-            ),
-            "failover": lambda: failover.report(failover.measure(plane, cluster, kills=options.kills)),
-        }
-        return "\n".join(parts[part]() for part in options.parts)
 
 
 PEERS = ("speed", "quality")

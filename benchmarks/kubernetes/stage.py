@@ -1,7 +1,7 @@
 """A real control plane for measurements: etcd, API server, and a cluster of node objects with tenants.
 
-Nobody plays the kubelets, and the cluster's own scheduler and controllers are stopped: they would share the machine's
-few cores with what is measured.  A bound pod is a pod with a node.
+The cluster's own scheduler and controllers are stopped, and so is what plays kubelets: they would share the machine's
+few cores with what is measured.  Without kubelets a bound pod is a pod with a node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.e2e.harness.client import Object
 from tests.e2e.harness.nodes import level_labels, make_real, namespace
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.pods import bound, gang
-from tests.e2e.harness.programs import find_programs
+from tests.e2e.harness.programs import find_kwok, find_programs
 from tests.e2e.harness.waiting import wait_until
 from topology.cluster import Cluster
 from topology.generate import fragment, generate
@@ -46,13 +46,18 @@ def measured_cluster(nodes: int) -> Cluster:
 
 
 @contextmanager
-def stage(cluster: Cluster) -> Iterator[ControlPlane]:
-    """A control plane with that cluster and Arnold's manifests, on which nothing of Arnold runs yet."""
-    programs = find_programs(say)
-    with TemporaryDirectory() as folder, ControlPlane(programs, Path(folder) / "plane") as plane:
+def stage(cluster: Cluster, *, kubelets: bool = False) -> Iterator[ControlPlane]:
+    """A control plane with that cluster and Arnold's manifests, on which nothing of Arnold runs yet.
+
+    :param kubelets: whether ``plane.kwok`` can be started, which plays them.
+    """
+    programs, kwok = find_programs(say), find_kwok(say) if kubelets else None
+    with TemporaryDirectory() as folder, ControlPlane(programs, Path(folder) / "plane", kwok=kwok) as plane:
         install(plane)
         plane.scheduler.stop()
         plane.controller_manager.stop()
+        if kubelets:
+            plane.kwok.stop()
         make_real(plane.admin, cluster)
         yield plane
 
@@ -84,12 +89,6 @@ def clear(plane: ControlPlane, space: str) -> None:
     wait_until(lambda: not plane.admin.all("pods", space, limit="1"), "all pods to go")
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that a process holds now."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
-
-
 def gangs_of(number: int, space: str, *, size: int, stages: Sequence[int], first: int = 0) -> Iterator[list[Object]]:
     """Gangs ``gang-FIRST``, ...: the pods of each.
 
@@ -98,7 +97,7 @@ def gangs_of(number: int, space: str, *, size: int, stages: Sequence[int], first
     for i in range(first, first + number):
         deep = stages[i % len(stages)]
         parallelism = f"tp=8,pp={deep},dp={size // deep}"
-        yield gang(f"gang-{i:04d}", space, size=size, parallelism=parallelism)
+        yield gang(f"gang-{i:06d}", space, size=size, parallelism=parallelism)
 
 
 class Watch:
@@ -119,6 +118,7 @@ class Watch:
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._answer: HTTPResponse
         self._over = False
+        self._last = b""
         self.lines: list[tuple[float, bytes]] = []
 
     def __enter__(self) -> Self:
@@ -135,6 +135,12 @@ class Watch:
         self._thread.join(10.0)
         self._connection.close()
 
+    def take(self) -> list[tuple[float, bytes]]:
+        """Return the lines so far, and forget them."""
+        found = self.lines[:]
+        del self.lines[: len(found)]
+        return found
+
     def _open(self, path: str) -> None:
         self._connection.request("GET", f"/{path}", headers={"Accept": self._accept})
         self._answer = self._connection.getresponse()
@@ -145,6 +151,7 @@ class Watch:
             while not self._over:
                 while line := self._answer.readline():
                     self.lines.append((perf_counter(), line))
+                    self._last = line
                 if not self._over:
                     self._open(f"{self._path}{self._since()}")
         except (OSError, ValueError, HTTPException):
@@ -152,9 +159,9 @@ class Watch:
 
     def _since(self) -> str:
         """The part of a query that asks only for what came after the last line."""
-        if not self.lines:
+        if not self._last:
             return ""
-        version = json.loads(self.lines[-1][1])["object"]["metadata"]["resourceVersion"]
+        version = json.loads(self._last)["object"]["metadata"]["resourceVersion"]
         return f"&resourceVersion={version}"
 
 

@@ -1,52 +1,66 @@
-"""10,000 waiting pods in 100 gangs on a full cluster: memory, and how soon the next gang has its nodes when one leaves.
+"""10,000 waiting pods on a full cluster: memory, and how soon the next gang has its nodes when one leaves.
 
-The cluster is filled with gangs of the same size through Arnold itself.  Then, every few seconds, the oldest running
-gang is deleted and a new one joins the queue: it stays as long as it was, and each departure makes room for one gang.
+The cluster is filled with gangs of the same size through Arnold itself.  Then, all the time, the oldest running gang
+is deleted and a new one joins the queue: it stays as long as it was, and each departure makes room for one gang.
 """
 
 from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from time import monotonic, perf_counter, sleep
 
 import msgspec
 import numpy as np
 
-from benchmarks.kubernetes.stage import Watch, gangs_of, new_namespace, resident, say, warm_arnold
+from benchmarks.kubernetes.stage import Watch, gangs_of, new_namespace, say, warm_arnold
 from benchmarks.report import Promise, promises, section, table
 from tests.e2e.harness.arnold import Arnold
-from tests.e2e.harness.client import JSON
+from tests.e2e.harness.client import JSON, Object
 from tests.e2e.harness.plane import ControlPlane
+from tests.e2e.harness.plans import HOLDING
 from tests.e2e.harness.waiting import wait_until
 from topology.cluster import Cluster
 
-SIZE = 100
-STAGES = (2, 4, 5, 10)
+WAITING = 10_000
+"""Pods."""
+STAGES = (1, 2, 4, 5, 10)
 MEGABYTES = 600.0
 GROWTH = 0.05
 PLAN_SECONDS = 2.0
-PERIOD = 3.0
-"""Seconds between two departures."""
+PATIENCE = 10.0
+"""Seconds that the last gangs have to be planned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """How gangs come and go.
+
+    :param size: pods of each gang.
+    :param period: seconds between two departures.
+    """
+
+    size: int
+    period: float
+    minutes: float
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
     """What was measured.
 
-    :param waiting: pods that wait, all the time.
+    :param gangs: that wait, all the time.
     :param memory: bytes that the extender holds, once a second.
     :param latencies: seconds from the deletion of a gang's pods to the plan of the next gang.
     :param solved: answers of the solver, and their seconds altogether.
     """
 
+    traffic: Traffic
     nodes: int
     gangs: int
-    waiting: int
     running: int
-    minutes: float
     memory: Sequence[int]
     latencies: Sequence[float]
     unserved: int
@@ -59,33 +73,33 @@ class Queue:
         return float(np.median(self.memory[-fifth:]) / np.median(self.memory[fifth : 2 * fifth]) - 1.0)
 
 
-def measure(plane: ControlPlane, cluster: Cluster, *, gangs: int, minutes: float) -> Queue:
+def measure(plane: ControlPlane, cluster: Cluster, traffic: Traffic) -> Queue:
     """Fill the cluster and the queue, and let gangs come and go for so long."""
-    space = new_namespace(plane, "waiting")
-    room = sum(node.free_gpus == node.gpus for node in cluster) // SIZE
+    space = new_namespace(plane, f"waiting-{traffic.size}")
+    gangs, room = WAITING // traffic.size, sum(node.free_gpus == node.gpus for node in cluster) // traffic.size
     with warm_arnold(plane, cluster, space) as arnold:
-        for pods in gangs_of(room + gangs, space, size=SIZE, stages=STAGES):
+        for pods in _gangs(space, traffic, number=room + gangs):
             plane.admin.create_all(pods)
-        wait_until(lambda: len(_in_phase(plane, space, "Bound")) == room, "the cluster to be full", seconds=600.0)
+        wait_until(lambda: len(_in_phase(plane, space, "Bound")) == room, "the cluster to be full", seconds=900.0)
         wait_until(
-            lambda: len(_in_phase(plane, space, "Queued")) == gangs, "the rest to be told that they wait", seconds=600.0
+            lambda: len(_in_phase(plane, space, "Queued")) == gangs, "the rest to be told that they wait", seconds=900.0
         )
-        say(f"waiting: {room} gangs run, {gangs} wait; {resident(arnold.extender.pid) / 1e6:.0f} MB")
+        say(f"waiting: {room} gangs run, {gangs} wait; {arnold.extender.resident / 1e6:.0f} MB")
         before = _solver(arnold)
         path = f"apis/arnold.dev/v1alpha1/namespaces/{space}/gangplans?watch=true"
+        running = sorted(_in_phase(plane, space, "Bound"))
         with Watch(plane, path, accept=JSON) as watch:
-            running = sorted(_in_phase(plane, space, "Bound"))
-            memory, departures = _come_and_go(plane, arnold, space, deque(running), first=room + gangs, minutes=minutes)
+            plans = _Plans(watch, running)
+            memory, departures = _come_and_go(plane, arnold, space, traffic, plans, first=room + gangs)
         after = _solver(arnold)
-        latencies = _latencies(departures, _planned(watch, set(running)))
-        waiting = gangs * SIZE
-        plane.admin.delete_all("pods", space)
+    # Arnold is gone: it would plan those that wait for as long as others are deleted.
+    plane.admin.delete_all("pods", space)
+    latencies = [there - left for left, there in zip(departures, plans.moments, strict=False)]
     return Queue(
+        traffic=traffic,
         nodes=len(cluster),
         gangs=gangs,
-        waiting=waiting,
         running=room,
-        minutes=minutes,
         memory=memory,
         latencies=latencies,
         unserved=len(departures) - len(latencies),
@@ -95,13 +109,15 @@ def measure(plane: ControlPlane, cluster: Cluster, *, gangs: int, minutes: float
 
 def report(queue: Queue) -> str:
     """Memory and latency against what we promise."""
-    most = max(queue.memory) / 1e6
+    traffic, most = queue.traffic, max(queue.memory) / 1e6
     p50, p99 = (float(np.percentile(queue.latencies, share)) for share in (50, 99))
     answers, seconds = queue.solved
+    departed = len(queue.latencies) + queue.unserved
     return section(
-        f"{queue.waiting:,} waiting pods in {queue.gangs} gangs on {queue.nodes:,} nodes, {queue.minutes:g} minutes",
-        f"{queue.running} gangs of {SIZE} run beside them; one leaves and one comes every {PERIOD:g} s. The solver was "
-        f"asked {answers} times, {seconds / max(1, answers) * 1000:.0f} ms on average.",
+        f"{WAITING:,} waiting pods in {queue.gangs:,} gangs on {queue.nodes:,} nodes, {traffic.minutes:g} minutes",
+        f"{queue.running} gangs of {traffic.size} run beside them; one leaves, one comes every {traffic.period:g} s, "
+        f"{departed:,} in all. The solver was asked {answers:,} times, {seconds / max(1, answers) * 1000:.0f} ms on "
+        "average.",
         table(
             ["", "least", "median", "most"],
             [
@@ -117,7 +133,7 @@ def report(queue: Queue) -> str:
                 Promise(f"memory below {MEGABYTES:g} MB", f"{most:.0f} MB", most < MEGABYTES),
                 Promise(
                     f"flat: at most {GROWTH:.0%} more in the last fifth of the time than in the second",
-                    f"{queue.growth:+.1%} in {queue.minutes:g} minutes",
+                    f"{queue.growth:+.1%} in {traffic.minutes:g} minutes",
                     queue.growth <= GROWTH,
                 ),
                 Promise(
@@ -131,36 +147,59 @@ def report(queue: Queue) -> str:
     )
 
 
-def _come_and_go(
-    plane: ControlPlane, arnold: Arnold, space: str, running: deque[str], *, first: int, minutes: float
-) -> tuple[list[int], list[float]]:
-    """Memory once a second, and when gangs left.
+class _Plans:
+    """When each gang was first seen with nodes.
 
-    :param running: gangs, the oldest first.
+    :param known: gangs that have nodes already, the oldest first.
+    """
+
+    def __init__(self, watch: Watch, known: Sequence[str]) -> None:
+        self._watch = watch
+        self._seen = dict.fromkeys(known)
+        self.running = deque(known)
+        self.moments: list[float] = []
+
+    def look(self) -> None:
+        """Take in what the watch brought since the last look."""
+        for moment, line in self._watch.take():
+            thing = msgspec.json.decode(line)["object"]
+            name, phase = thing["spec"]["gang"], thing.get("status", {}).get("phase")
+            if phase in HOLDING and name not in self._seen:
+                self._seen[name] = None
+                self.running.append(name)
+                self.moments.append(moment)
+
+
+def _come_and_go(
+    plane: ControlPlane, arnold: Arnold, space: str, traffic: Traffic, plans: _Plans, *, first: int
+) -> tuple[list[int], list[float]]:
+    """Memory about once a second, and when gangs left.
+
     :param first: number of the first gang that comes.
     """
     memory: list[int] = []
     departures: list[float] = []
-    newcomers = gangs_of(10**6, space, size=SIZE, stages=STAGES, first=first)
-    begin = monotonic()
-    due = begin
-    while monotonic() < begin + 60.0 * minutes:
-        memory.append(resident(arnold.extender.pid))
-        if monotonic() >= due:
-            due += PERIOD
-            if not running:
-                running.extend(sorted(_in_phase(plane, space, "Bound")))
-            if running:
-                plane.admin.each(lambda name: plane.admin.delete("pods", name, space), _pods_of(running.popleft()))
-                departures.append(perf_counter())
-                plane.admin.create_all(next(newcomers))
+    newcomers = _gangs(space, traffic, first=first)
+    begin = due = monotonic()
+    while monotonic() < begin + 60.0 * traffic.minutes:
+        plans.look()
+        memory.append(arnold.extender.resident)
+        if monotonic() >= due and plans.running:
+            due += traffic.period
+            leaving = plans.running.popleft()
+            names = [f"{leaving}-{rank}" for rank in range(traffic.size)]
+            plane.admin.each(lambda name: plane.admin.delete("pods", name, space), names)
+            departures.append(perf_counter())
+            plane.admin.create_all(next(newcomers))
         sleep(max(0.0, min(1.0, due - monotonic())))
-    sleep(2 * PERIOD)
+    sleep(PATIENCE)
+    plans.look()
     return memory, departures
 
 
-def _pods_of(name: str) -> list[str]:
-    return [f"{name}-{rank}" for rank in range(SIZE)]
+def _gangs(space: str, traffic: Traffic, *, number: int = 10**6, first: int = 0) -> Iterator[list[Object]]:
+    stages = [it for it in STAGES if traffic.size % it == 0]
+    return gangs_of(number, space, size=traffic.size, stages=stages, first=first)
 
 
 def _in_phase(plane: ControlPlane, space: str, phase: str) -> list[str]:
@@ -169,24 +208,6 @@ def _in_phase(plane: ControlPlane, space: str, phase: str) -> list[str]:
         for thing in plane.admin.all("gangplans", space)
         if thing.get("status", {}).get("phase") == phase
     ]
-
-
-def _planned(watch: Watch, known: set[str]) -> list[float]:
-    """When each gang was first seen with nodes."""
-    moments = []
-    seen = set(known)
-    for moment, line in watch.lines:
-        thing = msgspec.json.decode(line)["object"]
-        name, phase = thing["spec"]["gang"], thing.get("status", {}).get("phase")
-        if phase in ("Planned", "Released", "Bound") and name not in seen:
-            seen.add(name)
-            moments.append(moment)
-    return moments
-
-
-def _latencies(departures: Sequence[float], planned: Sequence[float]) -> list[float]:
-    """One gang is planned for each that leaves, in the same order."""
-    return [there - left for left, there in zip(departures, planned, strict=False)]
 
 
 def _solver(arnold: Arnold) -> tuple[int, float]:

@@ -29,7 +29,10 @@ class Door:
 
     def request(self, verb: str, document: object) -> bytes:
         """A request as kube-scheduler sends it: one connection for many, compact JSON."""
-        body = json.dumps(document, separators=(",", ":")).encode()
+        return self.framed(verb, json.dumps(document, separators=(",", ":")).encode())
+
+    def framed(self, verb: str, body: bytes) -> bytes:
+        """A request with that body."""
         head = (
             f"POST /{verb} HTTP/1.1\r\nHost: {LOOPBACK}:{self.port}\r\nUser-Agent: Go-http-client/1.1\r\n"
             f"Content-Length: {len(body)}\r\nContent-Type: application/json\r\nAccept-Encoding: gzip\r\n\r\n"

@@ -32,7 +32,7 @@ class Write:
     plan: GangPlan
     urgent: bool = True
     events: tuple[EventNote, ...] = ()
-    weigh: bool = False  # its nodes were read off pods: what they are worth is found out first
+    weigh: bool = False  # it does not say what its nodes are worth: that is found out first
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from extender.controller.planned_gangs import decide_holding
 from extender.gangs.pods_on_nodes import node_rank, nodes_of_pods, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
-from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts
+from extender.plans.gang_plan import NO_PLAN, GangPlan, PlanPhase, uids_of, with_doubts
 from extender.texts import counted, named
 from topology.readers.kubernetes_objects import START_OF_TIME
 from topology.readers.kubernetes_pods import Pod
@@ -216,7 +216,7 @@ def _waits_since(plan: GangPlan) -> datetime:
 def _in_the_queue(context: Context) -> list[GangPlan]:
     """Return the plans of the other gangs that wait for nodes which they could have."""
     plans = (plan for plan in context.plans.values() if plan.key != context.key and plan.phase is PlanPhase.QUEUED)
-    return [plan for plan in plans if plan.reason != LOST and plan.would_fit_if_empty is not False]
+    return [plan for plan in plans if plan.reason not in (LOST, NO_PLAN) and plan.would_fit_if_empty is not False]
 
 
 def _from_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:

@@ -166,7 +166,8 @@ class GangController:
             match action:
                 case Write(plan, _, said, weigh):
                     plan = await self._planning.weighed(plan) if weigh else plan
-                    announce(self._shared.events, await self._shared.writer.write(plan), said)
+                    if plan != self._state.plans.get(key):
+                        announce(self._shared.events, await self._shared.writer.write(plan), said)
                 case RepairAction():
                     await self._planning.repair(action)
                 case Recreate():

@@ -9,7 +9,7 @@ from extender.controller.actions import EventNote, NotifyPod, Recreate, Release,
 from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, is_stuck, nodes_of
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
-from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid, with_doubts
+from extender.plans.gang_plan import WEIGHED, GangPlan, PlanPhase, canonical_uid, with_doubts
 from extender.plans.plan_spec import PlanSpec
 from extender.texts import clip, counted, named
 from topology.quantities import duration
@@ -103,8 +103,9 @@ def _advance(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
         events = (EventNote("Bound", f"all {counted(plan.size, 'pod')} are on their nodes"),)
     new = _with_health(context, new, sight, unfit).replace(bound_pods=bound, estimate=context.estimate)
     new = with_doubts(new, sight.gang, context.now)
-    if new != plan:
-        context.do(Write(new, urgent=new.phase is not plan.phase, events=events))
+    weigh = new.condition(WEIGHED) is not None and all(map(context.fleet.host, new.node_names))
+    if new != plan or weigh:
+        context.do(Write(new, urgent=new.phase is not plan.phase, events=events, weigh=weigh))
 
 
 def _mend(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> bool:

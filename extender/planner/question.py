@@ -59,6 +59,7 @@ class Question:
     stopping: Stopping | None = None  # the question takes these for gone; they are to be stopped if there is room then
     lost: tuple[str, ...] = ()  # nodes to be replaced; empty = this is no repair
     fixed: frozenset[int] = frozenset()  # of a repair, ranks that must stay where they are: their pods run
+    guessed: frozenset[str] = frozenset()  # nodes of the plan that are gone, taken to be at the places of others
     refused: str = ""  # why the solver need not be asked
     estimate: Prediction | None = None  # how long the gang will run, as ended ones tell
 
@@ -173,7 +174,7 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
     if question.lost and question.before is not None:
         plan = question.before
         own = Own(plan.node_names, job.gpus_per_node, _likenesses(plan, job, fleet))
-        stay = {*plan.nodes} - {*question.lost}
+        stay, question = {*plan.nodes} - {*question.lost}, replace(question, guessed=frozenset(own.likenesses))
     view = fleet.view(
         demands_of(member.pod for member in question.gang.members if member is not None),
         question.now,

@@ -20,7 +20,7 @@ from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
 from extender.planner.planning_round import Answer
 from extender.planner.question import Question, levels_counted, placed_in
-from extender.plans.gang_plan import GangPlan, PlanPhase, uids_of, with_doubts
+from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, uids_of, with_doubts
 from extender.plans.plan_spec import PlanSpec
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
@@ -180,7 +180,7 @@ def _unplaced(question: Question, why: str, *, reason: str = "", fits_empty: boo
         return Answer(key, False, plan.with_condition("Healthy", False, "CannotBeRepaired", why, question.now))
     plan = _base(question, question.job).without_nodes()
     plan = plan.replace(phase=PlanPhase.QUEUED, would_fit_if_empty=fits_empty)
-    plan = plan.replace(reason=reason or "CannotBePlanned", message=why)
+    plan = plan.replace(reason=reason or NO_PLAN, message=why)
     return Answer(key, False, plan.with_condition("Planned", False, plan.reason, why, question.now))
 
 
@@ -205,10 +205,10 @@ def _mended(question: Question, limits: Limits) -> Answer:
         ranks = ", ".join(map(str, running[:5])) + (", ..." if len(running) > 5 else "")
         why = f"pods that run would have to move: rank {ranks}; delete the gang's pods to move all"
         return _unplaced(question, why)
-    moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
     plan = plan.with_worth(found.after, bound=found.bound, gap=found.gap)
-    plan = plan.with_condition("Healthy", True, "Repaired", moves, question.now)
-    return Answer(question.gang.key, True, plan, moved=moved)
+    plan = plan.unweighed(question.now) if question.guessed & {*plan.nodes} else plan
+    moves = f"{len(moved)} of {len(plan.nodes)} ranks have another node"
+    return Answer(question.gang.key, True, plan.with_condition("Healthy", True, "Repaired", moves, question.now), moved)
 
 
 def weigh(question: Question, limits: Limits) -> GangPlan:
@@ -217,10 +217,9 @@ def weigh(question: Question, limits: Limits) -> GangPlan:
     """
     job, cluster, plan = question.job, question.cluster, question.before
     assert plan is not None
-    if job is None or cluster is None:
-        return plan
-    own = [cluster.index_of[name] for name in plan.node_names]
-    free = cluster.free_gpus.copy()
+    if job is None or cluster is None or question.guessed:
+        return plan.unweighed(question.now) if question.guessed else plan.without_condition(WEIGHED)
+    own, free = [cluster.index_of[name] for name in plan.node_names], cluster.free_gpus.copy()
     free[own] = cluster.gpus[own]
     flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
     cluster = cluster.replace(free_gpus=free, flags=flags)
@@ -228,7 +227,7 @@ def weigh(question: Question, limits: Limits) -> GangPlan:
         worth = evaluate(cluster, job, by_cell(cluster, job, plan.node_names))
         best = run(ALGORITHMS.load("exact"), cluster, job, limits)
     except ArnoldError:
-        return plan
+        return plan.without_condition(WEIGHED)
     found = best.weighed(best.proposal, worth, trivial_bound(job) if best.bound is None else best.bound)
     return plan.with_worth(worth, bound=found.bound, gap=found.gap)
 

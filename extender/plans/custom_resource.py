@@ -79,6 +79,10 @@ class CustomResource(StoredPart, frozen=True, kw_only=True):
         """Return a copy without a placement to be worth anything."""
         return self.replace(spread=None, objective=None, bound=None, gap=None)
 
+    def without_condition(self, kind: str) -> Self:
+        """Return a copy without the condition of that type."""
+        return self.replace(conditions=tuple(one for one in self.conditions if one.type != kind))
+
     def with_condition(self, kind: str, status: bool | None, reason: str, message: str, now: datetime) -> Self:
         """Return a copy with one condition set; its time changes only when its status does."""
         text = {True: "True", False: "False", None: "Unknown"}[status]

@@ -35,11 +35,14 @@ from extender.plans.custom_resource import (
     written,
 )
 from extender.plans.plan_spec import PlanSpec
+from scheduler.objective import Evaluation
 from scheduler.queue.run_times import Prediction
 from topology.quantities import duration
 
 CHECKED = "Checked"  # condition: whether plans look at all that pods ask for; absent where they always did
 HINTS_READ = "HintsRead"  # condition: whether hints to the queue policy can be read; absent where they always could
+WEIGHED = "Weighed"  # condition: whether the worth of its nodes is known, False while some are gone; absent where it is
+NO_PLAN = "CannotBePlanned"  # reason of a queued gang that can use no node, or of which the solver can make nothing
 IN_LINE = "InLine"  # reason of a queued gang that the solver was not asked about yet
 
 
@@ -62,7 +65,8 @@ HOLDING = frozenset({PlanPhase.PLANNED, PlanPhase.RELEASED, PlanPhase.BOUND})
 class GangPlan(CustomResource, frozen=True):
     """What was decided about a gang.
 
-    Conditions: ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``, ``Checked``.
+    Conditions: ``Complete``, ``Planned``, ``Released``, ``Bound``, ``Healthy``, ``Valid``, ``HintsRead``, ``Checked``,
+    ``Weighed``.
     """
 
     key: GangKey
@@ -113,6 +117,14 @@ class GangPlan(CustomResource, frozen=True):
     def moved_to(self, node_names: Sequence[str]) -> Self:
         """Return the plan with other nodes, given by node rank."""
         return self.replace(nodes=nodes_of_pods(node_names, len(self.nodes), self.pods_per_node))
+
+    def with_worth(self, worth: Evaluation, *, bound: float | None, gap: float | None) -> Self:
+        """Return the plan with what the evaluator says of its nodes."""
+        return super().with_worth(worth, bound=bound, gap=gap).without_condition(WEIGHED)
+
+    def unweighed(self, now: datetime) -> Self:
+        """Return the plan without a worth: nodes of it are gone, and nobody knows where they were."""
+        return self.without_worth().with_condition(WEIGHED, False, "NodesGone", "nodes of it are gone", now)
 
     def without_nodes(self) -> Self:
         """Return the plan of a gang that has no nodes."""

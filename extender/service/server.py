@@ -121,7 +121,7 @@ class _Process:
         tasks.start("controller", controller.run())
         tasks.start("reservations", ReservationController(shared).run())
         try:
-            await self._serve(self._server(application.app()), listener)
+            await self._serve(web_server(self.settings, self.tls, application.app()), listener)
         finally:
             tasks.stop("controller", "reservations")
             with suppress(TimeoutError):
@@ -158,33 +158,6 @@ class _Process:
         if credentials.keep is not None:
             tasks.start("credentials", credentials.keep())
         return tasks
-
-    def _server(self, app: Starlette) -> uvicorn.Server:
-        settings = self.settings
-
-        class Limited(Connection):
-            arrive_seconds = settings.arrive_seconds
-            strangers = Strangers()
-
-        tls = self.tls
-        return uvicorn.Server(
-            uvicorn.Config(
-                app,
-                http=Limited,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                proxy_headers=False,
-                server_header=False,
-                date_header=False,
-                timeout_keep_alive=KEEP_ALIVE_SECONDS,
-                # Uvicorn counts requests of both kinds of clients.
-                limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
-                timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
-                ssl_context_factory=None if tls is None else lambda *_: tls.context,
-            )
-        )
 
     async def _serve(self, server: uvicorn.Server, listener: socket.socket) -> None:
         """Answer until a signal comes.
@@ -225,6 +198,33 @@ async def _spare_collector(synced: Callable[[], bool]) -> None:
     gc.collect()
     gc.freeze()
     await asyncio.Event().wait()
+
+
+def web_server(settings: ServeOptions, tls: RotatingContext | None, app: Starlette) -> uvicorn.Server:
+    """Return the server of an application, with our limits; ``tls`` none = plain HTTP, on loopback addresses."""
+
+    class Limited(Connection):
+        arrive_seconds = settings.arrive_seconds
+        strangers = Strangers()
+
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            http=Limited,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            # Uvicorn counts requests of both kinds of clients.
+            limit_concurrency=MOST_CONNECTIONS + MOST_STRANGERS,
+            timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
+            ssl_context_factory=None if tls is None else lambda *_: tls.context,
+        )
+    )
 
 
 class BackgroundTasks:

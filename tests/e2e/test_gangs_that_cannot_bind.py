@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.harness.arnold import running
-from tests.e2e.harness.client import Object
+from tests.e2e.harness.demands import apart, asking, claims_for, storage_class, volume
 from tests.e2e.harness.invariants import guarded
 from tests.e2e.harness.nodes import level_labels, make_real
 from tests.e2e.harness.plane import ControlPlane
@@ -25,47 +25,8 @@ def cluster(arnold_plane: ControlPlane) -> Cluster:
 @pytest.fixture
 def storage(arnold_plane: ControlPlane, namespace: str) -> str:
     """The name of a storage class of the test's own, whose volumes are bound when their pods come."""
-    about = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": namespace}}
-    made = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
-    arnold_plane.admin.apply({**about, **made})
+    arnold_plane.admin.apply(storage_class(namespace))
     return namespace
-
-
-def asking(pods: list[Object], **amounts: str) -> list[Object]:
-    """The pods, asking for more than GPUs."""
-    for one in pods:
-        for said in one["spec"]["containers"][0]["resources"].values():
-            said.update(amounts)
-    return pods
-
-
-def with_volume(pods: list[Object], storage: str) -> list[Object]:
-    """The pods, each with a claim of its own."""
-    asked = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": storage,
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
-    claims = []
-    for one in pods:
-        about = {key: one["metadata"][key] for key in ("name", "namespace")}
-        one["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": about["name"]}}]
-        claims.append({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": about, "spec": asked})
-    return [*claims, *pods]
-
-
-def volume(storage: str, node: str) -> Object:
-    """A volume on the disk of a node."""
-    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    spec = {
-        "capacity": {"storage": "1Gi"},
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": storage,
-        "persistentVolumeReclaimPolicy": "Retain",
-        "local": {"path": "/data"},
-        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
-    }
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"{storage}-{node}"}, "spec": spec}
 
 
 def test_cpu_that_the_nodes_have_not(arnold_plane: ControlPlane, namespace: str, cluster: Cluster) -> None:
@@ -89,16 +50,10 @@ def test_cpu_that_the_nodes_have_not(arnold_plane: ControlPlane, namespace: str,
 def test_rules_between_pods(arnold_plane: ControlPlane, namespace: str, cluster: Cluster) -> None:
     """One pod a minipod is refused, with the reason; one pod a node is what a plan of whole nodes does."""
     plane, levels = arnold_plane, level_labels(cluster)
-    apart, alone = gang("apart", namespace, size=2), gang("alone", namespace, size=4)
-    for pods, key in ((apart, levels[0]), (alone, "kubernetes.io/hostname")):
-        selector = {"matchLabels": {"arnold.dev/gang": pods[0]["metadata"]["labels"]["arnold.dev/gang"]}}
-        required = [{"topologyKey": key, "labelSelector": selector}]
-        for one in pods:
-            one["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     with running(plane, levels=levels), guarded(plane):
-        plane.admin.create_all(apart)
+        plane.admin.create_all(apart(gang("apart", namespace, size=2), levels[0]))
         refused = wait_until(lambda: plan_in(plane.admin, "apart", namespace, "Invalid"), "it to be refused")
-        plane.admin.create_all(alone)
+        plane.admin.create_all(apart(gang("alone", namespace, size=4), "kubernetes.io/hostname"))
         plan = wait_until(lambda: plan_in(plane.admin, "alone", namespace, "Bound"), "the other gang to be bound")
     assert f" has podAntiAffinity by {levels[0]} that is about pods of its own gang" in refused.message
     assert len({*plan.nodes}) == 4
@@ -111,7 +66,8 @@ def test_volumes_go_where_the_pods_are_planned(
     plane, levels = arnold_plane, level_labels(cluster)
     plane.admin.create_all([volume(storage, row.name) for row in cluster])
     with running(plane, levels=levels), guarded(plane):
-        plane.admin.create_all(with_volume(gang("g", namespace, size=4), storage))
+        pods = gang("g", namespace, size=4)
+        plane.admin.create_all([*claims_for(pods, storage), *pods])
         plan = wait_until(lambda: plan_in(plane.admin, "g", namespace, "Bound"), "the gang to be bound")
     told = plan.condition("Checked")
     assert (told["status"], told["reason"]) == ("False", "LeftToScheduler")
@@ -126,7 +82,8 @@ def test_a_gang_that_never_binds_lets_others_pass(
     """
     plane, levels = arnold_plane, level_labels(cluster)
     with running(plane, levels=levels, options=["--bind-timeout=6"]) as arnold, guarded(plane):
-        plane.admin.create_all(with_volume(gang("never", namespace, size=8), storage))
+        pods = gang("never", namespace, size=8)
+        plane.admin.create_all([*claims_for(pods, storage), *pods])
         plan = wait_until(lambda: plan_in(plane.admin, "never", namespace, "Expired"), "its time to run out")
         assert "0 of 8 pods were bound in time" in plan.message
         assert "persistent volumes to bind" in plan.message

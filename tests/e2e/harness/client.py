@@ -211,6 +211,19 @@ class Client:
         return self.each(self.create, things)
 
 
+def create_missing(client: Client, things: Iterable[Object]) -> None:
+    """Create objects, many at once; one that is there already stays, as after a request without an answer."""
+
+    def create(thing: Object) -> None:
+        try:
+            client.create(thing)
+        except ApiError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+
+    client.each(create, things)
+
+
 def path(resource: str, namespace: str | None = None) -> str:
     """Where the objects of a resource are."""
     inside = f"namespaces/{namespace}/" if namespace else ""

@@ -7,7 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.e2e.harness.client import Client, Object
+import urllib3
+
+from tests.e2e.harness.client import ApiError, Client, Object
 from tests.e2e.harness.nodes import GPU
 from tests.e2e.harness.plane import ControlPlane
 from tests.e2e.harness.plans import GangPlan, all_plans
@@ -20,7 +22,7 @@ def used_twice(client: Client) -> list[str]:
     """Nodes on which more GPUs are in use than there are."""
     there = {node["metadata"]["name"]: int(node["status"]["allocatable"][GPU]) for node in client.all("nodes")}
     held: Counter[str] = Counter()
-    for pod in _live(client):
+    for pod in live_pods(client):
         if where := pod["spec"].get("nodeName"):
             held[where] += _gpus(pod)
     return [f"{node}: {held[node]} GPUs in use, {there[node]} there" for node in there if held[node] > there[node]]
@@ -37,7 +39,7 @@ def promised_twice(plans: Sequence[GangPlan]) -> list[str]:
 
 def off_plan(client: Client) -> list[str]:
     """Members of gangs on another node than their plan gives to them."""
-    pods = {pod["metadata"]["uid"]: pod for pod in _live(client)}
+    pods = {pod["metadata"]["uid"]: pod for pod in live_pods(client)}
     wrong = []
     for plan in all_plans(client):
         for uid, node in zip(plan.pods, plan.nodes, strict=False):
@@ -50,7 +52,7 @@ def off_plan(client: Client) -> list[str]:
 def half_placed(client: Client) -> list[str]:
     """Gangs of which some members are on nodes and some are not."""
     gangs: defaultdict[tuple[str, str], list[bool]] = defaultdict(list)
-    for pod in _live(client):
+    for pod in live_pods(client):
         about = pod["metadata"]
         if name := about.get("labels", {}).get(GANG):
             gangs[about["namespace"], name].append("nodeName" in pod["spec"])
@@ -68,30 +70,50 @@ def invariants(plane: ControlPlane, *, seconds: float = 90.0) -> None:
     assert off_plan(plane.admin) == []
 
 
+class Lookout:
+    """Looks all the time, in a thread of its own, that no node is promised or used twice.
+
+    A look that the API server does not answer, as it is away or without its store, is none.
+    """
+
+    def __init__(self, client: Client, *, every: float) -> None:
+        self._client = client
+        self._every = every
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.seen: list[str] = []
+        self.looks = 0
+
+    def __enter__(self) -> Lookout:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._done.wait(self._every):
+            try:
+                self.seen += used_twice(self._client) + promised_twice(all_plans(self._client))
+            except (ApiError, urllib3.exceptions.HTTPError):
+                continue
+            self.looks += 1
+
+
 @contextmanager
-def guarded(plane: ControlPlane, *, every: float = 0.2) -> Iterator[None]:
+def guarded(plane: ControlPlane, *, every: float = 0.2) -> Iterator[Lookout]:
     """Look all the time, not only at the end, that no node is promised or used twice; then check all invariants."""
-    seen: list[str] = []
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.wait(every):
-            seen.extend(used_twice(plane.admin) + promised_twice(all_plans(plane.admin)))
-
-    watcher = threading.Thread(target=look)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-    assert not seen, seen[:3]
+    with Lookout(plane.admin, every=every) as lookout:
+        yield lookout
+    assert not lookout.seen, lookout.seen[:3]
+    assert lookout.looks
     invariants(plane)
 
 
-def _live(client: Client) -> list[Object]:
+def live_pods(client: Client, namespace: str | None = None) -> list[Object]:
     """Pods that use GPUs or may come to: not finished."""
-    return [pod for pod in client.all("pods") if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+    return [pod for pod in client.all("pods", namespace) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
 
 
 def _gpus(pod: Object) -> int:

@@ -91,12 +91,17 @@ class ControlPlane:
         """Have all parts running again, and nothing left of a test: nothing that it added, no jobs, pods or nodes."""
         for name in list(self._guests):
             self._guests.pop(name).kill()
-        for part in (self.etcd, self.api_server, *self._followers):
-            if not part.alive:
-                part.start()
+        self.revive()
         for resource in ("jobs", "statefulsets", "pods", "nodes", "resourceslices", "deviceclasses"):
             self.admin.delete_all(resource)
         wait_until(lambda: not self.admin.all("pods"), "all pods to go")
+
+    def revive(self) -> list[str]:
+        """Start again whatever has ended, as a kubelet would, and return the names."""
+        ended = [it for it in (self.etcd, self.api_server, *self._followers, *self._guests.values()) if not it.alive]
+        for part in ended:
+            part.start()
+        return [part.name for part in ended]
 
     def define(self, definitions: Iterable[Mapping[str, Any]]) -> None:
         """Define kinds of resources, and wait until the API server serves them."""

@@ -50,6 +50,12 @@ class Process:
         assert self._running is not None, f"{self.name} was never started"
         return self._running.pid
 
+    @property
+    def resident(self) -> int:
+        """Bytes of memory that it holds now."""
+        lines = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8").splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmRSS:")))
+
     def start(self, *, wait: bool = True) -> None:
         """Start it.
 

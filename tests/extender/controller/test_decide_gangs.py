@@ -395,6 +395,46 @@ def test_a_plan_that_somebody_deleted_was_not_the_best() -> None:
     assert after.gap > 0
 
 
+def test_a_plan_that_somebody_deleted_while_a_node_was_gone() -> None:
+    """Nobody knows what it is worth until the node is back: it is the only one of the gang in its minipod."""
+    world = World()
+    for taken in ("m0-0", "m0-1", "m0-2", "m1-0"):
+        world.add(pod_json(f"on-{taken}", node=taken, phase="Running"))
+    planned(world=world)
+    world.settle()
+    world.bind(*names())
+    world.settle()
+    assert world.plan("g").spread == (2, 1)
+    world.state.drop_node("m0-3")
+    world.state.drop_plan(key("g"))
+    world.settle()
+    told = world.plan("g").condition("Weighed")
+    assert told is not None
+    assert (told.status, told.message) == ("False", "nodes of it are gone")
+    assert (world.phase("g"), world.plan("g").spread, world.plan("g").gap) == (PlanPhase.BOUND, None, None)
+    world.state.put_node(node("m0-3", "mp0", "mp0r0"))
+    world.settle()
+    assert world.plan("g").condition("Weighed") is None
+    assert (world.phase("g"), world.plan("g").spread, world.plan("g").gap) == (PlanPhase.BOUND, (2, 1), 0.0)
+
+
+def test_a_repair_while_another_node_is_gone() -> None:
+    """A pod goes with its node while a second node is away: the spread is said again when the second is back."""
+    world = bound()
+    lost, away = world.plan("g").nodes[:2]
+    place = {name: one.labels[MINIPOD] for name in world.plan("g").nodes if (one := world.state.fleet.host(name))}
+    world.state.drop_node(away)
+    world.state.drop_node(lost)
+    world.delete("g-0")
+    world.add(member_json("g", 0, 4, GRID, owner=OWNER))
+    world.settle()
+    assert world.plan("g").nodes[0] != lost
+    assert world.plan("g").spread is None
+    world.state.put_node(node(away, place[away], f"{place[away]}r0"))
+    world.settle()
+    assert world.plan("g").spread is not None
+
+
 def test_a_plan_deleted_in_the_middle() -> None:
     """Of a gang that is half bound: ranks that have nodes keep them, the others get the best that go with these."""
     world = planned()

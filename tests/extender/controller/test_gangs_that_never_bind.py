@@ -99,6 +99,18 @@ def test_those_that_wait_go_first() -> None:
     assert world.phase("large") is PlanPhase.RELEASED
 
 
+def test_a_gang_that_no_node_takes_is_before_nobody() -> None:
+    """It stays in the queue, as nodes may come that it can use; what has rested does not wait for these."""
+    world = World()
+    refused(world)
+    world.gang("greedy", 2, asks={"cpu": "500"})
+    world.settle()
+    assert (world.phase("greedy"), world.plan("greedy").reason) == (PlanPhase.QUEUED, "CannotBePlanned")
+    world.later(301)
+    world.settle()
+    assert world.phase("g") is PlanPhase.RELEASED
+
+
 def test_a_gang_made_anew_behind_its_gate_stands_at_the_end() -> None:
     """Its pods come again unpinned while it rests: it is planned in the queue, after one that came in between."""
     world = World(minipods(4))

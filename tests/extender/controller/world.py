@@ -132,7 +132,9 @@ class World:
         for action in decision.actions:
             match action:
                 case Write(plan):
-                    self.write(weigh(worth_question(self.state, plan, self.now), LIMITS) if action.weigh else plan)
+                    plan = weigh(worth_question(self.state, plan, self.now), LIMITS) if action.weigh else plan
+                    if plan != self.state.plans.get(plan.key):
+                        self.write(plan)
                 case Learn(run):
                     before = self.state.histories.get(run.key.namespace) or GangHistory(namespace=run.key.namespace)
                     self.state.put_history(before.learnt(run))
