@@ -61,8 +61,7 @@ def load_topology(
     :param now: timezone-aware; ``None`` = the present.
     """
     instant = datetime.now(UTC) if now is None else now
-    if sum(str(file) == "-" for file in (path, *busy, *flags) if not isinstance(file, Source)) > 1:
-        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
+    _check_standard_input((path, *busy, *flags))
     source = path if isinstance(path, Source) else read_source(path)
     reader = _reader(source, format, gpu_resource)
     reading = _read(source, reader, levels, domains or {}, instant)
@@ -83,8 +82,15 @@ def load_topology(
     for file in flags:
         cluster, more = with_flags(cluster, file, now=instant)
         notes += more
-    called = path.name if isinstance(path, Source) else str(path)
-    return LoadedTopology(cluster, called, reader.format.name, tuple(notes), assumed)
+    return LoadedTopology(
+        cluster, path.name if isinstance(path, Source) else str(path), reader.format.name, tuple(notes), assumed
+    )
+
+
+def _check_standard_input(files: Sequence[str | Path | Source]) -> None:
+    """Raise ``InvalidInput`` where more than one of the files is standard input, which can be read once."""
+    if sum(str(file) == "-" for file in files if not isinstance(file, Source)) > 1:
+        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
 
 
 def _known_gpus(source: Source) -> InvalidInput:
