@@ -68,8 +68,7 @@ def load_topology(
     cluster, notes, assumed = reading.cluster, list(reading.notes), ""
     if gpus_per_node is not None and not cluster.gpus_assumed:
         raise _known_gpus(source)
-    states = (file if isinstance(file, Source) else read_source(file, may_be_empty=True) for file in busy)
-    lists = [read_node_list(one, cluster) for one in states]
+    lists = [read_node_list(_opened(file), cluster) for file in busy]
     if cluster.gpus_assumed:
         cluster, more = with_gpus(cluster, lists, gpus_per_node, source=source.name)
         notes += more
@@ -82,9 +81,12 @@ def load_topology(
     for file in flags:
         cluster, more = with_flags(cluster, file, now=instant)
         notes += more
-    return LoadedTopology(
-        cluster, path.name if isinstance(path, Source) else str(path), reader.format.name, tuple(notes), assumed
-    )
+    called = path.name if isinstance(path, Source) else str(path)
+    return LoadedTopology(cluster, called, reader.format.name, tuple(notes), assumed)
+
+
+def _opened(file: str | Path | Source) -> Source:
+    return file if isinstance(file, Source) else read_source(file, may_be_empty=True)
 
 
 def _check_standard_input(files: Sequence[str | Path | Source]) -> None:
