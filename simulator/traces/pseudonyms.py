@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from simulator.traces.column_names import plain
 from simulator.traces.sacct import BAR, XDMOD
@@ -21,31 +22,36 @@ from topology.errors import TraceFormatError
 from topology.files import Source
 
 _KINDS = {
-    "user": "user username user_name user_id owner uid",
-    "group": "group group_name groupname account organization department gid",
+    "user": "user username user_name user_id owner uid email mail_user submitted_by created_by kill_request_user "
+    "associd",
+    "group": "group group_name groupname account organization department project team tenant gid group_id",
     "job": "jobname job_name",
-    "text": "workdir submitline comment admincomment systemcomment stdin stdout stderr extra container wckey",
+    "text": "workdir submitline comment admincomment admin_comment systemcomment system_comment stdin stdout stderr "
+    "extra container wckey mcslabel reservation reqreservation working_directory current_working_directory cwd command "
+    "cmd submit_line script description stdin_expanded stdout_expanded stderr_expanded standard_input standard_output "
+    "standard_error mcs_label resv_name",
 }
 KINDS = {column: kind for kind, columns in _KINDS.items() for column in columns.split()}
-"""Columns, in small letters, that become pseudonyms -> what they hold."""
+"""Columns, and keys of JSON at any depth, in small letters, that become pseudonyms -> what they hold.
 
-_JSON = {
-    "user": "user association.user kill_request_user steps.kill_request_user",
-    "group": "group account association.account",
-    "job": "name steps.step.name",
-    "text": "working_directory submit_line script container extra stdin stdout stderr stdin_expanded stdout_expanded "
-    "stderr_expanded comment.administrator comment.job comment.system wckey.wckey steps.step.stdin steps.step.stdout "
-    "steps.step.stderr",
+A reservation without a name of its own is called after its user, the label of multi-category security is a user or a
+group, an id of an association stands for a user: reservation.c and data_parser/v0.0.46 of Slurm.
+"""
+
+_STATES = {"state": "state", "status": "state"}
+"""Columns that may say who cancelled a job."""
+
+_PAIRS: dict[tuple[str, ...], str] = {
+    ("jobs", "name"): "job",
+    ("step", "name"): "job",
+    ("mcs", "label"): "text",
+    ("association", "id"): "user",
 }
-JSON_KINDS = {path: kind for kind, paths in _JSON.items() for path in paths.split()}
-"""Keys of a job in JSON, the path below it between points -> what they hold."""
-
-_ASKED = {"meta.client.user": "user", "meta.client.group": "group", "meta.command": "text"}
-"""Who asked Slurm for the file, and how."""
+"""Keys of JSON that hold a name below another key alone -> what they hold."""
 
 _KEPT = frozenset({"", "unknown", "none", "(null)", "n/a", "none assigned"})
 _CELL = re.compile(r'"(?:[^"]|"")*"|[^,\r\n]*')
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]')
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|-?[0-9][0-9.eE+-]*')
 _CANCELLED_BY = re.compile(r"(CANCELLED by )(\S+)", re.IGNORECASE)
 _DIGITS = 12  # Of a pseudonym: 48 bits, so that ten million names collide with a chance of one in six
 _NUMBER_BITS = 32  # Of the pseudonym of a number: as many as ids of users have
@@ -98,8 +104,8 @@ def _unknown(source: Source) -> TraceFormatError:
 
 
 def _kinds(source: Source, names: Sequence[str]) -> list[str | None]:
-    kinds = [KINDS.get(plain(name)) for name in names]
-    if not any(kinds):
+    kinds = [KINDS.get(plain(name)) or _STATES.get(plain(name)) for name in names]
+    if not any(KINDS.get(plain(name)) for name in names):
         raise _unknown(source)
     return kinds
 
@@ -107,34 +113,48 @@ def _kinds(source: Source, names: Sequence[str]) -> list[str | None]:
 def _bars(source: Source, pseudonyms: Pseudonyms) -> Iterator[str]:
     kinds: list[str | None] = []
     names: list[str] = []
-    state = -1
-    named = last = False
-    for line in source.lines():
+    named = False
+    for number, line in enumerate(source.lines(), 1):
         cells = line.rstrip("\r\n").split(BAR)
-        if not kinds and line.strip():
-            names = [cell.strip().lower() for cell in cells]
-            named = "jobid" in names or "jobidraw" in names
-            names = names if named else list(XDMOD)
-            kinds, state = _kinds(source, names), names.index("state") if "state" in names else -1
-            last = names[-1] == "jobname"
-            if named:
-                yield line
-                continue
-        if named and [cell.strip().lower() for cell in cells] == names:  # several exports one after the other
+        if not line.strip():
             yield line
             continue
-        if last and len(cells) > len(kinds):  # the bar belongs to the name of the job
-            cells[len(kinds) - 1 :] = [BAR.join(cells[len(kinds) - 1 :])]
-        for i, cell in enumerate(cells[: len(kinds)]):
-            if kind := kinds[i]:
-                cells[i] = _replaced(cell, kind, pseudonyms)
-            elif i == state:
-                cells[i] = _CANCELLED_BY.sub(lambda found: found[1] + pseudonyms.of(found[2], "user"), cell)
-        yield BAR.join(cells) + line[len(line.rstrip("\r\n")) :]
+        if not kinds:
+            names = [cell.strip().lower() for cell in cells]
+            named = "jobid" in names or "jobidraw" in names
+            if not named and len(names) != len(XDMOD):
+                raise _unknown(source)
+            names = names if named else list(XDMOD)
+            kinds = _kinds(source, names)
+        if named and [cell.strip().lower() for cell in cells] == names:  # also of exports one after the other
+            yield line
+            continue
+        last = len(kinds) - 1 - (names[-1] == "")  # --parsable ends each line with a bar
+        if names[last] == "jobname" and len(cells) > len(kinds):  # the bar belongs to the name of the job
+            cells[last : len(cells) - (len(kinds) - 1 - last)] = [
+                BAR.join(cells[last : len(cells) - (len(kinds) - 1 - last)])
+            ]
+        if len(cells) != len(kinds):
+            raise _shifted(source, number, len(cells), len(kinds))
+        yield (
+            BAR.join(
+                _replaced(cell, kind, pseudonyms) if kind else cell for cell, kind in zip(cells, kinds, strict=True)
+            )
+            + line[len(line.rstrip("\r\n")) :]
+        )
+
+
+def _shifted(source: Source, line: int, cells: int, columns: int) -> TraceFormatError:
+    """Return the error of a row that has other cells than the header, so that names may stand in any of them."""
+    fix = "export without SubmitLine and comments, which may hold bars and lines, and JobName last; or quote such cells"
+    wrong = f"the row has {cells} cells, the header {columns}: a name might stay in it"
+    return TraceFormatError(wrong, where=source.at(line), fix=fix)
 
 
 def _replaced(cell: str, kind: str, pseudonyms: Pseudonyms) -> str:
     """Return a cell with a pseudonym in the place of its text; space and quotes around it are kept."""
+    if kind == "state":
+        return _CANCELLED_BY.sub(lambda found: found[1] + pseudonyms.of(found[2], "user"), cell)
     name = cell.strip()
     if name.startswith('"') and name.endswith('"') and len(name) > 1:
         name = name[1:-1].strip()
@@ -155,6 +175,8 @@ def _commas(source: Source, pseudonyms: Pseudonyms) -> Iterator[str]:
             names.append(cell.strip().strip('"'))
         yield _replaced(cell, kind, pseudonyms) if kind else cell
         yield end
+        if end in ("\n", "\r", "") and kinds and (column or cell.strip()) and column + 1 != len(kinds):
+            raise _shifted(source, text.count("\n", 0, here) + 1, column + 1, len(kinds))
         here += len(end)
         column = column + 1 if end == "," else 0 if end in ("\n", "\r") else column
         if end in ("\n", "\r", "") and not kinds and any(names):
@@ -163,31 +185,41 @@ def _commas(source: Source, pseudonyms: Pseudonyms) -> Iterator[str]:
 
 def _json(text: str, pseudonyms: Pseudonyms) -> Iterator[str]:
     """Yield the pieces of a JSON text, or of JSON lines."""
-    path: list[str | None] = []  # keys of the objects around; None = a list
+    path: tuple[str | None, ...] = ()  # keys of the objects around, as KINDS has them; None = a list
     is_key = False
     before = 0
     for match in _TOKEN.finditer(text):
         token = match[0]
         if token in "{[":
-            path.append("" if token == "{" else None)
+            path = (*path, "" if token == "{" else None)
             is_key = token == "{"
         elif token in "}]":
             path, is_key = path[:-1], False
         elif token == ",":
             is_key = bool(path) and path[-1] is not None
         elif is_key and token != ":":
-            path[-1], is_key = _string(token), False
-        elif token != ":" and (kind := _kind_at(path)):
-            yield text[before : match.start()] + json.dumps(pseudonyms.of(_string(token), kind), ensure_ascii=False)
+            path, is_key = (*path[:-1], _key(token)), False
+        elif token != ":" and (kind := _kind_at(path)) and (token[0] == '"' or kind != "text"):
+            name = pseudonyms.of(_string(token), kind)
+            made = name if token[0] != '"' and name.isdecimal() else json.dumps(name, ensure_ascii=False)
+            yield text[before : match.start()] + made
             before = match.end()
     yield text[before:]
 
 
-def _kind_at(path: Sequence[str | None]) -> str | None:
+@lru_cache(maxsize=4096)
+def _key(token: str) -> str:
+    return plain(_string(token))
+
+
+@lru_cache(maxsize=4096)
+def _kind_at(path: tuple[str | None, ...]) -> str | None:
+    """Return what a value holds: by its key, or by one above it below which all repeats names (comment)."""
     keys = [key for key in path if key is not None]
-    if keys[:1] == ["jobs"]:
-        return JSON_KINDS.get(".".join(keys[1:]))
-    return JSON_KINDS.get(keys[0]) if len(keys) == 1 and keys[0] != "name" else _ASKED.get(".".join(keys))
+    if not keys:
+        return None
+    own = KINDS.get(keys[-1]) or _PAIRS.get((*keys[-2:-1], keys[-1]))
+    return own or ("text" if any(KINDS.get(key) == "text" for key in keys) else None)
 
 
 def _string(token: str) -> str:

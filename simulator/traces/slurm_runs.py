@@ -106,7 +106,7 @@ def ended(run: SlurmRun) -> SlurmRun:
     :raises BadRow: it has no GPUs, never started, or goes on.
     """
     state, job = run.state.split(" ", 1)[0].upper(), f"job {run.job_id}"
-    if not run.gpus:
+    if not run.gpus and (run.start is not None or run.resources or run.requested):
         fix = "leave out jobs that need only CPUs; GPUs are counted where AccountingStorageTRES has gres/gpu"
         raise BadRow("no GPUs", f"{job} has no GPUs", fix=fix)
     if run.start is None or state in _WAITING:

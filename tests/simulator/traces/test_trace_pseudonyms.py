@@ -112,3 +112,81 @@ def test_nothing_to_replace_is_told(text: str) -> None:
     """Else a user would give a file away in the belief that names were taken out."""
     with pytest.raises(TraceFormatError, match="names no users, groups or jobs"):
         made(text)
+
+
+SLURM_RECORD = """{"account": "PRIV", "association": {"account": "PRIV", "cluster": "c", "user": "PRIV", "id": 771771},
+"comment": {"administrator": "PRIV", "job": "PRIV", "system": "PRIV"}, "container": "PRIV", "extra": "PRIV",
+"group": "PRIV", "job_id": 7, "kill_request_user": "PRIV", "mcs": {"label": "PRIV"}, "name": "PRIV",
+"reservation": {"id": 0, "name": "PRIV_1", "requested": "PRIV_1,PRIV_2"}, "script": "PRIV", "stdin": "PRIV",
+"stdin_expanded": "PRIV", "stdout": "PRIV", "stdout_expanded": "PRIV", "stderr": "PRIV", "stderr_expanded": "PRIV",
+"submit_line": "PRIV", "user": "PRIV", "wckey": {"wckey": "*PRIV", "flags": []}, "working_directory": "/PRIV",
+"tres": {"allocated": [{"type": "gres", "name": "gpu:h100", "count": 8}]}, "time": {"user": {"seconds": 5}},
+"nodes": "n1", "partition": "p", "qos": "normal", "steps": [{"kill_request_user": 771771, "submit_line": "PRIV",
+"step": {"id": "7.0", "name": "PRIV", "stdin": "PRIV", "stdout": "PRIV", "stderr": "PRIV", "stdin_expanded": "PRIV",
+"stdout_expanded": "PRIV", "stderr_expanded": "PRIV"}, "tres": {"allocated": [{"type": "fs", "name": "disk"}]}}]}"""
+"""Every key of data_parser/v0.0.43 to v0.0.46 (parsers.c, JOB and STEP) that may hold a name, and some that may not."""
+
+QUEUE_RECORD = """{"account": "PRIV", "admin_comment": "PRIV", "comment": "PRIV", "command": "PRIV", "job_id": 7,
+"current_working_directory": "PRIV", "group_id": 771771, "group_name": "PRIV", "mail_user": "PRIV", "mcs_label": "PRIV",
+"name": "PRIV", "resv_name": "PRIV", "standard_error": "PRIV", "standard_input": "PRIV", "standard_output": "PRIV",
+"system_comment": "PRIV", "user_id": 771771, "user_name": "PRIV", "wckey": "PRIV", "partition": "p"}"""
+"""The same of ``squeue --json``, which users take for that of sacct."""
+
+
+@pytest.mark.parametrize("record", [SLURM_RECORD, QUEUE_RECORD])
+def test_no_key_of_slurm_keeps_a_name(record: str) -> None:
+    """Wherever a name may stand it does not stay; numbers stay numbers, and what is no name stays."""
+    meta = '{"client": {"user": "PRIV", "group": "PRIV"}, "command": ["sacct", "-u", "PRIV"]}'
+    errors = '[{"description": "no user PRIV", "error_number": 1}]'
+    text = made(f'{{"jobs": [{record}], "meta": {meta}, "errors": {errors}, "warnings": {errors}}}')
+    assert "PRIV" not in text
+    assert "771771" not in text
+    old, new = json.loads(record), json.loads(text)["jobs"][0]
+    kept = {"job_id", "tres", "time", "nodes", "partition", "qos"} & set(old)
+    assert {key: new[key] for key in kept} == {key: old[key] for key in kept}
+
+
+@pytest.mark.parametrize("key", ["user", "user_name", "uid", "owner", "job_name", "account"])
+@pytest.mark.parametrize("value", ['"PRIV"', "771771"])
+def test_json_lines_know_the_columns_of_tables(key: str, value: str) -> None:
+    """Also a number where a name stands."""
+    text = made(f'{{"job_id": "a", "{key}": {value}, "submit_time": 1.5, "gpus": 8}}\n' * 2)
+    assert "PRIV" not in text
+    assert "771771" not in text
+    assert [json.loads(line)["submit_time"] for line in text.splitlines()] == [1.5, 1.5]
+
+
+def test_columns_of_sacct_that_repeat_names() -> None:
+    """Labels of security and reservations are called after users; an association is a user by number."""
+    columns = "JobID|McsLabel|Reservation|ReqReservation|AssocID|WCKey|AdminComment|SubmitLine|User"
+    text = made(f"{columns}\n1|PRIV|PRIV_1|PRIV_2|771771|PRIV|PRIV|sbatch PRIV|PRIV\n")
+    assert "PRIV" not in text
+    assert "771771" not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "JobID|User|SubmitLine\n1|ada|sbatch --wrap=x\npython PRIV.py\n",  # sacct prints lines of a command as they are
+        "JobID|JobName|User\n1|a|b|PRIV\n",
+        "user|gpus\nada|8\n",
+        "job_id,job_name,user\n1,a,b,PRIV\n",
+        "job_id,user,job_name\n1,ada\n",
+    ],
+)
+def test_rows_whose_names_may_stand_anywhere_are_refused(text: str) -> None:
+    """Rather than a file with a name in it, an error that says where and what to do."""
+    with pytest.raises(TraceFormatError, match=r"name might stay|names no users"):
+        made(text)
+
+
+def test_a_bar_in_the_last_name_before_a_bar() -> None:
+    """With --parsable each line ends with a bar; the name of the job before it may hold one."""
+    assert made("JobID|User|JobName|\n1|ada|train|PRIV|\n").endswith(made("JobName\ntrain|PRIV").split("\n")[1] + "|\n")
+
+
+def test_who_cancelled_in_a_csv() -> None:
+    """What sacct prints, put into a CSV."""
+    text = made("job_id,user,state\n1,ada,CANCELLED by 1004\n")
+    assert "CANCELLED by " in text
+    assert "1004" not in text
