@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from arnold.documents.traces_answer import TracesAnonymiseDocument, TracesConvertDocument
 
 MAX_KEY = 65_536  # Bytes of the largest key
+SHOWN = 20  # Names that stayed
 TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
 EXAMPLES = """\b
 Examples:
@@ -132,20 +133,22 @@ def anonymise(*, as_json: bool, trace: str, output: str, key_file: str | None) -
     from secrets import token_bytes
 
     from arnold.documents.traces_answer import TracesAnonymiseDocument
-    from simulator.traces.pseudonyms import Pseudonyms, anonymised
+    from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
     from topology.files import read_bytes, read_source, write_file
 
     key = read_bytes(key_file, max_bytes=MAX_KEY)[1].strip() if key_file else token_bytes(32)
     if not key:
         raise InvalidInput("the key is empty", where=key_file or "", fix="write a secret of some 30 characters into it")
     pseudonyms = Pseudonyms(key)
-    write_file(output, anonymised(read_source(trace), pseudonyms))
-    counts = pseudonyms.counts()
-    answer(
-        TracesAnonymiseDocument(output=output, replaced=counts, kept_key=key_file is not None),
-        _print_anonymised,
-        as_json=as_json,
+    made = anonymised(read_source(trace), pseudonyms)
+    write_file(output, made)
+    document = TracesAnonymiseDocument(
+        output=output,
+        replaced=pseudonyms.counts(),
+        kept_key=key_file is not None,
+        still_named=still_named(made, pseudonyms),
     )
+    answer(document, _print_anonymised, as_json=as_json)
 
 
 def _print_anonymised(out: Console, document: TracesAnonymiseDocument) -> None:
@@ -154,5 +157,8 @@ def _print_anonymised(out: Console, document: TracesAnonymiseDocument) -> None:
     nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
     parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
     out.print(f"{document.output}: {parts} became pseudonyms.")
+    if document.still_named:
+        names = ", ".join(document.still_named[:SHOWN]) + (", ..." if len(document.still_named) > SHOWN else "")
+        out.print(f"Look before you give it away: something that was kept is called after {names}.", markup=False)
     if not document.kept_key:
         out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")

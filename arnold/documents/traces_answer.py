@@ -38,6 +38,8 @@ class TracesAnonymiseDocument(JsonRecord):
     """How many different names became pseudonyms: `user`, `group`, `job`, and `text` that may repeat them."""
     kept_key: bool
     """Whether the key is of a file: then other files made with it have the same pseudonyms."""
+    still_named: Sequence[str]
+    """Users and groups after whom something that was kept is called: a partition, a QOS, a job id."""
 
 
 def traces_convert_document(conversion: Conversion, layout: RankLayout, files: Sequence[str]) -> TracesConvertDocument:

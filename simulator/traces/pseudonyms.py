@@ -52,6 +52,7 @@ _PAIRS: dict[tuple[str, ...], str] = {
 _KEPT = frozenset({"", "unknown", "none", "(null)", "n/a", "none assigned"})
 _CELL = re.compile(r'"(?:[^"]|"")*"|[^,\r\n]*')
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|-?[0-9][0-9.eE+-]*')
+_WORDS = tuple(map(re.compile, (r"[\w.@-]+", r"[A-Za-z0-9-]+", r"[A-Za-z0-9]+")))  # Whole, and as parts of names
 _CANCELLED_BY = re.compile(r"(CANCELLED by )(\S+)", re.IGNORECASE)
 _DIGITS = 12  # Of a pseudonym: 48 bits, so that ten million names collide with a chance of one in six
 _NUMBER_BITS = 32  # Of the pseudonym of a number: as many as ids of users have
@@ -98,8 +99,17 @@ def anonymised(source: Source, pseudonyms: Pseudonyms) -> str:
     return made
 
 
+def still_named(made: str, pseudonyms: Pseudonyms) -> list[str]:
+    """Return users and groups that stand as words in what was made: columns that are kept may be called after them.
+
+    A partition ``def-ada_gpu`` is found by the account ``def-ada``; names of digits alone are not looked for.
+    """
+    names = {name for kind, name in pseudonyms.given if kind in ("user", "group") and not name.isdecimal()}
+    return sorted({match[0] for words in _WORDS for match in words.finditer(made)} & (names - _KEPT))
+
+
 def _unknown(source: Source) -> TraceFormatError:
-    fix = f"give a file with one of the columns {', '.join(sorted(KINDS))}, or the JSON of sacct or Philly"
+    fix = "give a file with a column user, account, group or job_name, or the JSON of sacct or Philly"
     return TraceFormatError("names no users, groups or jobs that are known", where=source.name, fix=fix)
 
 

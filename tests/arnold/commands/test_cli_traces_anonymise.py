@@ -50,3 +50,10 @@ def test_an_empty_key_is_refused(jobs: Path, capsys: pytest.CaptureFixture[str])
     assert run(["traces", "anonymise", str(jobs / "jobs.csv"), *words]) == InvalidInput.exit_code
     assert "the key is empty" in capsys.readouterr().err
     assert not (jobs / "out.csv").exists()
+
+
+def test_a_name_in_what_is_kept_is_said(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An id that holds a user's name stays, since others may refer to it: the user is named."""
+    (jobs / "jobs.csv").write_text(JOBS.replace("\nb,", "\nb-ada,"))
+    assert run(["traces", "anonymise", str(jobs / "jobs.csv"), "--output", str(jobs / "out.csv")]) == 0
+    assert "something that was kept is called after ada." in " ".join(capsys.readouterr().out.split())

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from simulator.job_record import JobRecord
 from simulator.traces import read_trace
-from simulator.traces.pseudonyms import Pseudonyms, anonymised
+from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
 from tests.case_counts import examples
 from tests.simulator.traces.trace_samples import ACME, HELIOS, PHILLY_LOG, SACCT, SACCT_JSON, SPOT2026, SWF, damaged
 from topology.errors import TraceFormatError
@@ -190,3 +190,13 @@ def test_who_cancelled_in_a_csv() -> None:
     text = made("job_id,user,state\n1,ada,CANCELLED by 1004\n")
     assert "CANCELLED by " in text
     assert "1004" not in text
+
+
+def test_what_is_kept_may_be_called_after_somebody() -> None:
+    """Accounts in partitions, users in ids of jobs; not what merely has the same letters, nor numbers."""
+    pseudonyms = Pseudonyms(b"k")
+    columns = "job_id,user,account,uid,partition,qos\n"
+    text = anonymised(
+        Source("f", columns + "ada-1,ada,def-ben,7,def-ben_gpu,7\nx,eve.l,never,8,evening,eve.l\n"), pseudonyms
+    )
+    assert still_named(text, pseudonyms) == ["ada", "def-ben", "eve.l"]
