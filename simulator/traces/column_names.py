@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from io import StringIO
 
 from topology.errors import InvalidInput, TraceFormatError, did_you_mean
@@ -24,10 +25,17 @@ _SYNONYMS = {
 SYNONYMS = {other: name for name, others in _SYNONYMS.items() for other in others.split()}
 """What a column is called elsewhere, in small letters -> our name of it."""
 
+NEARLY_THE_SAME = 0.85  # Of get_close_matches: one letter of seven
+
 
 def plain(column: str) -> str:
     """Return the name of a column in small letters, its words joined by underscores."""
     return "_".join(column.lower().replace("-", " ").split())
+
+
+def meanings(columns: Collection[str]) -> dict[str, str]:
+    """Return columns by our names for them, the first of each."""
+    return {SYNONYMS.get(plain(one), plain(one)): one for one in reversed(tuple(columns))}
 
 
 def offered(missing: Sequence[str], columns: Collection[str], *, by_option: bool = True) -> str:
@@ -38,7 +46,7 @@ def offered(missing: Sequence[str], columns: Collection[str], *, by_option: bool
     >>> offered(["gpus"], ["job_id", "num_gpu"])
     'num_gpu is there: --column gpus=num_gpu'
     """
-    meant = {SYNONYMS.get(plain(one), plain(one)): one for one in reversed(tuple(columns))}
+    meant = meanings(columns)
     there = {name: meant[name] for name in missing if name in meant}
     if not there:
         return ""
@@ -60,9 +68,11 @@ def renamed(source: ByteStream, columns: Mapping[str, str]) -> None:
         raise TraceFormatError("is no CSV: it has no header to rename", where=source.name, fix=fix)
     delimiter = "|" if b"|" in source.head.partition(b"\n")[0] else ","
     header = header_of(source.head, delimiter=delimiter)
-    for theirs in columns.values():
+    for name, theirs in columns.items():
         if theirs not in header:
-            fix = f"{did_you_mean(theirs, header)}its columns are {', '.join(header)[:300]}"
+            swapped = name in header and SYNONYMS.get(plain(name)) == theirs
+            meant = f"did you mean --column {theirs}={name}? " if swapped else did_you_mean(theirs, header)
+            fix = f"{meant}its columns are {', '.join(header)[:300]}"
             raise TraceFormatError(f"has no column {theirs!r}", where="--column", fix=fix)
     ours = {theirs: name for name, theirs in columns.items()}
     names = [ours.get(name, f"{name}'" if name in columns else name) for name in header]
@@ -75,6 +85,21 @@ def renamed(source: ByteStream, columns: Mapping[str, str]) -> None:
         return row.getvalue() + line[len(line.rstrip("\r\n")) :]
 
     source.change_first_line(change)
+
+
+def check_names(columns: Mapping[str, str], format_name: str, marks: Sequence[str]) -> None:
+    """Refuse a name that is nearly one of a format: the column would be renamed, and then not read.
+
+    :param marks: names that the format has, not all of them.
+    :raises TraceFormatError: there is one.
+    """
+    known = [mark.lower() for mark in marks]
+    for name, theirs in columns.items():
+        small = name.lower()
+        close = get_close_matches(small, known, n=1, cutoff=NEARLY_THE_SAME)
+        if small not in known and close and close[0][0] == small[0]:  # cpu_num is not gpu_num
+            fix = f"did you mean --column {close[0]}={theirs}?"
+            raise TraceFormatError(f"the format {format_name} has no column {name!r}", where="--column", fix=fix)
 
 
 def parse_columns(pairs: Sequence[str]) -> dict[str, str]:

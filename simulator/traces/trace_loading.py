@@ -11,7 +11,7 @@ from typing import Protocol
 
 from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
-from simulator.traces.column_names import renamed
+from simulator.traces.column_names import check_names, meanings, renamed
 from simulator.traces.job_trace import JobTrace, in_order
 from simulator.traces.trace_clock import TraceRows
 from topology.errors import TraceFormatError
@@ -19,6 +19,7 @@ from topology.file_format import FileFormat, unknown_format
 from topology.plugins import PluginGroup
 from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream, CutOff, open_stream
+from topology.tables.text_rows import header_of
 
 Numbered = tuple[int, JobRecord]  # A job and its line in the file, from 1
 
@@ -80,6 +81,7 @@ def read_trace(
         if columns:
             renamed(source, columns)
         reader = recognise(source) if format is None else TRACE_READERS.load(format)
+        check_names(columns, reader.format.name, reader.format.marks)
         records = list(_unique(_kept(reader, source, bad_rows), source, bad_rows))
     if not records:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in bad_rows.dropped.items())
@@ -120,6 +122,10 @@ def recognise(source: ByteStream) -> TraceReader:
         names = " and ".join(reader.format.name for reader in fitting)
         raise TraceFormatError(f"looks like {names} at once", where=source.name, fix="say which with --format")
     head = source.head.decode("utf-8", errors="replace")
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if "gpus" in meanings(header_of(head, delimiter=mark)):
+            fix = "write it with commas between its cells, and points in its numbers"
+            raise TraceFormatError(f"is a table with {name} between its cells", where=source.name, fix=fix)
     wrong, fix = unknown_format((reader.format for reader in readers), head, kind="jobs")
     raise TraceFormatError(wrong, where=source.name, fix=fix)
 

@@ -9,6 +9,7 @@ import pytest
 from simulator.traces import JobTrace, parse_columns, read_trace
 from simulator.traces.column_names import SYNONYMS
 from simulator.traces.job_table_readers import OPTIONAL, REQUIRED
+from tests.simulator.traces.trace_samples import SACCT
 from topology.errors import InvalidInput, TraceFormatError
 
 
@@ -80,6 +81,34 @@ def test_a_column_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(TraceFormatError, match="has no column 'gpuss'") as error:
         read(tmp_path, "job_id,submit_time,duration,gpus\na,0,1,1\n", "gpus=gpuss")
     assert "did you mean 'gpus'?" in error.value.fix
+
+
+def test_a_pair_the_wrong_way_round(tmp_path: Path) -> None:
+    """NAME is that of the format."""
+    with pytest.raises(TraceFormatError, match="has no column 'gpus'") as error:
+        read(tmp_path, "job_id,submit_time,duration,num_gpu\na,0,1,1\n", "num_gpu=gpus")
+    assert "did you mean --column gpus=num_gpu?" in error.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "pair", "fix"),
+    [
+        ("job_id,submit_time,duration,num_gpu\na,0,1,1\n", "gpu=num_gpu", "--column gpus=num_gpu"),
+        (SACCT, "Submitt=Eligible", "--column submit=Eligible"),  # else Eligible would be gone, and nothing said
+    ],
+)
+def test_a_name_that_the_format_nearly_has(text: str, pair: str, fix: str, tmp_path: Path) -> None:
+    """The column would be renamed and then not read."""
+    with pytest.raises(TraceFormatError, match="has no column") as error:
+        read(tmp_path, text, pair)
+    assert fix in error.value.fix
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_separators_are_named(mark: str, name: str, tmp_path: Path) -> None:
+    """As spreadsheets write them in some countries."""
+    with pytest.raises(TraceFormatError, match=name):
+        read(tmp_path, "job_id,submit_time,duration,gpus\na,0,1,1\n".replace(",", mark))
 
 
 def test_synonyms_are_none_of_our_names() -> None:

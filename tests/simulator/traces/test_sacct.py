@@ -207,7 +207,7 @@ def test_json_of_old_slurm(tmp_path: Path) -> None:
 def test_what_waits_without_resources_never_ran(tmp_path: Path) -> None:
     """The tasks of an array that wait have no AllocTRES: that says nothing of GPUs."""
     waits = "9_[5-7%2]|ada|ml|gpu|2026-01-01T00:00:05|2026-01-01T00:00:05|Unknown|Unknown|0|60|PENDING|1||arr\n"
-    columns = SACCT.splitlines(keepends=True)[0]
+    columns = SACCT.splitlines(keepends=True)[0].replace("ReqTRES|", "")
     ran = waits.replace("[5-7%2]", "4").replace("Unknown|Unknown|0", "2026-01-01T00:00:06|2026-01-01T00:01:06|60")
     ran = ran.replace("PENDING|1|", "COMPLETED|1|gres/gpu=1")
     assert read(tmp_path, columns + waits + ran).dropped == {"never ran": 1}
