@@ -20,6 +20,7 @@ from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
 from topology.tables.json_entries import entries, inside, json_document
 
+NO_VALUE = 2.0**32 - 2  # NO_VAL of slurm.h; one more is INFINITE: Slurm before 23.02 prints both as they are
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 
 
@@ -109,4 +110,5 @@ def _number(value: Any, column: str) -> float | None:
         if value.get("infinite") or value.get("set") is False:
             return None
         value = value.get("number")
-    return optional(value, column)
+    found = optional(value, column)
+    return None if found is None or found >= NO_VALUE else found

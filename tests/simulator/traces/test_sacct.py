@@ -211,3 +211,16 @@ def test_what_waits_without_resources_never_ran(tmp_path: Path) -> None:
     ran = waits.replace("[5-7%2]", "4").replace("Unknown|Unknown|0", "2026-01-01T00:00:06|2026-01-01T00:01:06|60")
     ran = ran.replace("PENDING|1|", "COMPLETED|1|gres/gpu=1")
     assert read(tmp_path, columns + waits + ran).dropped == {"never ran": 1}
+
+
+@pytest.mark.parametrize(
+    "limit", ["4294967295", "4294967294", '{"set": true, "infinite": false, "number": 4294967295}']
+)
+def test_no_limit_of_old_slurm_is_no_estimate(limit: str, tmp_path: Path) -> None:
+    """INFINITE and NO_VAL of slurm.h as plain numbers of minutes: 8,000 years otherwise."""
+    times = f'"elapsed": 60, "start": 10, "end": 70, "submission": 5, "limit": {limit}'
+    gpus = '{"type": "gres", "name": "gpu", "count": 1}'
+    job = (
+        f'{{"job_id": 1, "state": {{"current": "COMPLETED"}}, "time": {{{times}}}, "tres": {{"allocated": [{gpus}]}}}}'
+    )
+    assert read(tmp_path, f'{{"jobs": [{job}]}}').records[0].estimate is None
