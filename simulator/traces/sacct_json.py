@@ -20,7 +20,7 @@ from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
 from topology.tables.json_entries import entries, inside, json_document
 
-NO_VALUE = 2.0**32 - 2  # NO_VAL of slurm.h; one more is INFINITE: Slurm before 23.02 prints both as they are
+NO_VALUE = 2.0**32 - 2  # NO_VAL of slurm.h, one more is INFINITE: they may stand where there is no object to say so
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 
 

@@ -216,7 +216,7 @@ def test_what_waits_without_resources_never_ran(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "limit", ["4294967295", "4294967294", '{"set": true, "infinite": false, "number": 4294967295}']
 )
-def test_no_limit_of_old_slurm_is_no_estimate(limit: str, tmp_path: Path) -> None:
+def test_no_limit_is_no_estimate(limit: str, tmp_path: Path) -> None:
     """INFINITE and NO_VAL of slurm.h as plain numbers of minutes: 8,000 years otherwise."""
     times = f'"elapsed": 60, "start": 10, "end": 70, "submission": 5, "limit": {limit}'
     gpus = '{"type": "gres", "name": "gpu", "count": 1}'
