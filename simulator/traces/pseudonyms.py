@@ -22,9 +22,10 @@ from topology.errors import TraceFormatError
 from topology.files import Source
 
 _KINDS = {
-    "user": "user username user_name user_id owner uid email mail_user submitted_by created_by kill_request_user "
+    "user": "user users username user_name user_id owner uid email mail_user submitted_by created_by kill_request_user "
     "associd",
-    "group": "group group_name groupname account organization department project team tenant gid group_id",
+    "group": "group groups members group_name groupname group_id gid account organization department project team tenant "
+    "app_name",
     "job": "jobname job_name",
     "text": "workdir submitline comment admincomment admin_comment systemcomment system_comment stdin stdout stderr "
     "extra container wckey mcslabel reservation reqreservation working_directory current_working_directory cwd command "
@@ -53,7 +54,7 @@ _KEPT = frozenset({"", "unknown", "none", "(null)", "n/a", "none assigned"})
 _CELL = re.compile(r'"(?:[^"]|"")*"|[^,\r\n]*')
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|-?[0-9][0-9.eE+-]*')
 _WORDS = tuple(map(re.compile, (r"[\w.@-]+", r"[A-Za-z0-9-]+", r"[A-Za-z0-9]+")))  # Whole, and as parts of names
-_CANCELLED_BY = re.compile(r"(CANCELLED by )(\S+)", re.IGNORECASE)
+_CANCELLED_BY = re.compile(r"(CANCELLED by )([^\s\"]+)", re.IGNORECASE)
 _DIGITS = 12  # Of a pseudonym: 48 bits, so that ten million names collide with a chance of one in six
 _NUMBER_BITS = 32  # Of the pseudonym of a number: as many as ids of users have
 
@@ -209,7 +210,7 @@ def _json(text: str, pseudonyms: Pseudonyms) -> Iterator[str]:
             is_key = bool(path) and path[-1] is not None
         elif is_key and token != ":":
             path, is_key = (*path[:-1], _key(token)), False
-        elif token != ":" and (kind := _kind_at(path)) and (token[0] == '"' or kind != "text"):
+        elif token != ":" and (kind := _kind_at(path, number=token[0] != '"')):
             name = pseudonyms.of(_string(token), kind)
             made = name if token[0] != '"' and name.isdecimal() else json.dumps(name, ensure_ascii=False)
             yield text[before : match.start()] + made
@@ -223,13 +224,13 @@ def _key(token: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _kind_at(path: tuple[str | None, ...]) -> str | None:
-    """Return what a value holds: by its key, or by one above it below which all repeats names (comment)."""
+def _kind_at(path: tuple[str | None, ...], *, number: bool) -> str | None:
+    """Return what a value holds: by its key; a text also by the nearest key above, a number if it stands for a name."""
     keys = [key for key in path if key is not None]
-    if not keys:
-        return None
-    own = KINDS.get(keys[-1]) or _PAIRS.get((*keys[-2:-1], keys[-1]))
-    return own or ("text" if any(KINDS.get(key) == "text" for key in keys) else None)
+    own = _PAIRS.get((*keys[-2:-1], *keys[-1:])) or (KINDS.get(keys[-1]) if keys else None)
+    if number:
+        return None if own == "text" else own
+    return own or next((KINDS[key] for key in reversed(keys) if key in KINDS), None)
 
 
 def _string(token: str) -> str:

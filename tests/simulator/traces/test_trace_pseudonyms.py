@@ -185,11 +185,20 @@ def test_a_bar_in_the_last_name_before_a_bar() -> None:
     assert made("JobID|User|JobName|\n1|ada|train|PRIV|\n").endswith(made("JobName\ntrain|PRIV").split("\n")[1] + "|\n")
 
 
-def test_who_cancelled_in_a_csv() -> None:
-    """What sacct prints, put into a CSV."""
-    text = made("job_id,user,state\n1,ada,CANCELLED by 1004\n")
-    assert "CANCELLED by " in text
-    assert "1004" not in text
+@pytest.mark.parametrize("state", ["CANCELLED by PRIV", '"CANCELLED by PRIV"'])
+def test_who_cancelled_in_a_csv(state: str) -> None:
+    """What sacct prints, put into a CSV: the same pseudonym as the user's, quotes stay."""
+    text = made(f"job_id,user,state\n1,PRIV,{state}\n")
+    user = text.splitlines()[1].split(",")[1]
+    assert text.splitlines()[1].split(",")[2] == state.replace("PRIV", user)
+
+
+def test_names_below_a_user() -> None:
+    """Objects and lists where others have a text; the seconds of ``time.user`` are none of a user."""
+    text = made('[{"user": {"name": "PRIV", "uid": 771771}, "groups": ["PRIV", 5], "time": {"user": {"seconds": 5}}}]')
+    assert "PRIV" not in text
+    assert "771771" not in text
+    assert json.loads(text)[0]["time"] == {"user": {"seconds": 5}}
 
 
 def test_what_is_kept_may_be_called_after_somebody() -> None:
