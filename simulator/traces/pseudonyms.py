@@ -24,8 +24,8 @@ from topology.files import Source
 _KINDS = {
     "user": "user users username user_name user_id owner uid email mail_user submitted_by created_by kill_request_user "
     "associd",
-    "group": "group groups members group_name groupname group_id gid account organization department project team tenant "
-    "app_name",
+    "group": "group groups members group_name groupname group_id gid account organization department project team "
+    "tenant app_name",
     "job": "jobname job_name",
     "text": "workdir submitline comment admincomment admin_comment systemcomment system_comment stdin stdout stderr "
     "extra container wckey mcslabel reservation reqreservation working_directory current_working_directory cwd command "
