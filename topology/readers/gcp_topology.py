@@ -1,7 +1,7 @@
 """What Google Compute Engine says of virtual machines: ``gcloud compute instances list --format=json``, or its API.
 
 ``resourceStatus.physicalHostTopology`` has the cluster, block, subblock and host of a machine; before it there was
-``physicalHost``, the same in one text.  Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
+``physicalHost``, ``block/subblock/host`` in one text.  Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ class _Machine(_Camel):
         said = self.resource_status.physical_host_topology
         if said is not None:
             return said.cluster, said.block, said.subblock, said.host
-        parts = [part for part in self.resource_status.physical_host.split("/") if part][: len(LEVELS)]
-        middle = [*parts[1:-1], "", ""][:2] if len(parts) > 1 else ["", ""]
-        return (parts[0] if parts else "", *middle, parts[-1] if len(parts) > 1 else "")
+        parts = [part for part in self.resource_status.physical_host.split("/") if part][-len(LEVELS) :]
+        return (*[""] * (len(LEVELS) - len(parts)), *parts)
 
     def placed(self) -> PlacedNode:
         """Return it as a node."""
