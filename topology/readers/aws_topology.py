@@ -83,11 +83,14 @@ class AwsTopology:
         document = load_document(source, several=True)
         found: list[_InstanceTopology] = []
         places: list[tuple[str | int, ...]] = []
-        pages = []
+        pages: list[_Answer] = []
         for number, part in enumerate(document.data):
             page = document.part(number)
             alone = isinstance(part, list)
-            pages.append(_Answer(Instances=page.parse(list[_InstanceTopology])) if alone else page.parse(_Answer))
+            if alone:
+                pages.append(_Answer.model_construct(instances=page.parse(list[_InstanceTopology])))
+            else:
+                pages.append(page.parse(_Answer))
             listed = pages[-1].instances
             found += listed
             places += [(number, row) if alone else (number, "Instances", row) for row in range(len(listed))]
@@ -103,7 +106,9 @@ class AwsTopology:
         if all(page.next_token for page in pages):
             notes.append("the answer is a page of several (NextToken): instances of the others are missing")
         if lost := [one.instance_id for one in found if not one.network_nodes]:
-            notes.append(f"instances without network nodes (not running, or of a type without a topology): {some(lost)}")
+            notes.append(
+                f"instances without network nodes (not running, or of a type without a topology): {some(lost)}"
+            )
         if strange := Counter(one.instance_type for one in found if one.instance_type not in ACCELERATORS):
             unknown = some([name or "not said" for name in strange])
             notes.append(f"types of instance whose GPUs are not known: {unknown}")

@@ -1,7 +1,8 @@
 """What Google Compute Engine says of virtual machines: ``gcloud compute instances list --format=json``, or its API.
 
 ``resourceStatus.physicalHostTopology`` has the cluster, block, subblock and host of a machine; before it there was
-``physicalHost``, ``block/subblock/host`` in one text.  Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
+``physicalHost``, ``block/subblock/host`` in one text.
+Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
 """
 
 from __future__ import annotations
