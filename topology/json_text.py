@@ -13,6 +13,7 @@ from topology.files import Source
 
 TWICE_FIX = "keep one of the two"
 _SPACE = re.compile(r"[ \t\n\r]*")
+_MARK = re.compile(r"---(?=[ \t\n\r])")  # Between documents of YAML, which texts of JSON are too
 
 
 class KeyTwice(Exception):
@@ -56,6 +57,8 @@ def parse_several(source: Source) -> tuple[list[Any], Callable[[Sequence[str | i
         data, end = _decode(source, here)
         found.append(data)
         here = _skip(source.text, end)
+        if mark := _MARK.match(source.text, here):
+            here = _skip(source.text, mark.end())
     return found, lambda path: line_of(source.text, path[1:], starts[int(path[0])] if path else 0)
 
 

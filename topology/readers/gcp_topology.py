@@ -97,6 +97,8 @@ class GcpTopology:
         if not placed:
             none = f"none of the {len(machines)} machines has a physical host"
             fix = "list machines that run on hosts with a topology: A3, A4 and later, or a compact placement policy"
+            if not machines:
+                fix = "give what `gcloud compute instances list --format=json` prints"
             raise InvalidTopology(none, where=source.name, fix=fix)
         lost = [one.name for one in (one for _, one in machines) if not any(one.path())]
         notes = [f"machines without a physical host, left out: {some(lost)}"] if lost else []

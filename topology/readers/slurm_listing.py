@@ -21,6 +21,7 @@ from topology.slurm_nodes import slurm_nodes
 
 # as scontrol prints a node, on one line or several; a line of slurm.conf has no CPUAlloc
 _RECORD = re.compile(r"^[ \t]*NodeName=\S+\s+(?:Arch=\S+\s+)?CoresPerSocket=\d+\s+CPUAlloc=", re.MULTILINE)
+_JSON = re.compile(r'"(?:sinfo"\s*:\s*\[|slurmd_start_time"\s*:)')
 
 
 class SlurmListing:
@@ -28,8 +29,8 @@ class SlurmListing:
 
     format = FileFormat(
         "slurm-nodes",
-        source="Slurm's nodes where it has no topology (`topology/flat`): records of `NodeName=` with states",
-        export="`scontrol show nodes`",
+        source="Slurm's nodes where it has no topology (`topology/flat`): records of `NodeName=`, or JSON",
+        export="`scontrol show nodes`, with `--json` or without",
         read="nodes, their states, GPUs and types of GPU; all nodes are one level",
         left_out="nodes without GPUs, as long as others have some; processors, memory, partitions",
         marks=("nodename=", "cpualloc="),
@@ -37,8 +38,8 @@ class SlurmListing:
     chooses_levels = False
 
     def recognises(self, head: str) -> bool:
-        """Return whether a node is described as scontrol prints it."""
-        return bool(_RECORD.search(head))
+        """Return whether nodes are described as scontrol prints them, or sinfo as JSON."""
+        return bool(_RECORD.search(head) or _JSON.search(head))
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read nodes and how they are."""

@@ -57,6 +57,8 @@ def test_json_of_several_commands() -> None:
     parts = [listing(node("n1"), node("n2")), node("n3")]
     text = "\n".join(json.dumps(one, indent=1) for one in parts) + json.dumps(listing())
     assert Kubernetes().read(Source("f", text), levels=None, now=NOW).cluster.names == ("n1", "n2", "n3")
+    marked = "\n---\n".join(map(json.dumps, parts))
+    assert Kubernetes().read(Source("f", marked), levels=None, now=NOW).cluster.names == ("n1", "n2", "n3")
     broken = text.replace('"n3"', "3")
     with pytest.raises(InvalidInput, match="name: expected str") as caught:
         Kubernetes().read(Source("f", broken), levels=None, now=NOW)

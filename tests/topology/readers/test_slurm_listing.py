@@ -41,6 +41,15 @@ def test_nodes_are_one_level_with_their_states(text: str) -> None:
     assert any("nodes without GPUs, left out: 1 (login)" in note for note in reading.notes)
 
 
+def test_json_is_recognised() -> None:
+    """Of scontrol and of sinfo."""
+    shown = '{"nodes": [{"name": "n1", "slurmd_start_time": {"number": 1}, "state": ["IDLE"], "gres": "gpu:2"}]}'
+    summed = '{"sinfo": [{"node": {"state": ["IDLE"]}, "nodes": {"nodes": ["n1"]}, "gres": {"total": "gpu:2"}}]}'
+    for text in (shown, summed):
+        loaded = load_topology(Source("f", text))
+        assert (loaded.format, loaded.cluster.names, loaded.cluster.gpus.tolist()) == ("slurm-nodes", ("n1",), [2])
+
+
 def test_a_table_of_sinfo_needs_the_name_of_the_format() -> None:
     """Hostlists and node names look alike, so such a table is not recognised."""
     text = "NODELIST STATE GRES\nn[1-3] idle gpu:8\nn4 mix gpu:8\n"
