@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_pascal
@@ -84,16 +85,16 @@ class AwsTopology:
         found: list[_InstanceTopology] = []
         places: list[tuple[str | int, ...]] = []
         pages: list[_Answer] = []
-        for number, part in enumerate(document.data):
-            page = document.part(number)
-            alone = isinstance(part, list)
+        for here in _pages(document.data):
+            page = document.part(*here)
+            alone = isinstance(page.data, list)
             if alone:
                 pages.append(_Answer.model_construct(instances=page.parse(list[_InstanceTopology])))
             else:
                 pages.append(page.parse(_Answer))
             listed = pages[-1].instances
             found += listed
-            places += [(number, row) if alone else (number, "Instances", row) for row in range(len(listed))]
+            places += [(*here, row) if alone else (*here, "Instances", row) for row in range(len(listed))]
         depth = max((len(one.network_nodes or ()) for one in found), default=0)
         nodes = []
         for one in found:
@@ -113,3 +114,12 @@ class AwsTopology:
             unknown = some([name or "not said" for name in strange])
             notes.append(f"types of instance whose GPUs are not known: {unknown}")
         return place_nodes(names, nodes, where=lambda row: document.where(*places[row]), notes=notes)
+
+
+def _pages(documents: Sequence[Any]) -> Iterator[tuple[int, ...]]:
+    """Yield the places of answers and of lists of instances alone: documents, or what yaml-stream lists."""
+    for number, part in enumerate(documents):
+        if isinstance(part, list) and any(isinstance(one, dict) and "Instances" in one for one in part):
+            yield from ((number, i) for i in range(len(part)))
+        elif part is not None:
+            yield (number,)

@@ -69,6 +69,8 @@ def test_aws_pages_one_behind_the_other() -> None:
     pages += [{"Instances": [instance("i-2", "p5.48xlarge", "a")]}]
     reading = read("\n".join(map(json.dumps, pages)))
     assert (reading.cluster.names, reading.notes) == (("i-1", "i-2"), ())
+    stream = "".join(f"- {json.dumps(page)}\n" for page in pages)  # --output yaml-stream
+    assert read(stream).cluster.names == ("i-1", "i-2")
     with pytest.raises(InvalidInput, match="appears twice") as caught:
         read("\n".join(map(json.dumps, [*pages, pages[0]])))
     assert caught.value.where == "f:3"
