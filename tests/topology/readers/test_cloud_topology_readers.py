@@ -132,8 +132,12 @@ def test_google_before_the_topology_had_fields() -> None:
 def test_google_without_hosts_is_refused() -> None:
     """With what to do."""
     text = json.dumps([machine("vm1") | {"resourceStatus": {"physicalHost": ""}}])
-    with pytest.raises(InvalidInput, match="none of the 1 machines has a physical host"):
+    with pytest.raises(InvalidInput, match="none of the 1 machines has a physical host") as caught:
         read(text)
+    assert "compact placement policy" in caught.value.fix
+    with pytest.raises(InvalidInput, match="none of the 0 machines") as caught:
+        read("resource:\n  physicalTopology:\n    instances:\n    - physicalHostTopology: {host: h}\n")
+    assert "gcloud compute instances list" in caught.value.fix
 
 
 @pytest.mark.parametrize(
