@@ -2,7 +2,8 @@
 
 YAML is read by the core schema of YAML 1.2 (``no`` is a word, ``1e-3`` a number), keys are always strings, as in JSON.
 What a data file does not need and a hostile one does is refused: anchors and aliases ("billion laughs"), tags, several
-documents, a key twice, deep nesting.  NaN and infinities pass: what gives the data a meaning refuses them.
+documents where one is expected, a key twice, deep nesting.  NaN and infinities pass: what gives the data a meaning
+refuses them.
 """
 
 from __future__ import annotations
@@ -71,18 +72,16 @@ def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any", sev
     """Read YAML or JSON, whichever the text is; refuse what is broken, truncated, empty or too large.
 
     :param syntax: ``yaml`` reads JSON with the YAML parser too: slower, and every line is known at no further cost.
-    :param several: whether the text may hold several documents of YAML; the data are a list of them, then, also of one.
+    :param several: whether the text may hold several documents; the data are a list of them, then, also of one.
     """
     if syntax == "any" and source.text.lstrip()[:1] in ("{", "["):
         try:
-            data = json_text.parse(source)
+            if several:
+                return Document(source, *json_text.parse_several(source))
+            return Document(source, json_text.parse(source), lambda path: json_text.line_of(source.text, path))
         except InvalidInput:
             if _BEGINS_LIKE_JSON.match(source.text):
                 raise
-        else:
-            above = 1 if several else 0
-            listed = [data] if several else data
-            return Document(source, listed, lambda path: json_text.line_of(source.text, path[above:]))
     data, line_of = yaml_text.parse(source, several=several)
     if data is None or (several and all(one is None for one in data)):
         raise InvalidInput("holds no data", where=source.name, fix="give a file with content")

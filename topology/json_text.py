@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from topology.errors import InvalidInput
 from topology.files import Source
 
 TWICE_FIX = "keep one of the two"
-_SPACE = " \t\n\r"
+_SPACE = re.compile(r"[ \t\n\r]*")
+_MARK = re.compile(r"---(?=[ \t\n\r])")  # Between documents of YAML, which texts of JSON are too
 
 
 class KeyTwice(Exception):
@@ -37,10 +38,36 @@ _PLAIN = json.JSONDecoder()
 
 def parse(source: Source) -> Any:
     """Return data of a JSON text; refuse broken syntax, a truncated text, a key twice, and what is nested too deep."""
+    data, end = _decode(source, 0)
+    if (more := _skip(source.text, end)) < len(source.text):
+        line = _line(source.text, more)
+        raise InvalidInput("is not JSON: extra data", where=source.at(line), fix=f"correct line {line}")
+    return data
+
+
+def parse_several(source: Source) -> tuple[list[Any], Callable[[Sequence[str | int]], int]]:
+    """Return data of JSON texts one behind the other, as commands print them, and a function from a path in the list of
+    them to its line (from 1); refuse as :func:`parse`.
+    """
+    found: list[Any] = []
+    starts: list[int] = []
+    here = 0
+    while not starts or here < len(source.text):
+        starts.append(here)
+        data, end = _decode(source, here)
+        found.append(data)
+        here = _skip(source.text, end)
+        if mark := _MARK.match(source.text, here):
+            here = _skip(source.text, mark.end())
+    return found, lambda path: line_of(source.text, path[1:], starts[int(path[0])] if path else 0)
+
+
+def _decode(source: Source, start: int) -> tuple[Any, int]:
+    """Return the data of the JSON text that begins there, and where it ends."""
     try:
-        return _STRICT.decode(source.text)
+        return _STRICT.raw_decode(source.text, _skip(source.text, start))
     except KeyTwice as twice:
-        where = source.at(_line(source.text, _second(source.text, twice.key)))
+        where = source.at(_line(source.text, _second(source.text, twice.key, start)))
         raise InvalidInput(str(twice), where=where, fix=TWICE_FIX) from None
     except json.JSONDecodeError as error:
         message, fix = f"is not JSON: {error.msg.lower()}", f"correct line {error.lineno}, column {error.colno}"
@@ -56,9 +83,9 @@ def parse(source: Source) -> Any:
         raise InvalidInput("has a number of thousands of digits", where=where, fix="use a number that fits") from None
 
 
-def line_of(text: str, path: Sequence[str | int]) -> int:
-    """Return the line (from 1) of a path that exists; of a key, not of its value."""
-    start, here = _skip(text, 0), _skip(text, 0)
+def line_of(text: str, path: Sequence[str | int], start: int = 0) -> int:
+    """Return the line (from 1) of a path that exists in the text that begins there; of a key, not of its value."""
+    start = here = _skip(text, start)
     for wanted in path:
         here, start = next((key, value) for name, key, value in _members(text, start) if name == wanted)
     return _line(text, here)
@@ -75,9 +102,9 @@ def lines_of_entries(text: str, key: str = "") -> Iterator[int]:
         yield line
 
 
-def _second(text: str, key: str) -> int:
-    """Return the position of the second appearance of a key in the first object that has it twice."""
-    start = _skip(text, 0)
+def _second(text: str, key: str, start: int) -> int:
+    """Return the position of the second appearance of a key in the first object from there on that has it twice."""
+    start = _skip(text, start)
     while True:
         positions = []
         for name, here, value in _members(text, start):
@@ -110,9 +137,8 @@ def _members(text: str, start: int) -> Iterator[tuple[str | int, int, int]]:
 
 
 def _skip(text: str, here: int) -> int:
-    while here < len(text) and text[here] in _SPACE:
-        here += 1
-    return here
+    match = _SPACE.match(text, here)
+    return here if match is None else match.end()
 
 
 def _line(text: str, position: int) -> int:

@@ -34,7 +34,10 @@ def ask_slurm() -> tuple[Source, Source]:
     topology, said = _ask("show topology")
     if not topology.text.strip():
         flat = f"Slurm gives no topology{said or ': its nodes are one flat list'}"
-        fix = "set TopologyPlugin=topology/tree (or block) with a topology.conf, or give a cluster file and --busy"
+        fix = (
+            "set TopologyPlugin=topology/tree (or block) with a topology.conf, or take all nodes as one level: "
+            "scontrol show nodes > nodes.txt, and --cluster nodes.txt"
+        )
         raise SlurmRefused(flat, where=topology.name, fix=fix)
     return topology, nodes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -51,7 +51,7 @@ class _InstanceTopology(BaseModel):
 
     instance_id: str
     instance_type: str = ""
-    network_nodes: list[str] = []
+    network_nodes: list[str] | None = None  # None or empty: its type has no topology, or it does not run
     capacity_block_id: str | None = None
 
 
@@ -81,21 +81,45 @@ class AwsTopology:
 
     def read(self, source: Source, *, levels: Sequence[str] | None, now: datetime) -> Reading:  # noqa: ARG002
         """Read the instances."""
-        document = load_document(source)
-        listed: tuple[Any, ...] = () if isinstance(document.data, list) else ("Instances",)
-        answer = document.parse(_Answer) if listed else None
-        found = answer.instances if answer is not None else document.parse(list[_InstanceTopology])
-        depth = max((len(one.network_nodes) for one in found), default=0)
+        document = load_document(source, several=True)
+        found: list[_InstanceTopology] = []
+        places: list[tuple[str | int, ...]] = []
+        pages: list[_Answer] = []
+        for here in _pages(document.data):
+            page = document.part(*here)
+            alone = isinstance(page.data, list)
+            if alone:
+                pages.append(_Answer.model_construct(instances=page.parse(list[_InstanceTopology])))
+            else:
+                pages.append(page.parse(_Answer))
+            listed = pages[-1].instances
+            found += listed
+            places += [(*here, row) if alone else (*here, "Instances", row) for row in range(len(listed))]
+        depth = max((len(one.network_nodes or ()) for one in found), default=0)
         nodes = []
         for one in found:
             gpus, gpu_type = ACCELERATORS.get(one.instance_type, (None, ""))
-            path = (*one.network_nodes, *[""] * (depth - len(one.network_nodes)), one.capacity_block_id or "")
+            above = one.network_nodes or []
+            path = (*above, *[""] * (depth - len(above)), one.capacity_block_id or "")
             nodes.append(PlacedNode(one.instance_id, path, gpus, gpu_type))
         names = [*(f"network-node-layer-{i + 1}" for i in range(depth)), "capacity-block"]
         notes = []
-        if answer is not None and answer.next_token:
+        if all(page.next_token for page in pages):
             notes.append("the answer is a page of several (NextToken): instances of the others are missing")
+        if lost := [one.instance_id for one in found if not one.network_nodes]:
+            notes.append(
+                f"instances without network nodes (not running, or of a type without a topology): {some(lost)}"
+            )
         if strange := Counter(one.instance_type for one in found if one.instance_type not in ACCELERATORS):
             unknown = some([name or "not said" for name in strange])
             notes.append(f"types of instance whose GPUs are not known: {unknown}")
-        return place_nodes(names, nodes, where=lambda row: document.where(*listed, row), notes=notes)
+        return place_nodes(names, nodes, where=lambda row: document.where(*places[row]), notes=notes)
+
+
+def _pages(documents: Sequence[Any]) -> Iterator[tuple[int, ...]]:
+    """Yield the places of answers and of lists of instances alone: documents, or what yaml-stream lists."""
+    for number, part in enumerate(documents):
+        if isinstance(part, list) and any(isinstance(one, dict) and "Instances" in one for one in part):
+            yield from ((number, i) for i in range(len(part)))
+        elif part is not None:
+            yield (number,)

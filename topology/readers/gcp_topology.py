@@ -1,7 +1,8 @@
 """What Google Compute Engine says of virtual machines: ``gcloud compute instances list --format=json``, or its API.
 
 ``resourceStatus.physicalHostTopology`` has the cluster, block, subblock and host of a machine; before it there was
-``physicalHost``, the same in one text.  Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
+``physicalHost``, ``block/subblock/host`` in one text.
+Source: cloud.google.com/compute/docs/reference/rest/v1/instances.
 """
 
 from __future__ import annotations
@@ -58,9 +59,8 @@ class _Machine(_Camel):
         said = self.resource_status.physical_host_topology
         if said is not None:
             return said.cluster, said.block, said.subblock, said.host
-        parts = [part for part in self.resource_status.physical_host.split("/") if part][: len(LEVELS)]
-        middle = [*parts[1:-1], "", ""][:2] if len(parts) > 1 else ["", ""]
-        return (parts[0] if parts else "", *middle, parts[-1] if len(parts) > 1 else "")
+        parts = [part for part in self.resource_status.physical_host.split("/") if part][-len(LEVELS) :]
+        return (*[""] * (len(LEVELS) - len(parts)), *parts)
 
     def placed(self) -> PlacedNode:
         """Return it as a node."""
@@ -97,6 +97,8 @@ class GcpTopology:
         if not placed:
             none = f"none of the {len(machines)} machines has a physical host"
             fix = "list machines that run on hosts with a topology: A3, A4 and later, or a compact placement policy"
+            if not machines:
+                fix = "give what `gcloud compute instances list --format=json` prints"
             raise InvalidTopology(none, where=source.name, fix=fix)
         lost = [one.name for one in (one for _, one in machines) if not any(one.path())]
         notes = [f"machines without a physical host, left out: {some(lost)}"] if lost else []

@@ -1,8 +1,8 @@
 """InfiniBand fabrics as ``ibnetdiscover`` and ``ibdiagnet`` (``ibdiagnet2.net_dump``) find them.
 
-Both list switches, and below each what its ports lead to: a switch, or an adapter, whose description is the name of the
-machine and that of the adapter (``gpu-07 mlx5_3``, as rdma-ndd writes it), or the former alone.  Adapters with another
-description (aggregation nodes, cards that were not named) are left out and counted.
+Both list switches, as do net files of ibsim, and below each what its ports lead to: a switch, or an adapter, whose
+description is the name of the machine and that of the adapter (``gpu-07 mlx5_3``, as rdma-ndd writes it), or the former
+alone. Adapters with another description (aggregation nodes, cards that were not named) are left out and counted.
 Source: the manual page ibnetdiscover(8); docs.nvidia.com, ibdiagnet.
 """
 
@@ -21,11 +21,12 @@ from topology.readers.fabric import Fabric, read_fabric
 from topology.readers.types import Reading
 
 # of ibnetdiscover: Switch 65 "S-2c5e" # "MF0;leaf-1:MQM9701/U1" enhanced; and ports, [1] "H-e09d"[1](e0) # "n1 mlx5_0"
-_SWITCH = re.compile(r'Switch\s+\d+\s+"S-(?P<guid>[0-9a-fA-F]+)"[^#]*#\s*"(?P<name>[^"]*)"')
+# a net file of ibsim has any names in place of "S-2c5e", and no comments: [1] "node1"[1]
+_SWITCH = re.compile(r'Switch\s+\d+\s+"(?:S-)?(?P<guid>[^"]+)"(?:[^#]*#\s*"(?P<name>[^"]*)")?')
 _PORT = re.compile(
-    r'\[\d+\](?:\[[^\]]*\])?\s+"(?P<kind>[SHR])-(?P<guid>[0-9a-fA-F]+)"\[(?P<port>\d+)\][^#]*#\s*"(?P<name>[^"]*)"'
+    r'\[\d+\](?:\[[^\]]*\])?\s+"(?:(?P<kind>[SHR])-)?(?P<guid>[^"]+)"\s*\[(?P<port>\d+)\](?:[^#]*#\s*"(?P<name>[^"]*)")?'
 )
-_ADAPTER = re.compile(r'(?:Ca|Rt)\s+\d+\s+"[HR]-')
+_ADAPTER = re.compile(r'(?:Ca|Hca|Rt)\s+\d+\s+"')
 # of net_dump: "MF0;leaf-1:MQM8700/U1", Mellanox, 0x1070fd03001adeb4, LID 24328; and ports, fields between colons
 _DUMP_SWITCH = re.compile(r'\s*"(?P<name>[^"]*)"\s*,[^,]*,\s*0x(?P<guid>[0-9a-fA-F]+)\s*,\s*LID\s')
 _DUMP_PORT = re.compile(r'.*\s:\s*0x(?P<guid>[0-9a-fA-F]+)\s*:\s*(?P<port>[^:\s]*)\s*:[^:]*:\s*"(?P<name>[^"]*)"\s*$')
@@ -51,7 +52,7 @@ class InfiniBand:
 
     format = FileFormat(
         "infiniband",
-        source="InfiniBand: what ibnetdiscover prints, or `ibdiagnet2.net_dump`",
+        source="InfiniBand: what ibnetdiscover prints, `ibdiagnet2.net_dump`, or a net file of ibsim",
         export="`ibnetdiscover`, or `ibdiagnet`",
         read="switches, links, machines by the descriptions of their adapters; rails",
         left_out="adapters without the name of a machine; speeds and states of links",
@@ -122,12 +123,14 @@ def _ports(source: Source, names: dict[str, str]) -> Iterator[_Port]:
             continue
         if found := _SWITCH.match(line) or _DUMP_SWITCH.match(line):
             switch = _id(found["guid"])
-            names[switch] = found["name"]
+            names[switch] = found["name"] or found["guid"]
         elif _ADAPTER.match(line):
             switch = ""  # an adapter or a router, whose ports the switches have as well
         elif switch and (found := _PORT.match(line)):
-            if found["kind"] != "R":
-                yield _Port(number, switch, found["kind"] == "S", _id(found["guid"]), found["port"], found["name"])
+            kind, name = found["kind"], found["name"]
+            if kind != "R":
+                is_switch, called = (None, name or found["guid"]) if kind is None else (kind == "S", name or "")
+                yield _Port(number, switch, is_switch, _id(found["guid"]), found["port"], called)
         elif switch and (found := _DUMP_PORT.match(line)):
             yield _Port(number, switch, None, _id(found["guid"]), found["port"], found["name"])
 

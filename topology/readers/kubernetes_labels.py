@@ -22,6 +22,7 @@ _TOPOGRAPH = "network.topology.nvidia.com"
 _TIERS = tuple(f"fabric.topograph.run/tier-{number}" for number in reversed(range(16)))
 _GKE = "cloud.google.com/gce-topology"
 _COREWEAVE = "backend.coreweave.cloud"
+_OCI = "oci.oraclecloud.com"
 
 CLIQUES = ("nvidia.com/gpu.clique", "ds.coreweave.com/nvlink.domain")
 """Labels with the NVLink domain of a node: NVIDIA's GPU feature discovery and CoreWeave set them."""
@@ -36,10 +37,12 @@ PRESETS = (
     # docs.aws.amazon.com/eks, network topology labels: layer 1 is the broadest; some instance types have a fourth
     LabelPreset("aws", tuple(f"topology.k8s.aws/network-node-layer-{layer}" for layer in (1, 2, 3, 4))),
     LabelPreset("gke", tuple(f"{_GKE}-{layer}" for layer in ("block", "subblock", "host"))),
-    LabelPreset("oci", tuple(f"oci.oraclecloud.com/host.{layer}" for layer in ("network_block_id", "rack_id"))),
+    # github.com/oracle-quickstart/oci-hpc-oke, network locality; all nodes of OKE have the labels of the host
+    LabelPreset("oci", tuple(f"{_OCI}/rdma.{layer}_id" for layer in ("hpc_island", "network_block", "local_block"))),
     LabelPreset("coreweave", tuple(f"{_COREWEAVE}/{layer}" for layer in ("fabric", "superpod", "leafgroup"))),
     # the labels of Kueue's own documentation and tests: site/content/en/docs/concepts/topology.md
     LabelPreset("kueue", tuple(f"cloud.provider.com/topology-{layer}" for layer in ("block", "rack", "host"))),
+    LabelPreset("oci-host", tuple(f"{_OCI}/host.{layer}_id" for layer in ("network_block", "rack")), fallback=True),
     LabelPreset("gpu-clique", CLIQUES[:1], fallback=True),
     LabelPreset("zone", ("topology.kubernetes.io/zone",), fallback=True),
 )
@@ -58,8 +61,10 @@ def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], 
     """Return the labels of the preset that most nodes carry (of two on as many, the one with more labels), without
     those that no node carries, and a sentence that says so; raise InvalidTopology where no node carries any.
     """
-    carried = {preset.name: [sum(label in node for node in nodes) for label in preset.labels] for preset in PRESETS}
-    bearers = {preset.name: sum(not node.keys().isdisjoint(preset.labels) for node in nodes) for preset in PRESETS}
+    # a label may be there without a value, as CoreWeave leaves them on nodes without such a fabric
+    said = [{label for label, value in node.items() if value} for node in nodes]
+    carried = {preset.name: [sum(label in node for node in said) for label in preset.labels] for preset in PRESETS}
+    bearers = {preset.name: sum(not node.isdisjoint(preset.labels) for node in said) for preset in PRESETS}
     present = [preset for preset in PRESETS if bearers[preset.name]]
     if not present:
         none = f"none of the {len(nodes)} GPU nodes carries a topology label that is known"

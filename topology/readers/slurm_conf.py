@@ -19,7 +19,14 @@ from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.switches import Switch, block_cluster, empty_notes, expand_switch, read_switches
+from topology.readers.switches import (
+    WITHOUT_LEVELS,
+    Switch,
+    block_cluster,
+    empty_notes,
+    expand_switch,
+    read_switches,
+)
 from topology.readers.types import Reading
 
 KEYS = {
@@ -80,7 +87,8 @@ class SlurmConf:
             (switches if "SwitchName" in pairs else blocks).append(found)
         if switches and blocks:
             both = "the file has switches and blocks"
-            raise InvalidTopology(both, where=blocks[0].place, fix="describe a tree or blocks, not both")
+            fix = "describe a tree or blocks, not both; of several topologies give one: scontrol show topology NAME"
+            raise InvalidTopology(both, where=blocks[0].place, fix=fix)
         if blocks:
             cluster = block_cluster(blocks, sizes or sorted(shown_sizes), place=sizes_place)
             return Reading(cluster, empty_notes(blocks, "blocks"))
@@ -127,7 +135,7 @@ def _pairs(text: str, place: str) -> dict[str, str]:
 def _key_fault(key: str, spelled: str, before: dict[str, str]) -> tuple[str, str] | None:
     """Return what is wrong with a key of a line, and what to do about it."""
     if key.lower() in ("ringname", "torusname"):
-        return f"a {key[:-4].lower()} has no levels", "describe the cluster as a tree or as blocks"
+        return f"a {key[:-4].lower()} has no levels", WITHOUT_LEVELS
     if key in before:
         return f"{spelled} stands twice in the line", "keep one of the two"
     known = KEYS[next(iter(before))] if before else tuple(KEYS)

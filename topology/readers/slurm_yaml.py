@@ -1,6 +1,6 @@
 """Slurm's ``topology.yaml``, topology.yaml(5), 25.05 and later: one topology or several, each a tree, blocks, or flat.
 
-Of several the first with ``cluster_default: true`` counts, else the first that is not flat.
+Of several the first with ``cluster_default: true`` counts, if it is a tree or blocks, else the first that is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.switches import Switch, block_cluster, empty_notes, expand_switch, read_switches
+from topology.readers.switches import (
+    WITHOUT_LEVELS,
+    Switch,
+    block_cluster,
+    empty_notes,
+    expand_switch,
+    read_switches,
+)
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"^(?:[ \t]*-[ \t]+)?[\"']?(?:topology|cluster_default)[\"']?[ \t]*:", re.MULTILINE)
@@ -92,9 +99,12 @@ class SlurmYaml:
             _check_kind(document, topology, path)
         defaults = [i for i, topology in enumerate(topologies) if topology.cluster_default]
         layered = [i for i, topology in enumerate(topologies) if topology.tree or topology.block]
-        number = (defaults or layered or [0])[0]
+        default = (defaults or layered or [0])[0]
+        number = default if default in layered else (layered or [default])[0]
         chosen, here = topologies[number], paths[number]
-        notes = () if len(topologies) == 1 else (f"of {len(topologies)} topologies, {chosen.topology!r} was read",)
+        besides = "" if number == default else f"; the default, {topologies[default].topology!r}, has no levels"
+        several = f"of {len(topologies)} topologies, {chosen.topology!r} was read{besides}"
+        notes = () if len(topologies) == 1 else (several,)
         if chosen.tree is not None:
             lines = [(switch.switch, switch.children, switch.nodes) for switch in chosen.tree.switches]
             reading = read_switches(_switches(document, lines, here, ("tree", "switches")))
@@ -104,7 +114,7 @@ class SlurmYaml:
             blocks = _switches(document, lines, here, ("block", "blocks"))
             sizes, place = chosen.block.block_sizes, document.where(*here, "block", "block_sizes")
             return Reading(block_cluster(blocks, sizes, place=place), (*notes, *empty_notes(blocks, "blocks")))
-        kind, fix = "".join(chosen.kinds()) or "of no kind", "mark a tree or block topology with cluster_default: true"
+        kind, fix = "".join(chosen.kinds()) or "of no kind", WITHOUT_LEVELS
         flat = f"topology {chosen.topology!r} is {kind}, neither a tree nor blocks"
         raise InvalidTopology(flat, where=document.where(*here), fix=fix)
 

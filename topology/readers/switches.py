@@ -20,6 +20,9 @@ from topology.hostlist import expand_hostlist
 from topology.readers.fabric import Fabric, read_fabric
 from topology.readers.types import Reading
 
+WITHOUT_LEVELS = "describe a tree or blocks, or take all nodes as one level: give what `scontrol show nodes` prints"
+"""What to do about a topology of Slurm that is neither."""
+
 
 @dataclass(frozen=True, slots=True)
 class Switch:
@@ -57,6 +60,7 @@ def tree_cluster(switches: Sequence[Switch]) -> Cluster:
 
 def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tuple[str, ...]]) -> Cluster:
     """Return the cluster of the nodes on the switches; the path of a switch has their domains."""
+    _check_nodes(switches)
     hung = [(switch.place, path, name) for switch, path in zip(switches, paths, strict=True) for name in switch.nodes]
     rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for _, path, name in hung]
     return build_cluster(levels, rows, where=lambda i: hung[i][0]).replace(gpus_assumed=True)
@@ -82,6 +86,7 @@ def read_switches(switches: Sequence[Switch]) -> Reading:
 def _read_meshed(switches: Sequence[Switch]) -> Reading:
     """Return the cluster of switches of which some lie below several."""
     fabric = Fabric(names={switch.name: switch.name for switch in switches}, tiers=_heights(switches))
+    _check_nodes(switches)
     places: dict[str, str] = {}
     for switch in switches:
         for child in switch.children:
@@ -160,6 +165,13 @@ def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:
             twice = f"{what} {switch.name!r} appears twice (first at {first.place})"
             raise InvalidTopology(twice, where=switch.place, fix=f"describe every {what} once")
     return named
+
+
+def _check_nodes(switches: Sequence[Switch]) -> None:
+    if not any(switch.nodes for switch in switches):
+        none = "no switch or block lists a node, as where nodes say by Topology= where they are"
+        fix = "give what `scontrol show topology` prints: it has such nodes too"
+        raise InvalidTopology(none, where=switches[0].place, fix=fix)
 
 
 def _parents(switches: Sequence[Switch]) -> dict[str, str]:

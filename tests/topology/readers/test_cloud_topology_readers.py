@@ -55,6 +55,27 @@ def test_a_page_and_strange_types_are_said() -> None:
     assert read(json.dumps([instance("i-1", "p5.48xlarge", "a")])).cluster.names == ("i-1",)
 
 
+def test_aws_instances_without_network_nodes_are_said() -> None:
+    """AWS: "null or empty if the instance type is not supported", or the instance does not run."""
+    found = [instance("i-1", "p5.48xlarge", "a"), instance("i-2", "p5.48xlarge"), instance("i-3", "p5.48xlarge")]
+    reading = read(json.dumps({"Instances": [*found[:2], found[2] | {"NetworkNodes": None}]}))
+    assert len(reading.cluster) == 3
+    assert "2 (i-2, i-3)" in reading.notes[0]
+
+
+def test_aws_pages_one_behind_the_other() -> None:
+    """The last page has no token, so none is missing; a fault in the second has its line."""
+    pages = [{"Instances": [instance("i-1", "p5.48xlarge", "a")], "NextToken": "t"}]
+    pages += [{"Instances": [instance("i-2", "p5.48xlarge", "a")]}]
+    reading = read("\n".join(map(json.dumps, pages)))
+    assert (reading.cluster.names, reading.notes) == (("i-1", "i-2"), ())
+    stream = "".join(f"- {json.dumps(page)}\n" for page in pages)  # --output yaml-stream
+    assert read(stream).cluster.names == ("i-1", "i-2")
+    with pytest.raises(InvalidInput, match="appears twice") as caught:
+        read("\n".join(map(json.dumps, [*pages, pages[0]])))
+    assert caught.value.where == "f:3"
+
+
 @pytest.mark.parametrize(
     ("found", "complaint", "where"),
     [
@@ -101,17 +122,22 @@ def test_google_in_all_its_shapes(shape: str) -> None:
 
 
 def test_google_before_the_topology_had_fields() -> None:
-    """Cluster, block and host in one text; the type of machine says how many GPUs."""
-    old = {"name": "vm1", "resourceStatus": {"physicalHost": "/c/r7/h3"}, "machineType": "z/machineTypes/a3-megagpu-8g"}
-    (found,) = read(json.dumps([old])).cluster
-    assert (found.path, found.gpus) == (("c", "r7", "h3"), 8)
+    """Block, subblock and host in one text; the type of machine says how many GPUs."""
+    old = {"name": "vm1", "resourceStatus": {"physicalHost": "/b/s7/h3"}, "machineType": "z/machineTypes/a3-megagpu-8g"}
+    cluster = read(json.dumps([old])).cluster
+    assert [level.name for level in cluster.levels] == ["block", "subblock", "host"]
+    assert [(one.path, one.gpus) for one in cluster] == [(("b", "s7", "h3"), 8)]
 
 
 def test_google_without_hosts_is_refused() -> None:
     """With what to do."""
     text = json.dumps([machine("vm1") | {"resourceStatus": {"physicalHost": ""}}])
-    with pytest.raises(InvalidInput, match="none of the 1 machines has a physical host"):
+    with pytest.raises(InvalidInput, match="none of the 1 machines has a physical host") as caught:
         read(text)
+    assert "compact placement policy" in caught.value.fix
+    with pytest.raises(InvalidInput, match="none of the 0 machines") as caught:
+        read("resource:\n  physicalTopology:\n    instances:\n    - physicalHostTopology: {host: h}\n")
+    assert "gcloud compute instances list" in caught.value.fix
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ def dumped(switches: dict[str, list[str]]) -> str:
     return "\n".join(lines)
 
 
+def simulated(switches: dict[str, list[str]]) -> str:
+    """The same as a net file of ibsim: names in place of GUIDs, no comments, and adapters called Hca."""
+    lines = ["# Net configuration file", ""]
+    for name, ends in switches.items():
+        lines += [f'Switch\t8 "{name}"', *(f'[{port}]\t"{end}" [1]\tw=4' for port, end in enumerate(ends, 1)), ""]
+    return "\n".join([*lines, 'Hca \t2 "n1 mlx5_0"', '[1]\t"l4"[1]', ""])
+
+
 RAILS = {
     "l1": ["n1 mlx5_0", "n2 mlx5_0", "s1"],
     "l2": ["n1 mlx5_1", "n2 mlx5_1", "s1"],
@@ -59,7 +67,7 @@ RAILS = {
 """Two racks of two machines with two rails each; the second card of n4 has lost its link."""
 
 
-@pytest.mark.parametrize("write", [discovered, dumped])
+@pytest.mark.parametrize("write", [discovered, dumped, simulated])
 def test_the_leaves_of_a_machine_are_its_domain(write: object) -> None:
     """One level, as one spine joins all; n4 belongs to n3's rack, by the leaf that it still has."""
     assert callable(write)

@@ -52,6 +52,21 @@ def test_a_fault_in_a_later_document_has_its_line() -> None:
     assert caught.value.where == "f:6"
 
 
+def test_json_of_several_commands() -> None:
+    """``kubectl get -o json`` called several times, into one file: nothing stands between the objects."""
+    parts = [listing(node("n1"), node("n2")), node("n3")]
+    text = "\n".join(json.dumps(one, indent=1) for one in parts) + json.dumps(listing())
+    assert Kubernetes().read(Source("f", text), levels=None, now=NOW).cluster.names == ("n1", "n2", "n3")
+    marked = "\n---\n".join(map(json.dumps, parts))
+    assert Kubernetes().read(Source("f", marked), levels=None, now=NOW).cluster.names == ("n1", "n2", "n3")
+    broken = text.replace('"n3"', "3")
+    with pytest.raises(InvalidInput, match="name: expected str") as caught:
+        Kubernetes().read(Source("f", broken), levels=None, now=NOW)
+    assert caught.value.where == f"f:{broken[: broken.index(': 3,')].count(chr(10)) + 1}"
+    with pytest.raises(InvalidInput, match="is truncated"):
+        Kubernetes().read(Source("f", text[:-1]), levels=None, now=NOW)
+
+
 def test_one_node_alone() -> None:
     """As ``kubectl get node n1 -o json`` prints it."""
     text = json.dumps(node("n1"), indent=1)

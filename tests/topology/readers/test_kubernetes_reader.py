@@ -84,15 +84,24 @@ def read(text: str, levels: list[str] | None = None) -> Reading:
             ["oci.oraclecloud.com/host.network_block_id", "oci.oraclecloud.com/host.rack_id"],
         ),
         (
+            {
+                "oci.oraclecloud.com/host.rack_id": "r",
+                "oci.oraclecloud.com/rdma.local_block_id": "l",
+                "oci.oraclecloud.com/rdma.network_block_id": "n",
+            },
+            [f"oci.oraclecloud.com/rdma.{layer}_block_id" for layer in ("network", "local")],
+        ),
+        (
             {f"backend.coreweave.cloud/{layer}": layer for layer in ("leafgroup", "superpod", "fabric")},
             [f"backend.coreweave.cloud/{layer}" for layer in ("fabric", "superpod", "leafgroup")],
         ),
         ({"nvidia.com/gpu.clique": "u.1", ZONE: "z"}, ["nvidia.com/gpu.clique"]),
         ({ZONE: "z"}, [ZONE]),
+        ({"backend.coreweave.cloud/fabric": "", "backend.coreweave.cloud/leafgroup": "", ZONE: "z"}, [ZONE]),
     ],
 )
 def test_presets_run_from_broad_to_close(labels: dict[str, str], levels: list[str]) -> None:
-    """Whatever the order of the labels in the file; labels nobody carries are no level."""
+    """Whatever the order of the labels in the file; labels nobody carries, or without a value, are no level."""
     reading = read(listing(node("n1", labels)))
     assert [level.name for level in reading.cluster.levels] == levels
     assert all(label in reading.notes[0] for label in levels)

@@ -52,6 +52,8 @@ spec:
     "csv": "node,minipod\nn1,a\nn2,a\n",
     "lingjun": "ip,DSW,PSW,ASW\nn1,G,P,S\nn2,G,P,S\n",
     "slurm-conf": "# our tree\n\n   switchname=a Nodes=n[1-2]\n",
+    "slurm-nodes": "NodeName=n1 CoresPerSocket=1 \n   CPUAlloc=0\n   State=IDLE\n\n"
+    "NodeName=n2 Arch=x86_64 CoresPerSocket=1 \n   CPUAlloc=0\n   State=IDLE\n",
     "slurm-yaml": "# our tree\n---\n- topology: t\n  tree:\n    switches:\n    - switch: a\n      nodes: n[1-2]\n",
     "topograph": '{"instances": [{"id": "n1", "network_layers": ["a"]}, {"id": "n2", "network_layers": ["a"]}]}',
     "kubernetes": """

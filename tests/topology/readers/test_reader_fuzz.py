@@ -83,6 +83,10 @@ VALID = {
         "# tree\nSwitchName=s1 Nodes=n[01-04],x LinkSpeed=10\nSwitchName=s2 Nodes=a[1-2]b[3-4]\n"
         "SwitchName=top Switches=s[1-2]\n#BlockName=b1 Nodes=n[1-2]\n#BlockSizes=1,2\n"
     ),
+    "slurm-nodes": (
+        "NodeName=n1 Arch=x86_64 CoresPerSocket=1 \n   CPUAlloc=0\n   Gres=gpu:h100:8(S:0)\n   State=MIXED+DRAIN\n\n"
+        "NodeName=n2 CoresPerSocket=1 CPUAlloc=0 CPUTot=8 Gres=(null) State=DOWN* CfgTRES=cpu=8,gres/gpu=4\n"
+    ),
     "slurm-yaml": (
         "- topology: t\n  cluster_default: true\n  tree:\n    switches:\n    - switch: top\n      children: s[1-2]\n"
         "    - {switch: s1, nodes: 'n[01-04]'}\n    - {switch: s2, nodes: x}\n"

@@ -150,8 +150,8 @@ def test_blocks_without_sizes_are_one_level() -> None:
         ("SwitchName=a Switches=b\nSwitchName=b Switches=a", "below itself", "f:1", "circle"),
         ("SwitchName=r Nodes=x\nSwitchName=a Switches=a", "'a' lies below itself", "f:2", "circle"),
         ("SwitchName=a Switches=leaf1\nSwitchName=leaf2 Nodes=n", "'leaf1' .* not described", "f:1", "'leaf2'"),
-        ("SwitchName=a", "the cluster has no nodes", "", "at least one"),
-        ("SwitchName=a Switches=c\nSwitchName=b Switches=c\nSwitchName=c", "no nodes", "", "at least one"),
+        ("SwitchName=a", "no switch or block lists a node", "f:1", "scontrol show topology"),
+        ("SwitchName=a Switches=c\nSwitchName=b Switches=c\nSwitchName=c", "lists a node", "f:1", "scontrol"),
         (
             "SwitchName=t Switches=a,b\nSwitchName=u Switches=a,b\nSwitchName=a Nodes=n\nSwitchName=b Nodes=n",
             r"'n' appears twice \(first at f:3\)",
@@ -172,8 +172,8 @@ def test_blocks_without_sizes_are_one_level() -> None:
         ("BlockName=b Nodes=n1\nBlockSizes=4,12", "12 is not the base size 4 times", "f:2", "sizes such as"),
         ("BlockName=b Nodes=n1\nBlockSizes=4,x", "BlockSizes is '4,x'", "f:2", "whole numbers"),
         ("BlockSizes=4", "no switch and no block", "f", "add lines"),
-        ("RingName=r Nodes=n[1-4]", "a ring has no levels", "f:1", "as a tree"),
-        ("TorusName=t Dims=4x4x2 Nodes=n[1-32]", "a torus has no levels", "f:1", "as a tree"),
+        ("RingName=r Nodes=n[1-4]", "a ring has no levels", "f:1", "a tree"),
+        ("TorusName=t Dims=4x4x2 Nodes=n[1-32]", "a torus has no levels", "f:1", "a tree"),
     ],
 )
 def test_bad_files_are_refused(text: str, complaint: str, where: str, fix: str) -> None:

@@ -74,6 +74,13 @@ def test_of_several_the_default_is_read() -> None:
     assert no_default.cluster.levels[0].name == "block-16"
 
 
+def test_a_default_without_levels_gives_way() -> None:
+    """The first tree or blocks beside it are read, with a note; a flat default is what most partitions may use."""
+    reading = read(FLAT.replace("false", "true") + BLOCKS)
+    assert reading.cluster.levels[0].name == "block-16"
+    assert reading.notes == ("of 2 topologies, 'topo2' was read; the default, 'topo3', has no levels",)
+
+
 def test_one_topology_alone() -> None:
     """Slurm takes a mapping at the root as a list of one."""
     alone = "\n".join(line[2:] for line in TREE.splitlines()[1:])
@@ -98,9 +105,11 @@ def test_flat_with_options() -> None:
         (TREE.replace("node[01-02]", "node[01-"), "broken", "f:8", "ranges like"),
         (BLOCKS.replace("- 16", "- 12"), "12 is not the base size", "f:5", "sizes such as"),
         (BLOCKS.replace("- 16", "- many"), "block_sizes", "f:7", "correct"),
-        (FLAT, "is flat, neither a tree nor blocks", "f:1", "cluster_default"),
-        (FLAT.replace("true", "false"), "is of no kind, neither", "f:1", "cluster_default"),
-        ("- topology: t\n  ring: {rings: []}\n", "neither a tree nor blocks", "f:1", "cluster_default"),
+        (FLAT, "is flat, neither a tree nor blocks", "f:1", "scontrol show nodes"),
+        (FLAT.replace("true", "false"), "is of no kind, neither", "f:1", "scontrol show nodes"),
+        ("- topology: t\n  ring: {rings: []}\n", "neither a tree nor blocks", "f:1", "scontrol show nodes"),
+        (TREE.replace("nodes:", "#"), "no switch or block lists a node", "f:6", "scontrol show topology"),
+        (BLOCKS.replace("nodes:", "#"), "no switch or block lists a node", "f:9", "scontrol show topology"),
         ("- topology: t\n  tree: {switches: []}\n", "no switches", "f:2", "at least one"),
         ("topology: t\ntree: {switches: []}\n", "no switches", "f:2", "at least one"),
         ("topology: t\ntree: {switches: []}\nflat: true\n", "at once", "f:3", "one of them"),
