@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from health.whatif.analysis_result import Analysis, Cause, Share, TracedJob
-from health.whatif.blame import SlowWorker
 from health.whatif.converters.op_trace_output import ConversionStatement
+from health.whatif.slow_workers import SlowWorker
 from health.whatif.step_findings import Arrivals, StepBreakdown, verdict_with
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord, record_of

@@ -51,6 +51,7 @@ class Recipe:
     noise: float = 0.01  # standard deviation of every duration, relative
     # (dp rank, stage) -> factor on the compute time of this worker
     slow: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    slow_from: int = 0  # place of the first step in which they are slow
     last_stage: float = 1.0  # factor on the compute time of the last stage
     uneven: float = 0.0  # standard deviation of the work of a microbatch, relative: sequence lengths
     pauses: float = 0.0  # probability that a forward pass has a pause of pause seconds
@@ -143,7 +144,7 @@ def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.
             seconds[place] *= recipe.last_stage
         for (rank, stage), factor in recipe.slow.items():
             if stage == operation.stage:
-                seconds[place, rank] *= factor
+                seconds[place, rank, recipe.slow_from :] *= factor
         if recipe.pauses and operation.optype == FORWARD:
             seconds[place] += recipe.pause * (random.random(shape[1:]) < recipe.pauses)
     return seconds

@@ -11,7 +11,7 @@ from arnold.pages.stragglers.heat_map import heat_map, shade, top_of
 from arnold.pages.stragglers.lanes import KINDS, Pipeline, lanes_drawing
 from arnold.pages.stragglers.step_chart import step_chart
 from health.whatif.analysis_result import Analysis, Timelines
-from health.whatif.blame import SlowWorker
+from health.whatif.slow_workers import SlowWorker
 from topology.drawing.templates import render
 from topology.flags import NodeFlag
 from topology.quantities import fixed, percent, plural, seconds, times

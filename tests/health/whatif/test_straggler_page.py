@@ -18,7 +18,7 @@ from arnold.commands.run import run
 from arnold.pages.stragglers import slowest_step, straggler_page
 from arnold.pages.stragglers.heat_map import heat_map, shade
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
-from health.whatif.blame import SlowWorker
+from health.whatif.slow_workers import SlowWorker
 from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
 from health.whatif.synthetic import Recipe, make_trace, trace_file
 from health.whatif.trace import metadata_file
@@ -161,7 +161,7 @@ def test_every_step_has_a_column() -> None:
 
 def test_slow_workers_and_flags_are_listed() -> None:
     """A worker shows with its own factor and node; without a node nobody is flagged, and the page says why."""
-    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=1.0, slowdown=1.5, node=None)
+    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=1.0, slowdown=1.5, node=None, since_step=None)
     unknown = words(page(workers=[worker]))
     assert "dp 1, stage 0 2.50x as long 100% 1.50x not known" in unknown
     assert "No node is flagged: which node these workers ran on is not known." in unknown

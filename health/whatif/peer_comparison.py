@@ -1,0 +1,114 @@
+"""Which workers compute longer than their peers, and since which step.
+
+The peers of a worker are the other data-parallel ranks of its stage, which hold the same layers and as many
+microbatches.  Its factor is its forward and backward time of a step over their median, and over what the other stages
+of its rank show of the same: a rank with longer sequences is slow in every stage, a slow worker in one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from health.whatif.optypes import BACKWARD, FORWARD
+from health.whatif.step_replay import Replayed
+
+NOTICED = 1.03  # Factors and slowdowns below this are noise
+# A slow worker stands out from its peers by this many of their standard deviations (estimated from their median)
+SPREADS = 3.0
+DEVIATION = 1.4826  # Makes a median of deviations the standard deviation of a normal distribution
+ON_END = 3  # Slow in so many last steps on end, after steps in which it was not: it broke, and stays slow
+Floats = NDArray[np.float64]
+
+
+class Slowness(NamedTuple):
+    """How slow a worker is beside its peers."""
+
+    factor: float  # median over the steps, from the onset on where there is one
+    steps: float  # share of all steps in which it is noticeably slow
+    onset: int | None  # place of the first step from which on it is slow on end; None = slow from the beginning
+
+
+def compute_seconds(replayed: Replayed) -> Floats:
+    """Return [pp, dp, steps]: forward and backward time of each worker."""
+    trace = replayed.trace
+    seconds = np.zeros((trace.sizes.pp, len(trace.dp_ranks), len(trace.steps)))
+    for place, operation in enumerate(trace.operations):
+        if operation.optype in (FORWARD, BACKWARD):
+            seconds[operation.stage] += replayed.durations.traced[place]
+    return seconds
+
+
+def factors(seconds: Floats) -> Floats:
+    """Return [pp, dp, steps] -> the factor of each worker in each step; 1 where there is nothing to compare."""
+    if seconds.shape[1] == 1:
+        return np.ones_like(seconds)
+    ratio = _over(seconds, _median_of_others(seconds, axis=1))
+    if len(seconds) == 1:
+        return ratio
+    # of an even number the lower: with three stages, one other slow stage does not acquit this one
+    return _over(ratio, _median_of_others(ratio, axis=0, lower=True))
+
+
+def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
+    """Return (place of the rank, stage) -> how slow, of all workers that compute longer than their peers."""
+    ratio = factors(compute_seconds(replayed))
+    late, half = ratio[:, :, -ON_END:].min(axis=2), np.median(ratio, axis=2)
+    found = {}
+    for stage, rank in np.argwhere(np.maximum(late, half) >= NOTICED):
+        others = np.delete(ratio[stage], rank, axis=0)
+        # beside each other: beside a slow worker they look fast
+        if slowness := _judged(ratio[stage, rank], _over(others, np.median(others, axis=0))):
+            found[int(rank), int(stage)] = slowness
+    return found
+
+
+def _judged(own: Floats, peers: Floats) -> Slowness | None:
+    """Return how slow a worker of ``own`` [steps] is beside ``peers`` [others, steps]; ``None`` = not."""
+    share = float((own >= NOTICED).mean())
+    onset = _onset(own, peers)
+    first = onset or 0
+    factor = float(np.median(own[first:]))
+    if factor < max(NOTICED, 1.0 + SPREADS * _spread(np.median(peers[:, first:], axis=1))):
+        return None
+    return Slowness(factor, share, onset)
+
+
+def _onset(own: Floats, peers: Floats) -> int | None:
+    """Return the step from which on each is slow, beyond what steps of the peers, and its own before, differ by."""
+    slow = own >= max(NOTICED, 1.0 + SPREADS * _spread(peers.ravel()))
+    first = len(slow) if slow[-1] else 0
+    while first and slow[first - 1]:
+        first -= 1
+    if not first or len(slow) - first < ON_END:
+        return None
+    past = float(np.median(own[:first])) + SPREADS * _spread(own[:first])
+    return first if np.median(own[:first]) < NOTICED and np.median(own[first:]) >= past else None
+
+
+def _over(values: Floats, usual: Floats) -> Floats:
+    """Return values / usual, 1 where the usual is 0."""
+    return np.divide(values, usual, out=np.ones_like(values), where=usual > 0)
+
+
+def _spread(values: Floats) -> float:
+    """Return the standard deviation, estimated from the median."""
+    return DEVIATION * float(np.median(np.abs(values - np.median(values))))
+
+
+def _median_of_others(values: Floats, *, axis: int, lower: bool = False) -> Floats:
+    """Return for each value the median of the others along an axis of at least two.
+
+    :param lower: of an even number, the lower of the two in the middle, not their mean.
+    """
+    order = np.argsort(values, axis=axis, kind="stable")
+    ranked, place = np.take_along_axis(values, order, axis), np.argsort(order, axis=axis, kind="stable")
+    others = values.shape[axis] - 1
+
+    def rest(i: int) -> Floats:
+        return np.where(i < place, ranked.take([i], axis), ranked.take([i + 1], axis))
+
+    low = rest((others - 1) // 2)
+    return low if lower else (low + rest(others // 2)) / 2.0
