@@ -57,7 +57,8 @@ class StragglersDocument(JsonRecord):
     stage_slowdown: list[float]
     """Slowdown if all but this stage were ideal."""
     slowest: Share | None
-    """The workers behind m_w, or those that S_w itself ranks first where only they explain most of the loss."""
+    """The workers behind m_w, or others where only they explain most of the loss: those that S_w itself ranks first, or
+    the fewest that compute longer than their peers and explain it together."""
     last_stage: Share | None
     """Behind m_s."""
     steps: tuple[int, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import replace
 from math import ceil
@@ -11,11 +12,13 @@ from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Analysis, Cause, Floats, PerStep, Share, TracedWorker
 from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, reported
+from health.whatif.peer_comparison import convicted
 from health.whatif.step_replay import Replayed
 from health.whatif.trace import Trace
 
 ATTRIBUTED = 1.03  # Below this slowdown there is nothing to attribute
 SLOWEST = 0.03  # Share of workers, rounded up, that M_W asks about
+GAIN = 0.05  # Share of the loss below which further workers explain no more
 MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
 CORRELATED = 0.9  # Correlation of forward and backward time per microbatch from which on sequence lengths are the cause
 PAUSE = 1.5  # A forward pass of this many times its usual length has had a pause
@@ -38,7 +41,7 @@ def analyse(replayed: Replayed) -> Analysis:
     published = slowest = last = None
     if slowdown >= ATTRIBUTED:
         approximate = np.minimum(by_dp.mean(axis=-1)[:, None], by_stage.mean(axis=-1)[None, :])
-        published, slowest = _blamed(replayed, _slowest(approximate), _slowest(by_worker), seconds, ideal)
+        published, slowest = _blamed(replayed, _slowest(approximate), by_worker, seconds, ideal)
         if pp > 1:
             last = _share(replayed, tuple((rank, pp - 1) for rank in range(len(by_dp))), seconds, ideal)
     traced = _traced_seconds(trace)
@@ -84,17 +87,40 @@ def _slowest(slowdown: Floats) -> Workers:
 
 
 def _blamed(
-    replayed: Replayed, published: Workers, truly: Workers, seconds: Floats, ideal: float
+    replayed: Replayed, published: Workers, slowdown: Floats, seconds: Floats, ideal: float
 ) -> tuple[Share, Share]:
     """Return the share of the slowest workers as published, and of those to blame: see :func:`_slowest`.
 
-    :param truly: the slowest by S_w itself.
+    :param slowdown: S_w, float [dp, pp].
     """
-    first = _share(replayed, published, seconds, ideal)
-    if first.share >= MOST or set(truly) == set(published):
-        return first, first
-    other = _share(replayed, truly, seconds, ideal)
-    return first, replace(other, published=False) if other.share >= MOST else first
+    first = blamed = _share(replayed, published, seconds, ideal)
+    truly = _slowest(slowdown)
+    if first.share < MOST and set(truly) != set(published):
+        other = _share(replayed, truly, seconds, ideal)
+        blamed = replace(other, published=False) if other.share >= MOST else first
+    several = _several(replayed, slowdown, seconds, ideal)
+    return first, several if several and several.share >= max(MOST, blamed.share + GAIN) else blamed
+
+
+def _several(replayed: Replayed, slowdown: Floats, seconds: Floats, ideal: float) -> Share | None:
+    """Return the share of the slowest that compute longer than their peers, of the fewest that explain nearly as much
+    as all of them; ``None`` where fewer than two do.
+
+    Of workers that are equally slow, all but the last explain nothing: the set grows by S_w to the size from which on
+    the share does not.
+    """
+    order = tuple(sorted(convicted(replayed), key=lambda worker: (-slowdown[worker], worker)))
+    if len(order) < 2:
+        return None
+    shares = {len(order): _share(replayed, order, seconds, ideal)}
+    enough = shares[len(order)].share - GAIN
+
+    def explains(count: int) -> bool:
+        shares[count] = _share(replayed, order[:count], seconds, ideal)
+        return shares[count].share >= enough
+
+    fewest = bisect_left(range(1, len(order)), True, key=explains) + 1
+    return replace(shares[fewest], published=False)
 
 
 def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) -> Share:
@@ -128,6 +154,12 @@ def _with_cause(analysis: Analysis, replayed: Replayed, slowest: Share) -> Analy
     if analysis.dp * analysis.pp > 1 and slowest.share >= MOST and not last_is_worker:
         if slowest.published:
             return because("worker", f"M_W is {slowest.share:.3f}: the slowest 3 % of workers explain most of the loss")
+        if len(slowest.workers) > ceil(SLOWEST * analysis.worker_slowdown.size):
+            return because(
+                "worker",
+                f"M_W is {analysis.m_w:.3f}; the {len(slowest.workers)} workers that compute longer than their peers "
+                f"explain {slowest.share:.3f} of the loss",
+            )
         return because(
             "worker",
             f"the slowest 3 % of workers, ranked by S_w itself, explain {slowest.share:.3f} of the loss; M_W, which "

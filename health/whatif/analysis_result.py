@@ -56,7 +56,7 @@ class Share(JsonRecord):
     alone_share: float
     """(alone - T_ideal) / (T - T_ideal)."""
     published: bool
-    """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
+    """Whether workers are those of m_w, ranked by min(S_dp, S_pp); else they were found by S_w itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Analysis(TracedJob):
     # = 1.03
     m_w: float | None
     m_s: float | None  # M_S, the same for the last stage; None also for a job of one stage
-    slowest: Share | None  # behind M_W; None where M_W is None
+    slowest: Share | None  # behind M_W, or workers that explain more; None where M_W is None
     last_stage: Share | None  # behind M_S; None where M_S is None
     step_slowdown: Floats  # float [steps]: step time over ideal step time
     per_step: PerStep  # the other slowdowns step by step

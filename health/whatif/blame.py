@@ -86,7 +86,7 @@ def _slow_peers(replayed: Replayed, analysis: Analysis) -> list[str]:
         return []
     names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])
     return [
-        f"These workers compute longer than their peers: {names}. The slowest 3 % do not explain the loss, so that "
+        f"These workers compute longer than their peers: {names}. They do not explain the loss, or are half of a stage, so that "
         "nobody is flagged; measure their nodes."
     ]
 

@@ -7,6 +7,7 @@ of its rank show of the same: a rank with longer sequences is slow in every stag
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +64,18 @@ def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
         if slowness := _judged(ratio[stage, rank], _over(others, np.median(others, axis=0))):
             found[int(rank), int(stage)] = slowness
     return found
+
+
+def convicted(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
+    """Return the workers of :func:`slower_than_peers` that are few enough in their stage for its peers to tell.
+
+    Fewer than half of its ranks, or of two the slower: from half on the median of the peers is slow itself, and uneven
+    work in the stage is as good an explanation.
+    """
+    slow = slower_than_peers(replayed)
+    of_stage = Counter(stage for _, stage in slow)
+    most = max(1, (len(replayed.trace.dp_ranks) - 1) // 2)
+    return {worker: slowness for worker, slowness in slow.items() if of_stage[worker[1]] <= most}
 
 
 def _judged(own: Floats, peers: Floats) -> Slowness | None:

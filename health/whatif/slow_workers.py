@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from health.whatif.analysis_result import Analysis, TracedWorker
-from health.whatif.peer_comparison import NOTICED, compute_seconds, factors, slower_than_peers
+from health.whatif.peer_comparison import NOTICED, Slowness, compute_seconds, convicted, factors, slower_than_peers
 from health.whatif.step_replay import Replayed
 from topology.flags import NodeFlag
 
@@ -44,15 +44,20 @@ def slow_workers(
 
     :param nodes: (dp rank, stage) -> node, as far as known.
     """
-    found = suspects(replayed, analysis) if analysis.cause == "worker" else ()
+    found = _noticed(analysis, convicted(replayed)) if analysis.cause == "worker" else ()
     return tuple(replace(worker, node=(nodes or {}).get((worker.dp, worker.stage))) for worker in found)
 
 
 def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
-    """Return workers of the slowest 3 %, and others that alone slow the job, that compute longer than their peers.
+    """Return workers that are blamed or alone slow the job, and compute longer than their peers; none without peers.
 
-    Beyond the peers' own spread, in most steps or in all since one; whatever the cause, and none without peers.
+    Beyond the peers' own spread, in most steps or in all since one; whatever the cause, and however many they are.
     """
+    return _noticed(analysis, slower_than_peers(replayed))
+
+
+def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], Slowness]) -> tuple[SlowWorker, ...]:
+    """Return those that are blamed, or that alone slow the job, slowest first."""
     slowdown, blamed = analysis.worker_slowdown, analysis.places(analysis.slowest)
     found = [
         SlowWorker(
@@ -64,7 +69,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
             slowdown=float(slowdown[rank, stage]),
             node=None,
         )
-        for (rank, stage), slowness in slower_than_peers(replayed).items()
+        for (rank, stage), slowness in slow.items()
         if analysis.slowest is not None and (slowdown[rank, stage] >= NOTICED or (rank, stage) in blamed)
     ]
     return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))

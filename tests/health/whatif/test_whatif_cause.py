@@ -80,15 +80,52 @@ def test_the_verdict_in_words() -> None:
     assert verdict(replace(healthy, slowdown=1.0249)) == "this job loses next to nothing to stragglers (S = 1.02)"
 
 
-def test_more_slow_workers_than_three_per_cent_are_suspects_only() -> None:
-    """Two slow workers of 32: making the slowest one ideal leaves the other, M_W stays low; named, not flagged."""
-    recipe = Recipe(dp=8, pp=4, slow={(2, 1): 1.5, (5, 3): 1.3})
-    replayed = prepare(make_trace(recipe))
+@pytest.mark.parametrize(
+    "slow",
+    [
+        {(2, 1): 1.5, (5, 3): 1.3},
+        {(0, 0): 1.4, (1, 1): 1.4, (2, 2): 1.4},
+        {(3, 2): 1.5, (6, 2): 1.5},
+        {(4, 0): 1.5, (4, 3): 1.5},
+    ],
+    ids=["two", "three alike", "two of a stage", "two of a rank"],
+)
+def test_several_slow_workers_are_found_together(slow: dict[tuple[int, int], float]) -> None:
+    """Any of these ideal leaves the others, and M_W of 32 workers asks about one: together they explain the loss."""
+    replayed = prepare(make_trace(Recipe(dp=8, pp=4, slow=slow)))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    assert analysis.m_w is not None
+    assert analysis.m_w < 0.5
+    assert analysis.slowest is not None
+    assert analysis.slowest.share > 0.9
+    assert not analysis.slowest.published
+    assert f"{len(slow)} workers that compute longer than their peers" in analysis.why
+    found = {(worker.dp, worker.stage): worker.factor for worker in slow_workers(replayed, analysis)}
+    assert found == pytest.approx(slow, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "slow",
+    [{(2, stage): 1.4 for stage in range(4)}, {(rank, 2): 1.4 for rank in range(4)}],
+    ids=["longer sequences on one rank", "half of a stage"],
+)
+def test_slow_workers_that_no_peer_can_convict_are_not_flagged(slow: dict[tuple[int, int], float]) -> None:
+    """A rank that is slow in all stages has more work; half of a stage is no worse than the other half is good."""
+    replayed = prepare(make_trace(Recipe(dp=8, pp=4, slow=slow)))
     analysis = analyse(replayed)
     assert analysis.cause == "unknown"
     assert slow_workers(replayed, analysis) == ()
-    assert {(worker.dp, worker.stage) for worker in suspects(replayed, analysis)} == {(2, 1), (5, 3)}
-    assert any("dp 2 / stage 1" in sentence for sentence in help_for(replayed, analysis, ()))
+
+
+def test_convicted_workers_do_not_drag_half_a_stage_along() -> None:
+    """Beside half a slow stage one worker elsewhere is convicted; those that slow the job as much are suspects only."""
+    slow = {(rank, 2): 1.2 for rank in range(4)} | {(7, 0): 2.0}
+    replayed = prepare(make_trace(Recipe(dp=8, pp=4, slow=slow)))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    assert [(worker.dp, worker.stage) for worker in slow_workers(replayed, analysis)] == [(7, 0)]
+    assert {(worker.dp, worker.stage) for worker in suspects(replayed, analysis)} == set(slow)
 
 
 def test_without_peers_nobody_is_flagged() -> None:
