@@ -107,6 +107,7 @@ def _analyse(
         flags=whatif.flags_of(workers, analysis, ended=ended),
         dropped=replayed.trace.dropped,
         notes=notes,
+        nodes=at,
     )
     if html is not None:
         _write_page(html, replayed, analysis, document, at)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
-from health.whatif.analysis_result import Analysis, Share
+from health.whatif.analysis_result import Analysis, LinkShare, Share, SlowLink
 from health.whatif.peer_comparison import compute_seconds
 from health.whatif.slow_workers import (
     NAMED,
@@ -39,6 +40,10 @@ INSTEAD = {
     ),
 }
 
+ALONE = (
+    "Nobody is flagged: with one data-parallel rank a slow node cannot be told from a stage with more work. Trace a "
+    "second rank, or run the stage on another node, to tell."
+)
 NOT_FLAGGED = "No node is to blame, and none is flagged: replacing nodes would not help."
 
 
@@ -51,6 +56,14 @@ def verdict(analysis: Analysis) -> str:
     match analysis.cause:
         case "worker":
             return f"{head}; {explained_by(analysis)}"
+        case "link":
+            return f"{head}; {_links(analysis.links)}"
+        case "stage":
+            share = part(analysis.slowest.share if analysis.slowest else None)
+            return (
+                f"{head}; stage {_stage_of(analysis)} explains {share}, and whether by more work or by a slow node "
+                "cannot be told from one data-parallel rank"
+            )
         case "last-stage":
             return f"{head}; its last pipeline stage, stage {analysis.pp - 1}, explains {part(analysis.m_s)}"
         case "sequence-length":
@@ -68,6 +81,13 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
             return []
         case "worker":
             return [_help_with_workers(replayed, analysis, workers)]
+        case "link":
+            return [_help_with_links(analysis)]
+        case "stage":
+            saved = _saved(" A step would take", analysis.slowest, analysis, ".")
+            return [f"Compare the layers of stage {_stage_of(analysis)} with those of the others first.{saved}", ALONE]
+        case "last-stage" if analysis.dp == 1:
+            return [_help_with_last_stage(replayed, analysis), ALONE]
         case "last-stage":
             return [_help_with_last_stage(replayed, analysis), *(_slow_peers(replayed, analysis) or [NOT_FLAGGED])]
         case "sequence-length" | "garbage-collection" as cause:
@@ -86,8 +106,8 @@ def _slow_peers(replayed: Replayed, analysis: Analysis) -> list[str]:
         return []
     names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])
     return [
-        f"These workers compute longer than their peers: {names}. They do not explain the loss, or are half of a stage, so that "
-        "nobody is flagged; measure their nodes."
+        f"These workers compute longer than their peers: {names}. They do not explain the loss, or are half of a "
+        "stage, so that nobody is flagged; measure their nodes."
     ]
 
 
@@ -117,11 +137,6 @@ def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence
     saved = _saved(" A step would take", analysis.slowest, analysis, ".")
     if workers:
         return f"Replace the nodes of {worker_names(workers)}, and look at what slows them.{saved}"
-    if analysis.dp == 1:
-        return (
-            "With one data-parallel rank a slow node cannot be told from a stage with more work: nobody is flagged. "
-            "Compare the stage's layers first." + saved
-        )
     if at_times := slow_at_times(replayed, analysis):
         return (
             f"These workers compute longer than their peers in {at_times:.0%} of the steps only: whether that comes "
@@ -145,3 +160,39 @@ def _help_with_last_stage(replayed: Replayed, analysis: Analysis) -> str:
 
 def _saved(begin: str, share: Share | None, analysis: Analysis, end: str) -> str:
     return f"{begin} {share.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s{end}" if share else ""
+
+
+def _stage_of(analysis: Analysis) -> int:
+    """Return the stage that is the cause."""
+    return analysis.slowest.workers[0].stage if analysis.slowest else 0
+
+
+def _links(share: LinkShare | None) -> str:
+    """Return the slow links by both ends, and what part of the loss they explain."""
+    links = share.links if share else ()
+    named = "; ".join(_ends(link) for link in links[:NAMED]) + (
+        f" and {len(links) - NAMED} more" if len(links) > NAMED else ""
+    )
+    who = f"one link, between {named}, explains" if len(links) == 1 else f"{len(links)} links ({named}) explain"
+    return f"{who} {part(share.share if share else None)}"
+
+
+def _ends(link: SlowLink) -> str:
+    return " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages)
+
+
+def _help_with_links(analysis: Analysis) -> str:
+    """Return what to look at: a link has two ends, and links that share one point at it."""
+    assert analysis.links is not None
+    links = analysis.links.links
+    ends = Counter((link.dp, stage) for link in links for stage in link.stages)
+    (rank, stage), most = max(ends.items(), key=lambda item: item[1])
+    where = "both ends"
+    if len(links) > 1 and most == len(links):
+        where = f"dp {rank} / stage {stage} first, where they meet, then the other ends"
+    slow = ", ".join(f"{link.factor:.3g}x" for link in links[:NAMED])
+    return (
+        f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables of "
+        f"{where}. Nobody is flagged, since a transfer does not say which of its ends is slow. A step would take "
+        f"{analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
+    )

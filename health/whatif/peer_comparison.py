@@ -8,7 +8,7 @@ of its rank show of the same: a rank with longer sequences is slow in every stag
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,11 +46,11 @@ def factors(seconds: Floats) -> Floats:
     """Return [pp, dp, steps] -> the factor of each worker in each step; 1 where there is nothing to compare."""
     if seconds.shape[1] == 1:
         return np.ones_like(seconds)
-    ratio = _over(seconds, _median_of_others(seconds, axis=1))
+    ratio = over(seconds, _median_of_others(seconds, axis=1))
     if len(seconds) == 1:
         return ratio
     # of an even number the lower: with three stages, one other slow stage does not acquit this one
-    return _over(ratio, _median_of_others(ratio, axis=0, lower=True))
+    return over(ratio, _median_of_others(ratio, axis=0, lower=True))
 
 
 def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
@@ -61,7 +61,7 @@ def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
     for stage, rank in np.argwhere(np.maximum(late, half) >= NOTICED):
         others = np.delete(ratio[stage], rank, axis=0)
         # beside each other: beside a slow worker they look fast
-        if slowness := _judged(ratio[stage, rank], _over(others, np.median(others, axis=0))):
+        if slowness := _judged(ratio[stage, rank], over(others, np.median(others, axis=0))):
             found[int(rank), int(stage)] = slowness
     return found
 
@@ -84,29 +84,30 @@ def _judged(own: Floats, peers: Floats) -> Slowness | None:
     onset = _onset(own, peers)
     first = onset or 0
     factor = float(np.median(own[first:]))
-    if factor < max(NOTICED, 1.0 + SPREADS * _spread(np.median(peers[:, first:], axis=1))):
+    if factor < max(NOTICED, 1.0 + SPREADS * spread_of(np.median(peers[:, first:], axis=1))):
         return None
     return Slowness(factor, share, onset)
 
 
 def _onset(own: Floats, peers: Floats) -> int | None:
     """Return the step from which on each is slow, beyond what steps of the peers, and its own before, differ by."""
-    slow = own >= max(NOTICED, 1.0 + SPREADS * _spread(peers.ravel()))
+    slow = own >= max(NOTICED, 1.0 + SPREADS * spread_of(peers.ravel()))
     first = len(slow) if slow[-1] else 0
     while first and slow[first - 1]:
         first -= 1
     if not first or len(slow) - first < ON_END:
         return None
-    past = float(np.median(own[:first])) + SPREADS * _spread(own[:first])
+    past = float(np.median(own[:first])) + SPREADS * spread_of(own[:first])
     return first if np.median(own[:first]) < NOTICED and np.median(own[first:]) >= past else None
 
 
-def _over(values: Floats, usual: Floats) -> Floats:
+def over(values: Floats, usual: Any) -> Floats:
     """Return values / usual, 1 where the usual is 0."""
-    return np.divide(values, usual, out=np.ones_like(values), where=usual > 0)
+    ratio: Floats = np.divide(values, usual, out=np.ones_like(values), where=usual > 0)
+    return ratio
 
 
-def _spread(values: Floats) -> float:
+def spread_of(values: Floats) -> float:
     """Return the standard deviation, estimated from the median."""
     return DEVIATION * float(np.median(np.abs(values - np.median(values))))
 

@@ -22,6 +22,8 @@ APART = 1.02
 LEAST_LONGEST = 0.05  # Share of time lost that at least has the longest bar: what is next to nothing looks like it
 CAUSES = {
     "worker": "slow workers",
+    "link": "a slow link",
+    "stage": "a stage of one rank",
     "last-stage": "the last pipeline stage",
     "sequence-length": "uneven sequence lengths",
     "garbage-collection": "garbage collection",

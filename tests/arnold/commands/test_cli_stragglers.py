@@ -110,6 +110,17 @@ def test_the_end_of_the_trace_dates_the_onset(arnold: Arnold, files: Any, nodes:
     assert arnold(*arguments, "14:00").json["error"]["where"] == "--ended"
 
 
+def test_a_slow_link_is_printed_with_both_nodes(arnold: Arnold, files: Any, nodes: Path) -> None:
+    """Text and JSON name the two nodes of a slow link, and nobody is flagged."""
+    arguments = ["stragglers", *files(Recipe(dp=2, pp=2, tp=8, slow_links={(1, 0): 80.0})), "--nodes", nodes]
+    document = arnold(*arguments, "--json").json
+    assert document["cause"] == "link"
+    assert document["flags"] == []
+    (link,) = document["links"]["links"]
+    assert (link["dp"], link["stages"], link["nodes"]) == (1, [0, 1], ["n2", "n5"])
+    assert "n2 - n5" in arnold(*arguments).out
+
+
 def test_an_innocent_job_writes_no_flags(arnold: Arnold, files: Any, nodes: Path, tmp_path: Path) -> None:
     """A job slowed by its last stage writes an empty list, and says what would help instead."""
     flags = tmp_path / "flags.json"

@@ -52,7 +52,7 @@ def analysis(**changes: Any) -> Analysis:
         worker_slowdown=worker, worker_slowdown_exact=True, dp_slowdown=worker.max(axis=1),
         stage_slowdown=worker.max(axis=0), m_w=0.97, m_s=-0.001,
         slowest=Share((TracedWorker(1, 0),), 2.03, 2.97, 0.97, 0.97, published=True),
-        last_stage=Share((TracedWorker(0, 1),), 3.0, 2.0, -0.001, 0.0, published=True),
+        links=None, last_stage=Share((TracedWorker(0, 1),), 3.0, 2.0, -0.001, 0.0, published=True),
         step_slowdown=step, per_step=PerStep(2 * step, 2 * step, {}, np.ones((DP, 2)), np.ones((PP, 2))),
         cause="worker", why="M_W is 0.970",
     )  # fmt: skip
