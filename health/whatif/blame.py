@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from health.whatif.analysis_result import Analysis, LinkShare, Share, SlowLink
-from health.whatif.peer_comparison import compute_seconds
+from health.whatif.peer_comparison import compute_seconds, ranks_with_more_work
 from health.whatif.slow_workers import (
     NAMED,
     SlowWorker,
@@ -96,7 +96,20 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
             return [INSTEAD["late-rank"]]
     advice = "Look at the timeline of the slowest step, and at the operation types that cost most."
     nobody = "No node is flagged: a job's slowness alone is no evidence against its nodes."
-    return [advice, *(_slow_peers(replayed, analysis) or [nobody])]
+    more = _more_work(replayed, analysis)
+    return [advice, *([more] if more else _slow_peers(replayed, analysis) or [nobody])]
+
+
+def _more_work(replayed: Replayed, analysis: Analysis) -> str:
+    """Return a sentence on the slowest rank that is slow in most of its stages; empty = none is."""
+    ranks = ranks_with_more_work(replayed)
+    if not ranks:
+        return ""
+    rank = max(ranks, key=lambda place: ranks[place])
+    return (
+        f"dp {analysis.dp_ranks[rank]} computes {ranks[rank]:.2f}x as long as the other ranks in most of its stages, "
+        "as longer sequences make it.  Nobody is flagged; compare what the ranks are given."
+    )
 
 
 def _slow_peers(replayed: Replayed, analysis: Analysis) -> list[str]:
@@ -137,6 +150,8 @@ def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence
     saved = _saved(" A step would take", analysis.slowest, analysis, ".")
     if workers:
         return f"Replace the nodes of {worker_names(workers)}, and look at what slows them.{saved}"
+    if more := _more_work(replayed, analysis):
+        return more + saved
     if at_times := slow_at_times(replayed, analysis):
         return (
             f"These workers compute longer than their peers in {at_times:.0%} of the steps only: whether that comes "

@@ -53,6 +53,17 @@ def factors(seconds: Floats) -> Floats:
     return over(ratio, _median_of_others(ratio, axis=0, lower=True))
 
 
+def ranks_with_more_work(replayed: Replayed) -> dict[int, float]:
+    """Return place of the rank -> factor, of ranks that compute longer than the others in most of several stages."""
+    seconds = compute_seconds(replayed)
+    if min(seconds.shape[:2]) == 1:
+        return {}
+    of_stage = np.median(over(seconds, _median_of_others(seconds, axis=1)), axis=2)
+    # of an even number of stages the lower: more than half are slow
+    factor = np.sort(of_stage, axis=0)[(len(seconds) - 1) // 2]
+    return {int(rank): float(factor[rank]) for rank in np.flatnonzero(factor >= NOTICED)}
+
+
 def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
     """Return (place of the rank, stage) -> how slow, of all workers that compute longer than their peers."""
     ratio = factors(compute_seconds(replayed))

@@ -118,6 +118,16 @@ def test_slow_workers_that_no_peer_can_convict_are_not_flagged(slow: dict[tuple[
     assert slow_workers(replayed, analysis) == ()
 
 
+@pytest.mark.parametrize(("dp", "pp", "cause"), [(8, 4, "unknown"), (20, 2, "worker")])
+def test_a_rank_with_more_work_is_named_as_such(dp: int, pp: int, cause: str) -> None:
+    """Of 40 workers M_W asks about two, and a rank of two stages is all of them: the words say what else it can be."""
+    replayed = prepare(make_trace(Recipe(dp=dp, pp=pp, slow={(2, stage): 1.4 for stage in range(pp)})))
+    analysis = analyse(replayed)
+    assert analysis.cause == cause
+    assert slow_workers(replayed, analysis) == ()
+    assert any("dp 2 computes 1.40x" in sentence for sentence in help_for(replayed, analysis, ()))
+
+
 def test_convicted_workers_do_not_drag_half_a_stage_along() -> None:
     """Beside half a slow stage one worker elsewhere is convicted; those that slow the job as much are suspects only."""
     slow = {(rank, 2): 1.2 for rank in range(4)} | {(7, 0): 2.0}
