@@ -159,6 +159,17 @@ def test_every_step_has_a_column() -> None:
     assert tips(page(), "col") == ["step 7\n1.40x", "step 9\n1.60x"]
 
 
+def test_the_onset_is_marked_in_the_chart_of_steps() -> None:
+    """An upright line before step 9, and whose; no line where nobody broke inside the trace."""
+    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=0.5, slowdown=1.5, node=None, since_step=9)
+    html = page(workers=[worker])
+    chart = html[html.index('class="chart steps"') :]
+    assert 'class="onset"' in chart
+    assert "dp 1 / stage 0" in chart[: chart.index("</svg>")]
+    assert "slow from this step on" in words(html)
+    assert 'class="onset"' not in page(workers=[replace(worker, since_step=None)])
+
+
 def test_slow_workers_and_flags_are_listed() -> None:
     """A worker shows with its own factor and node; without a node nobody is flagged, and the page says why."""
     worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=1.0, slowdown=1.5, node=None, since_step=None)
