@@ -24,7 +24,7 @@ ON_END = 3  # Slow in so many last steps on end, after steps in which it was not
 Floats = NDArray[np.float64]
 
 
-class Slowness(NamedTuple):
+class WorkerSlowness(NamedTuple):
     """How slow a worker is beside its peers."""
 
     factor: float  # median over the steps, from the onset on where there is one
@@ -64,7 +64,7 @@ def ranks_with_more_work(replayed: Replayed) -> dict[int, float]:
     return {int(rank): float(factor[rank]) for rank in np.flatnonzero(factor >= NOTICED)}
 
 
-def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
+def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], WorkerSlowness]:
     """Return (place of the rank, stage) -> how slow, of all workers that compute longer than their peers."""
     ratio = factors(compute_seconds(replayed))
     late, half = ratio[:, :, -ON_END:].min(axis=2), np.median(ratio, axis=2)
@@ -77,7 +77,7 @@ def slower_than_peers(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
     return found
 
 
-def convicted(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
+def convicted(replayed: Replayed) -> dict[tuple[int, int], WorkerSlowness]:
     """Return the workers of :func:`slower_than_peers` that are few enough in their stage for its peers to tell.
 
     Fewer than half of its ranks, or of two the slower: from half on the median of the peers is slow itself, and uneven
@@ -89,7 +89,7 @@ def convicted(replayed: Replayed) -> dict[tuple[int, int], Slowness]:
     return {worker: slowness for worker, slowness in slow.items() if of_stage[worker[1]] <= most}
 
 
-def _judged(own: Floats, peers: Floats) -> Slowness | None:
+def _judged(own: Floats, peers: Floats) -> WorkerSlowness | None:
     """Return how slow a worker of ``own`` [steps] is beside ``peers`` [others, steps]; ``None`` = not."""
     share = float((own >= NOTICED).mean())
     onset = _onset(own, peers)
@@ -97,7 +97,7 @@ def _judged(own: Floats, peers: Floats) -> Slowness | None:
     factor = float(np.median(own[first:]))
     if factor < max(NOTICED, 1.0 + SPREADS * spread_of(np.median(peers[:, first:], axis=1))):
         return None
-    return Slowness(factor, share, onset)
+    return WorkerSlowness(factor, share, onset)
 
 
 def _onset(own: Floats, peers: Floats) -> int | None:

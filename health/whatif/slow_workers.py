@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from health.whatif.analysis_result import Analysis, TracedWorker
-from health.whatif.peer_comparison import NOTICED, Slowness, compute_seconds, convicted, factors, slower_than_peers
+from health.whatif.peer_comparison import (
+    NOTICED,
+    WorkerSlowness,
+    compute_seconds,
+    convicted,
+    factors,
+    slower_than_peers,
+)
 from health.whatif.step_replay import Replayed
 from topology.flags import NodeFlag
 
@@ -56,7 +63,7 @@ def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
     return _noticed(analysis, slower_than_peers(replayed))
 
 
-def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], Slowness]) -> tuple[SlowWorker, ...]:
+def _noticed(analysis: Analysis, slow: Mapping[tuple[int, int], WorkerSlowness]) -> tuple[SlowWorker, ...]:
     """Return those that are blamed, or that alone slow the job, slowest first."""
     slowdown, blamed = analysis.worker_slowdown, analysis.places(analysis.slowest)
     found = [
