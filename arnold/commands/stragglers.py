@@ -15,6 +15,8 @@ from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from arnold.documents.straggler_answers import StragglersDocument
     from health.whatif import Analysis, Replayed
     from health.whatif.worker_nodes import Nodes
@@ -36,9 +38,12 @@ Examples:
 @click.option("--lenient", is_flag=True, help="Leave out what does not fit, and say how much and why.")
 @click.option("--nodes", type=FILE, metavar="FILE", help="Workers' nodes: CSV dp,stage,node or `arnold place` JSON.")
 @click.option("--flags-out", type=RESULT, metavar="FILE", help="Write the nodes to avoid as --flags of `arnold place`.")
+@click.option("--ended", metavar="TIME", help="When the last traced step ended: flags then say since when.")
 @click.option("--html", type=RESULT, metavar="FILE", help="Write a page with drawings too.")
 @click.option("--chrome-trace", type=RESULT, metavar="FILE", help="Write the steps for Perfetto too; .gz packs.")
-def command(*, as_json: bool, trace: str, nodes: str | None, flags_out: str | None, **options: Any) -> None:
+def command(
+    *, as_json: bool, trace: str, nodes: str | None, flags_out: str | None, ended: str | None, **options: Any
+) -> None:
     """Say what a job loses to stragglers, why, and which nodes are to blame.
 
     TRACE is a Parquet file of operations (docs/health/whatif.md); - is stdin. The job is replayed with traced and with
@@ -54,15 +59,24 @@ def command(*, as_json: bool, trace: str, nodes: str | None, flags_out: str | No
             where="--flags-out",
             fix="add --nodes FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
+    from arnold.commands.flags.store_commands import parse_time
     from arnold.commands.stragglers_text import print_stragglers
 
-    document = _analyse(trace, nodes, **options)
+    end = None if ended is None else parse_time(ended, option="--ended")[1]
+    document = _analyse(trace, nodes, ended=end, **options)
     save_flags(document.flags, flags_out)
     answer(document, print_stragglers, as_json=as_json)
 
 
 def _analyse(
-    file: str, nodes: str | None, *, meta: str | None, lenient: bool, html: str | None, chrome_trace: str | None
+    file: str,
+    nodes: str | None,
+    *,
+    ended: datetime | None,
+    meta: str | None,
+    lenient: bool,
+    html: str | None,
+    chrome_trace: str | None,
 ) -> StragglersDocument:
     from arnold.documents.straggler_answers import stragglers_document
     from health import whatif
@@ -90,9 +104,10 @@ def _analyse(
         statement=statement,
         help=whatif.help_for(replayed, analysis, workers),
         slow_workers=workers,
-        flags=whatif.flags_of(workers, analysis),
+        flags=whatif.flags_of(workers, analysis, ended=ended),
         dropped=replayed.trace.dropped,
         notes=notes,
+        nodes=at,
     )
     if html is not None:
         _write_page(html, replayed, analysis, document, at)

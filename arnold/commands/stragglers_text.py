@@ -35,6 +35,7 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
     out.print(document.why)
     print_sentences(out, "What would help", document.help)
     _print_flags(out, document)
+    _print_links(out, document)
     out.print()
     out.print("The slowdown that would be left if all else were ideal, by operation type, worker and stage:")
     _print_optypes(out, document)
@@ -55,6 +56,18 @@ def _print_flags(out: Console, document: StragglersDocument) -> None:
         unknown = any(worker.node is None for worker in document.slow_workers)
         out.print()
         out.print("Nobody is flagged: --nodes FILE says where these workers ran." if unknown else "Nobody is flagged.")
+
+
+def _print_links(out: Console, document: StragglersDocument) -> None:
+    if document.links is None:
+        return
+    rows = table("link", "slowdown", "nodes", title="Slow links", left=["nodes"])
+    for link in document.links.links[:LONGEST]:
+        low, high = link.stages
+        nodes = " - ".join(node or "unknown" for node in link.nodes)
+        rows.add_row(f"dp {link.dp}: stage {low} - {high}", fixed(link.factor), nodes)
+    out.print()
+    out.print(rows)
 
 
 def _print_optypes(out: Console, document: StragglersDocument) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from health.whatif.analysis_result import Analysis, Cause, Share, TracedJob
-from health.whatif.blame import SlowWorker
+from health.whatif.analysis_result import Analysis, Cause, LinkShare, Share, TracedJob
 from health.whatif.converters.op_trace_output import ConversionStatement
+from health.whatif.slow_links import with_nodes
+from health.whatif.slow_workers import SlowWorker
 from health.whatif.step_findings import Arrivals, StepBreakdown, verdict_with
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord, record_of
@@ -38,7 +39,8 @@ class StragglersDocument(JsonRecord):
     m_s: float | None
     """The same for the last stage; null also where there is one stage only."""
     cause: Cause
-    """What slows the job most: none below a slowdown of 1.03, late-rank where the others wait for one rank in
+    """What slows the job most: none below a slowdown of 1.03, link where transfers between two workers are slow, stage
+    where one data-parallel rank cannot tell a slow node from more work, late-rank where the others wait for one rank in
     collectives, unknown where no rule fits."""
     flags: tuple[NodeFlag, ...]
     """Nodes with evidence against them; empty without --nodes, and where no worker is the cause."""
@@ -57,9 +59,12 @@ class StragglersDocument(JsonRecord):
     stage_slowdown: list[float]
     """Slowdown if all but this stage were ideal."""
     slowest: Share | None
-    """The workers behind m_w, or those that S_w itself ranks first where only they explain most of the loss."""
+    """The workers behind m_w, or others where only they explain most of the loss: those that S_w itself ranks first, or
+    the fewest that compute longer than their peers and explain it together."""
     last_stage: Share | None
     """Behind m_s."""
+    links: LinkShare | None
+    """Slow links between two stages of a rank; null where none is slow, or below a slowdown of 1.03."""
     steps: tuple[int, ...]
     """Numbers of the steps."""
     step_slowdown: list[float]
@@ -90,6 +95,7 @@ def stragglers_document(
     flags: Sequence[NodeFlag],
     dropped: Mapping[str, int],
     notes: Sequence[str],
+    nodes: Mapping[tuple[int, int], str],
 ) -> StragglersDocument:
     """Return the document of an analysis, with what was made of it, and what a conversion stated of its trace."""
     arrivals, breakdown = (statement.arrivals, statement.breakdown) if statement else (None, ())
@@ -97,6 +103,7 @@ def stragglers_document(
         StragglersDocument,
         analysis,
         source=source,
+        links=with_nodes(analysis.links, nodes),
         verdict=verdict_with(analysis, arrivals, breakdown),
         arrivals=arrivals,
         breakdown=breakdown,

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from bisect import bisect_left
 from dataclasses import replace
 from math import ceil
 
 import numpy as np
-from numpy.typing import NDArray
 
-from health.whatif.analysis_result import Analysis, Cause, Floats, PerStep, Share, TracedWorker
-from health.whatif.optypes import BACKWARD, FORWARD, GC, OPTIMIZER, OPTYPES, reported
+from health.whatif.analysis_result import Analysis, Floats, PerStep, Share, TracedWorker
+from health.whatif.cause import MOST, SLOWEST, with_cause
+from health.whatif.optypes import OPTIMIZER, OPTYPES, reported
+from health.whatif.peer_comparison import convicted
+from health.whatif.slow_links import share_of_links
 from health.whatif.step_replay import Replayed
 from health.whatif.trace import Trace
 
 ATTRIBUTED = 1.03  # Below this slowdown there is nothing to attribute
-SLOWEST = 0.03  # Share of workers, rounded up, that M_W asks about
-MOST = 0.5  # M_W, M_S or the share of pauses from which on they are the cause
-CORRELATED = 0.9  # Correlation of forward and backward time per microbatch from which on sequence lengths are the cause
-PAUSE = 1.5  # A forward pass of this many times its usual length has had a pause
-STILL = 1e-12  # Relative variance below which times do not vary
+GAIN = 0.05  # Share of the loss below which further workers explain no more
 Workers = tuple[tuple[int, int], ...]
 
 
@@ -35,10 +33,11 @@ def analyse(replayed: Replayed) -> Analysis:
     by_stage = np.stack([replayed.steps_if(stage == s) / ideal for s in range(pp)])
     by_worker = np.stack([replayed.steps_of_each_rank(stage == s).mean(axis=-1) / ideal for s in range(pp)], axis=1)
     slowdown = float(seconds.mean()) / ideal
-    published = slowest = last = None
+    published = slowest = last = links = None
     if slowdown >= ATTRIBUTED:
         approximate = np.minimum(by_dp.mean(axis=-1)[:, None], by_stage.mean(axis=-1)[None, :])
-        published, slowest = _blamed(replayed, _slowest(approximate), _slowest(by_worker), seconds, ideal)
+        published, slowest = _blamed(replayed, _slowest(approximate), by_worker, seconds, ideal)
+        links = share_of_links(replayed, float(seconds.mean()), ideal)
         if pp > 1:
             last = _share(replayed, tuple((rank, pp - 1) for rank in range(len(by_dp))), seconds, ideal)
     traced = _traced_seconds(trace)
@@ -64,12 +63,13 @@ def analyse(replayed: Replayed) -> Analysis:
         m_s=last.share if last else None,
         slowest=slowest,
         last_stage=last,
+        links=links,
         step_slowdown=seconds / ideal,
         per_step=PerStep(traced, seconds, by_optype, by_dp, by_stage),
         cause="none",
         why=f"S is {slowdown:.3f}, below 1.03: there is nothing to attribute",
     )
-    return analysis if slowest is None else _with_cause(analysis, replayed, slowest)
+    return analysis if slowest is None else with_cause(analysis, replayed, slowest)
 
 
 def _slowest(slowdown: Floats) -> Workers:
@@ -84,17 +84,40 @@ def _slowest(slowdown: Floats) -> Workers:
 
 
 def _blamed(
-    replayed: Replayed, published: Workers, truly: Workers, seconds: Floats, ideal: float
+    replayed: Replayed, published: Workers, slowdown: Floats, seconds: Floats, ideal: float
 ) -> tuple[Share, Share]:
     """Return the share of the slowest workers as published, and of those to blame: see :func:`_slowest`.
 
-    :param truly: the slowest by S_w itself.
+    :param slowdown: S_w, float [dp, pp].
     """
-    first = _share(replayed, published, seconds, ideal)
-    if first.share >= MOST or set(truly) == set(published):
-        return first, first
-    other = _share(replayed, truly, seconds, ideal)
-    return first, replace(other, published=False) if other.share >= MOST else first
+    first = blamed = _share(replayed, published, seconds, ideal)
+    truly = _slowest(slowdown)
+    if first.share < MOST and set(truly) != set(published):
+        other = _share(replayed, truly, seconds, ideal)
+        blamed = replace(other, published=False) if other.share >= MOST else first
+    several = _several(replayed, slowdown, seconds, ideal)
+    return first, several if several and several.share >= max(MOST, blamed.share + GAIN) else blamed
+
+
+def _several(replayed: Replayed, slowdown: Floats, seconds: Floats, ideal: float) -> Share | None:
+    """Return the share of the slowest that compute longer than their peers, of the fewest that explain nearly as much
+    as all of them; ``None`` where fewer than two do.
+
+    Of workers that are equally slow, all but the last explain nothing: the set grows by S_w to the size from which on
+    the share does not.
+    """
+    order = tuple(sorted(convicted(replayed), key=lambda worker: (-slowdown[worker], worker)))
+    if len(order) < 2:
+        return None
+    shares = {len(order): _share(replayed, order, seconds, ideal)}
+    enough = shares[len(order)].share - GAIN
+
+    def explains(count: int) -> bool:
+        shares[count] = _share(replayed, order[:count], seconds, ideal)
+        return shares[count].share >= enough
+
+    fewest = bisect_left(range(1, len(order)), True, key=explains) + 1
+    return replace(shares[fewest], published=False)
 
 
 def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) -> Share:
@@ -116,99 +139,3 @@ def _traced_seconds(trace: Trace) -> Floats:
     chosen = places or slice(None)
     latest: Floats = (trace.start[chosen] + trace.duration[chosen]).max(axis=(0, 1)).astype(np.float64)
     return latest
-
-
-def _with_cause(analysis: Analysis, replayed: Replayed, slowest: Share) -> Analysis:
-    """Return the analysis with the cause and one sentence of numbers: each rule holds once those before do not."""
-
-    def because(cause: Cause, why: str) -> Analysis:
-        return replace(analysis, cause=cause, why=why)
-
-    last_is_worker = analysis.dp == 1 and slowest.workers[0].stage == analysis.pp - 1
-    if analysis.dp * analysis.pp > 1 and slowest.share >= MOST and not last_is_worker:
-        if slowest.published:
-            return because("worker", f"M_W is {slowest.share:.3f}: the slowest 3 % of workers explain most of the loss")
-        return because(
-            "worker",
-            f"the slowest 3 % of workers, ranked by S_w itself, explain {slowest.share:.3f} of the loss; M_W, which "
-            "ranks them by their rank and their stage, does not find them",
-        )
-    if analysis.m_s is not None and analysis.m_s >= MOST:
-        return because("last-stage", f"M_S is {analysis.m_s:.3f}: the last pipeline stage explains most of the loss")
-    found = f"M_W is {slowest.share:.3f}" + ("" if analysis.m_s is None else f", M_S {analysis.m_s:.3f}")
-    correlation = forward_backward_correlation(replayed)
-    if correlation >= CORRELATED:
-        return because(
-            "sequence-length",
-            f"{found}; forward and backward time of a microbatch go together (correlation {correlation:.2f}), "
-            "as uneven sequence lengths make them",
-        )
-    found += f", correlation of forward and backward time {correlation:.2f}"
-    share = _pause_share(analysis, replayed)
-    if share >= MOST:
-        return because(
-            "garbage-collection",
-            f"{found}; pauses in forward passes of many ranks, and none in backward passes, explain {share:.0%} of the "
-            "loss",
-        )
-    return because("unknown", f"{found}: no rule fits")
-
-
-def forward_backward_correlation(replayed: Replayed) -> float:
-    """Return Pearson's correlation of forward and backward time of a microbatch, over microbatches, ranks and steps.
-
-    Each worker is measured by its own mean, or slow workers would correlate too; of the stages and chunks, the median.
-    0 where times do not vary.
-    """
-    passes: dict[str, dict[tuple[int, int, int], int]] = {FORWARD: {}, BACKWARD: {}}
-    for place, operation in enumerate(replayed.trace.operations):
-        if operation.optype in passes:
-            passes[operation.optype][operation.stage, operation.chunk, operation.microbatch] = place
-    both = sorted(passes[FORWARD].keys() & passes[BACKWARD].keys())
-    found = []
-    for part in dict.fromkeys(key[:2] for key in both):
-        keys = [key for key in both if key[:2] == part]
-        x, y = (_deviations(replayed.durations.traced[[places[key] for key in keys]]) for places in passes.values())
-        scale = float(np.sqrt((x @ x) * (y @ y)))
-        found.append(float(x @ y) / scale if scale > len(x) * STILL else 0.0)
-    return float(np.median(found)) if found else 0.0
-
-
-def _deviations(seconds: Floats) -> Floats:
-    """Return [microbatches, dp, steps] -> how far each is from the mean of its rank, relative, flat."""
-    mean = seconds.mean(axis=(0, 2), keepdims=True)
-    relative: Floats = seconds / np.where(mean > 0, mean, 1.0) - (mean > 0)
-    return relative.ravel()
-
-
-def _pause_share(analysis: Analysis, replayed: Replayed) -> float:
-    """Return the share of the loss that goes with pauses: (T - T without them) / (T - T_ideal).
-
-    Pauses are operations ``gc`` of their own, and forward passes of at least :data:`PAUSE` times the usual length of
-    their stage and chunk.  0 where one worker has more than half of these, or where backward passes pause too: that is
-    not garbage collection, which Python runs while it launches forward passes.
-    """
-    operations, traced = replayed.trace.operations, replayed.durations.traced
-    members: dict[tuple[str, int, int], list[int]] = defaultdict(list)
-    for place, operation in enumerate(operations):
-        if operation.optype in (FORWARD, BACKWARD, GC):
-            members[operation.optype, operation.stage, operation.chunk].append(place)
-    shorter: dict[int, NDArray[np.float64]] = {}
-    lost, backward = np.zeros((analysis.pp, analysis.dp)), 0.0
-    usual = {key: 0.0 if key[0] == GC else float(np.median(traced[places])) for key, places in members.items()}
-    for place, operation in enumerate(operations):
-        normal = usual.get((operation.optype, operation.stage, operation.chunk))
-        if normal is None:
-            continue
-        paused = traced[place] >= PAUSE * normal
-        excess = np.where(paused, traced[place] - normal, 0.0)
-        if operation.optype == BACKWARD:
-            backward += float(excess.sum())
-        else:
-            lost[operation.stage] += excess.sum(axis=1)
-            shorter[place] = np.where(paused, normal, traced[place])
-    # a tenth of the loss in backward passes is taken for noise
-    if not lost.any() or lost.max() > MOST * lost.sum() or backward > 0.1 * lost.sum():
-        return 0.0
-    whole = float(analysis.per_step.seconds.mean())
-    return float(whole - replayed.steps_with(shorter).mean()) / (whole - analysis.ideal_step_seconds)

@@ -13,9 +13,12 @@ from topology.json_record import JsonRecord
 
 Floats = NDArray[np.float64]
 
-# What slows the job most; ``late-rank`` where profiles show that the others wait for it in collectives, ``none`` below
-# a slowdown of 1.03, ``unknown`` when no rule fits
-Cause = Literal["worker", "last-stage", "sequence-length", "garbage-collection", "late-rank", "none", "unknown"]
+# What slows the job most; ``link`` where transfers between two workers are slow and neither end alone is to blame,
+# ``stage`` where one rank alone was traced and cannot tell a slow node from more work, ``late-rank`` where profiles
+# show that the others wait for it in collectives, ``none`` below a slowdown of 1.03, ``unknown`` when no rule fits
+Cause = Literal[
+    "worker", "link", "stage", "last-stage", "sequence-length", "garbage-collection", "late-rank", "none", "unknown"
+]
 # One of the six serial queues of a worker
 Stream = Literal["compute", "dp-comm", "forward-send", "forward-recv", "backward-send", "backward-recv"]
 
@@ -56,7 +59,33 @@ class Share(JsonRecord):
     alone_share: float
     """(alone - T_ideal) / (T - T_ideal)."""
     published: bool
-    """Whether workers are ranked as for m_w, by min(S_dp, S_pp); else by S_w itself."""
+    """Whether workers are those of m_w, ranked by min(S_dp, S_pp); else they were found by S_w itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlowLink(JsonRecord):
+    """A link between two stages of one data-parallel rank whose transfers take longer than those of the other ranks."""
+
+    dp: int
+    """Number of the data-parallel rank."""
+    stages: tuple[int, int]
+    """The stages of both ends, the lower first."""
+    factor: float
+    """Median of its sends and receives over that of the other ranks, in the slower direction."""
+    nodes: tuple[str | None, str | None] = (None, None)
+    """Where both ends ran; null = not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkShare(JsonRecord):
+    """What part of the loss slow links explain."""
+
+    links: tuple[SlowLink, ...]
+    """The links."""
+    without_seconds: float
+    """Mean step time with their transfers ideal."""
+    share: float
+    """(T - without) / (T - T_ideal); not clamped to 0..1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +124,9 @@ class Analysis(TracedJob):
     # = 1.03
     m_w: float | None
     m_s: float | None  # M_S, the same for the last stage; None also for a job of one stage
-    slowest: Share | None  # behind M_W; None where M_W is None
+    slowest: Share | None  # behind M_W, or workers that explain more; None where M_W is None
     last_stage: Share | None  # behind M_S; None where M_S is None
+    links: LinkShare | None  # slow links; None where none is slow, or S is below 1.03
     step_slowdown: Floats  # float [steps]: step time over ideal step time
     per_step: PerStep  # the other slowdowns step by step
     cause: Cause  # see Cause

@@ -1,31 +1,26 @@
-"""What follows from an analysis, in flags and in words: which workers are slow by themselves, and what would help.
-
-Only where the cause is ``worker`` is there evidence against a node.  The factor is the worker's own, not the job's: its
-forward and backward time of a step over the median of the other data-parallel ranks of the same stage, which hold the
-same layers and as many microbatches; of all steps, the median.
-"""
+"""What follows from an analysis, in words: the verdict, what would help, and how far to believe it."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from health.whatif.analysis_result import Analysis, Share, TracedWorker
-from health.whatif.optypes import BACKWARD, FORWARD
+from health.whatif.analysis_result import Analysis, LinkShare, Share, SlowLink
+from health.whatif.peer_comparison import compute_seconds, ranks_with_more_work
+from health.whatif.slow_workers import (
+    NAMED,
+    SlowWorker,
+    explained_by,
+    part,
+    slow_at_times,
+    suspects,
+    worker_names,
+)
 from health.whatif.step_replay import Replayed
-from topology.flags import NodeFlag
 from topology.quantities import plural
 
-NOTICED = 1.03  # Factors and slowdowns below this are noise
-# A suspect stands out from its peers by this many of their standard deviations (estimated from their median)
-SPREADS = 3.0
-NAMED = 4  # Most workers that a sentence names
-SOURCE = "what-if"
-ALL = 0.95  # A share from which on it is all
 NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning
 FEW = 5  # Fewer steps than this say little about persistence
@@ -45,124 +40,11 @@ INSTEAD = {
     ),
 }
 
+ALONE = (
+    "Nobody is flagged: with one data-parallel rank a slow node cannot be told from a stage with more work. Trace a "
+    "second rank, or run the stage on another node, to tell."
+)
 NOT_FLAGGED = "No node is to blame, and none is flagged: replacing nodes would not help."
-
-
-@dataclass(frozen=True, slots=True)
-class SlowWorker(TracedWorker):
-    """A worker with evidence against it."""
-
-    factor: float
-    """Its compute time over the median of the other ranks of its stage; of all steps the median."""
-    steps: float
-    """Share of the steps in which it is noticeably slow."""
-    slowdown: float
-    """S_w: slowdown of the job if all other workers were ideal."""
-    node: str | None
-    """Where it ran; null = not known."""
-
-
-def slow_workers(
-    replayed: Replayed, analysis: Analysis, nodes: Mapping[tuple[int, int], str] | None = None
-) -> tuple[SlowWorker, ...]:
-    """Return the workers with evidence against them, slowest first; none unless the cause is ``worker``.
-
-    :param nodes: (dp rank, stage) -> node, as far as known.
-    """
-    found = suspects(replayed, analysis) if analysis.cause == "worker" else ()
-    return tuple(replace(worker, node=(nodes or {}).get((worker.dp, worker.stage))) for worker in found)
-
-
-def suspects(replayed: Replayed, analysis: Analysis) -> tuple[SlowWorker, ...]:
-    """Return workers of the slowest 3 %, and others that alone slow the job, that compute longer than their peers.
-
-    In most steps, and beyond the peers' own spread; whatever the cause, and none without peers.
-    """
-    if analysis.slowest is None or analysis.dp == 1:
-        return ()
-    noticed = np.argwhere(analysis.worker_slowdown >= NOTICED)
-    looked_at = {*analysis.places(analysis.slowest), *((int(rank), int(stage)) for rank, stage in noticed)}
-    times = compute_seconds(replayed)
-    found = []
-    for rank, stage in looked_at:
-        others = np.delete(times[stage], rank, axis=0)
-        usual = np.median(others, axis=0)
-        if not (usual > 0).all():
-            continue
-        ratio = times[stage][rank] / usual
-        factor = float(np.median(ratio))
-        peers = np.median(others / usual, axis=1)
-        # 1.4826 makes a median of deviations the standard deviation of a normal distribution
-        spread = 1.4826 * float(np.median(np.abs(peers - np.median(peers))))
-        if factor >= max(NOTICED, 1.0 + SPREADS * spread):
-            found.append(
-                SlowWorker(
-                    dp=analysis.dp_ranks[rank],
-                    stage=stage,
-                    factor=factor,
-                    steps=float((ratio >= NOTICED).mean()),
-                    slowdown=float(analysis.worker_slowdown[rank, stage]),
-                    node=None,
-                )
-            )
-    return tuple(sorted(found, key=lambda worker: (-worker.slowdown, worker.dp, worker.stage)))
-
-
-def slow_at_times(replayed: Replayed, analysis: Analysis) -> float:
-    """Return the share of steps in which one of the slowest 3 % computes longer than its peers; 0 if none does."""
-    times = compute_seconds(replayed)
-    shares = [0.0]
-    for rank, stage in analysis.places(analysis.slowest):
-        usual = np.median(np.delete(times[stage], rank, axis=0), axis=0)
-        if times[stage][rank].sum() >= NOTICED * usual.sum():
-            shares.append(float((times[stage][rank] >= NOTICED * usual).mean()))
-    return max(shares)
-
-
-def compute_seconds(replayed: Replayed) -> NDArray[np.float64]:
-    """Return [pp, dp, steps]: forward and backward time of each worker."""
-    trace = replayed.trace
-    seconds = np.zeros((trace.sizes.pp, len(trace.dp_ranks), len(trace.steps)))
-    for place, operation in enumerate(trace.operations):
-        if operation.optype in (FORWARD, BACKWARD):
-            seconds[operation.stage] += replayed.durations.traced[place]
-    return seconds
-
-
-def flags_of(workers: Sequence[SlowWorker], analysis: Analysis) -> list[NodeFlag]:
-    """Return a flag for each known node that slow workers run on, slowest first."""
-    at: dict[str, list[SlowWorker]] = defaultdict(list)
-    for worker in workers:
-        if worker.node is not None:
-            at[worker.node].append(worker)
-    flags = [_flag(node, members, analysis) for node, members in at.items()]
-    return sorted(flags, key=lambda flag: (-flag.slowdown, flag.node))
-
-
-def worker_names(workers: Sequence[TracedWorker], separator: str = "; ") -> str:
-    """Return the first workers in words, and how many more there are."""
-    names = separator.join(f"dp {worker.dp} / stage {worker.stage}" for worker in workers[:NAMED])
-    return names + (f" and {len(workers) - NAMED} more" if len(workers) > NAMED else "")
-
-
-def _flag(node: str, workers: Sequence[SlowWorker], analysis: Analysis) -> NodeFlag:
-    assert analysis.slowest is not None
-    slowest = max(workers, key=lambda worker: worker.factor)
-    names = worker_names(workers, ", ")
-    several = len(workers) > 1
-    return NodeFlag(
-        node=node,
-        kind="straggler",
-        slowdown=round(slowest.factor, 4),
-        score=round(max(worker.slowdown for worker in workers), 4),
-        source=SOURCE,
-        evidence=(
-            f"worker{'s' if several else ''} {names} {'compute up to' if several else 'computes'} "
-            f"{slowest.factor:.2f}x as long as the other ranks of {'their' if several else 'its'} stage "
-            f"in {slowest.steps:.0%} of {len(analysis.steps)} steps; the job runs {analysis.slowdown:.2f}x slower than "
-            f"it could, and the slowest 3 % of workers explain {analysis.slowest.share:.2f} of that"
-        ),
-    )
 
 
 def verdict(analysis: Analysis) -> str:
@@ -173,9 +55,17 @@ def verdict(analysis: Analysis) -> str:
     head = f"this job runs {analysis.slowdown:.2f}x slower than it could"
     match analysis.cause:
         case "worker":
-            return f"{head}; {_workers(analysis)} {_part(analysis.slowest.share if analysis.slowest else None)}"
+            return f"{head}; {explained_by(analysis)}"
+        case "link":
+            return f"{head}; {_links(analysis.links)}"
+        case "stage":
+            share = part(analysis.slowest.share if analysis.slowest else None)
+            return (
+                f"{head}; stage {_stage_of(analysis)} explains {share}, and whether by more work or by a slow node "
+                "cannot be told from one data-parallel rank"
+            )
         case "last-stage":
-            return f"{head}; its last pipeline stage, stage {analysis.pp - 1}, explains {_part(analysis.m_s)}"
+            return f"{head}; its last pipeline stage, stage {analysis.pp - 1}, explains {part(analysis.m_s)}"
         case "sequence-length":
             return f"{head}; microbatches of uneven sequence lengths explain it best"
         case "garbage-collection":
@@ -191,6 +81,13 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
             return []
         case "worker":
             return [_help_with_workers(replayed, analysis, workers)]
+        case "link":
+            return [_help_with_links(analysis)]
+        case "stage":
+            saved = _saved(" A step would take", analysis.slowest, analysis, ".")
+            return [f"Compare the layers of stage {_stage_of(analysis)} with those of the others first.{saved}", ALONE]
+        case "last-stage" if analysis.dp == 1:
+            return [_help_with_last_stage(replayed, analysis), ALONE]
         case "last-stage":
             return [_help_with_last_stage(replayed, analysis), *(_slow_peers(replayed, analysis) or [NOT_FLAGGED])]
         case "sequence-length" | "garbage-collection" as cause:
@@ -199,7 +96,20 @@ def help_for(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorke
             return [INSTEAD["late-rank"]]
     advice = "Look at the timeline of the slowest step, and at the operation types that cost most."
     nobody = "No node is flagged: a job's slowness alone is no evidence against its nodes."
-    return [advice, *(_slow_peers(replayed, analysis) or [nobody])]
+    more = _more_work(replayed, analysis)
+    return [advice, *([more] if more else _slow_peers(replayed, analysis) or [nobody])]
+
+
+def _more_work(replayed: Replayed, analysis: Analysis) -> str:
+    """Return a sentence on the slowest rank that is slow in most of its stages; empty = none is."""
+    ranks = ranks_with_more_work(replayed)
+    if not ranks:
+        return ""
+    rank = max(ranks, key=lambda place: ranks[place])
+    return (
+        f"dp {analysis.dp_ranks[rank]} computes {ranks[rank]:.2f}x as long as the other ranks in most of its stages, "
+        "as longer sequences make it.  Nobody is flagged; compare what the ranks are given."
+    )
 
 
 def _slow_peers(replayed: Replayed, analysis: Analysis) -> list[str]:
@@ -209,8 +119,8 @@ def _slow_peers(replayed: Replayed, analysis: Analysis) -> list[str]:
         return []
     names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])
     return [
-        f"These workers compute longer than their peers: {names}. The slowest 3 % do not explain the loss, so that "
-        "nobody is flagged; measure their nodes."
+        f"These workers compute longer than their peers: {names}. They do not explain the loss, or are half of a "
+        "stage, so that nobody is flagged; measure their nodes."
     ]
 
 
@@ -240,11 +150,8 @@ def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence
     saved = _saved(" A step would take", analysis.slowest, analysis, ".")
     if workers:
         return f"Replace the nodes of {worker_names(workers)}, and look at what slows them.{saved}"
-    if analysis.dp == 1:
-        return (
-            "With one data-parallel rank a slow node cannot be told from a stage with more work: nobody is flagged. "
-            "Compare the stage's layers first." + saved
-        )
+    if more := _more_work(replayed, analysis):
+        return more + saved
     if at_times := slow_at_times(replayed, analysis):
         return (
             f"These workers compute longer than their peers in {at_times:.0%} of the steps only: whether that comes "
@@ -270,13 +177,37 @@ def _saved(begin: str, share: Share | None, analysis: Analysis, end: str) -> str
     return f"{begin} {share.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s{end}" if share else ""
 
 
-def _workers(analysis: Analysis) -> str:
-    """Return the slowest workers, without those that S_w itself acquits, and the verb that goes with them."""
-    places = analysis.places(analysis.slowest)
-    chosen = [place for place in places if analysis.worker_slowdown[place] >= NOTICED] or places
-    named = worker_names([TracedWorker(analysis.dp_ranks[rank], stage) for rank, stage in chosen])
-    return f"one worker, {named}, explains" if len(chosen) == 1 else f"{len(chosen)} workers ({named}) explain"
+def _stage_of(analysis: Analysis) -> int:
+    """Return the stage that is the cause."""
+    return analysis.slowest.workers[0].stage if analysis.slowest else 0
 
 
-def _part(share: float | None) -> str:
-    return "all of it" if share is None or share >= ALL else f"{share:.0%} of it"
+def _links(share: LinkShare | None) -> str:
+    """Return the slow links by both ends, and what part of the loss they explain."""
+    links = share.links if share else ()
+    named = "; ".join(_ends(link) for link in links[:NAMED]) + (
+        f" and {len(links) - NAMED} more" if len(links) > NAMED else ""
+    )
+    who = f"one link, between {named}, explains" if len(links) == 1 else f"{len(links)} links ({named}) explain"
+    return f"{who} {part(share.share if share else None)}"
+
+
+def _ends(link: SlowLink) -> str:
+    return " and ".join(f"dp {link.dp} / stage {stage}" for stage in link.stages)
+
+
+def _help_with_links(analysis: Analysis) -> str:
+    """Return what to look at: a link has two ends, and links that share one point at it."""
+    assert analysis.links is not None
+    links = analysis.links.links
+    ends = Counter((link.dp, stage) for link in links for stage in link.stages)
+    (rank, stage), most = max(ends.items(), key=lambda item: item[1])
+    where = "both ends"
+    if len(links) > 1 and most == len(links):
+        where = f"dp {rank} / stage {stage} first, where they meet, then the other ends"
+    slow = ", ".join(f"{link.factor:.3g}x" for link in links[:NAMED])
+    return (
+        f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables of "
+        f"{where}. Nobody is flagged, since a transfer does not say which of its ends is slow. A step would take "
+        f"{analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
+    )

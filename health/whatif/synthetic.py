@@ -51,6 +51,9 @@ class Recipe:
     noise: float = 0.01  # standard deviation of every duration, relative
     # (dp rank, stage) -> factor on the compute time of this worker
     slow: Mapping[tuple[int, int], float] = field(default_factory=dict)
+    slow_from: int = 0  # place of the first step in which they are slow
+    # (dp rank, stage) -> factor on the transfers between this stage and the next one
+    slow_links: Mapping[tuple[int, int], float] = field(default_factory=dict)
     last_stage: float = 1.0  # factor on the compute time of the last stage
     uneven: float = 0.0  # standard deviation of the work of a microbatch, relative: sequence lengths
     pauses: float = 0.0  # probability that a forward pass has a pause of pause seconds
@@ -136,6 +139,9 @@ def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.
     seconds = usual * np.maximum(1.0 + recipe.noise * random.standard_normal(shape), 0.1)
     work = np.maximum(1.0 + recipe.uneven * random.standard_normal((recipe.microbatches, *shape[1:])), 0.1)
     for place, operation in enumerate(operations):
+        for (rank, stage), factor in recipe.slow_links.items():
+            if (operation.stage, operation.optype) in _ends(stage):
+                seconds[place, rank] *= factor
         if operation.optype not in (FORWARD, BACKWARD):
             continue
         seconds[place] *= work[operation.microbatch]
@@ -143,10 +149,16 @@ def _durations(recipe: Recipe, operations: tuple[Operation, ...]) -> NDArray[np.
             seconds[place] *= recipe.last_stage
         for (rank, stage), factor in recipe.slow.items():
             if stage == operation.stage:
-                seconds[place, rank] *= factor
+                seconds[place, rank, recipe.slow_from :] *= factor
         if recipe.pauses and operation.optype == FORWARD:
             seconds[place] += recipe.pause * (random.random(shape[1:]) < recipe.pauses)
     return seconds
+
+
+def _ends(stage: int) -> tuple[tuple[int, str], ...]:
+    """Return the stage and type of the operations that transfer between a stage and the next one."""
+    here, there = (optypes.FORWARD_SEND, optypes.BACKWARD_RECV), (optypes.FORWARD_RECV, optypes.BACKWARD_SEND)
+    return (*((stage, optype) for optype in here), *((stage + 1, optype) for optype in there))
 
 
 def trace_file(trace: Trace) -> bytes:

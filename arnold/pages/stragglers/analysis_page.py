@@ -11,7 +11,7 @@ from arnold.pages.stragglers.heat_map import heat_map, shade, top_of
 from arnold.pages.stragglers.lanes import KINDS, Pipeline, lanes_drawing
 from arnold.pages.stragglers.step_chart import step_chart
 from health.whatif.analysis_result import Analysis, Timelines
-from health.whatif.blame import SlowWorker
+from health.whatif.slow_workers import SlowWorker, worker_names
 from topology.drawing.templates import render
 from topology.flags import NodeFlag
 from topology.quantities import fixed, percent, plural, seconds, times
@@ -22,6 +22,8 @@ APART = 1.02
 LEAST_LONGEST = 0.05  # Share of time lost that at least has the longest bar: what is next to nothing looks like it
 CAUSES = {
     "worker": "slow workers",
+    "link": "a slow link",
+    "stage": "a stage of one rank",
     "last-stage": "the last pipeline stage",
     "sequence-length": "uneven sequence lengths",
     "garbage-collection": "garbage collection",
@@ -58,7 +60,7 @@ def straggler_page(
     raw = {
         "heat": heat_map(analysis.worker_slowdown, analysis.dp_ranks, nodes or {}),
         "lanes": lanes_drawing(_pipelines(analysis, timelines, step), title=drawn),
-        "chart": step_chart(analysis.steps, analysis.step_slowdown, analysis.slowdown),
+        "chart": step_chart(analysis.steps, analysis.step_slowdown, analysis.slowdown, _onsets(workers)),
     }
     return render(
         "arnold.pages.stragglers",
@@ -72,6 +74,7 @@ def straggler_page(
         cause=CAUSES[analysis.cause],
         why=analysis.why,
         kinds=KINDS,
+        onset=bool(_onsets(workers)),
         workers=workers,
         nodes=nodes or {},
         flags=flags,
@@ -81,6 +84,12 @@ def straggler_page(
         **_step_words(analysis, step),
         **_losses(analysis),
     )
+
+
+def _onsets(workers: Sequence[SlowWorker]) -> dict[int, str]:
+    """Return number of a step -> the workers that are slow from it on."""
+    steps = sorted({worker.since_step for worker in workers if worker.since_step is not None})
+    return {step: worker_names([worker for worker in workers if worker.since_step == step]) for step in steps}
 
 
 def _shape(analysis: Analysis) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +16,13 @@ WIDEST, LEAST_TOP = 40.0, 1.05
 """Width of a column with its gap at most, pixels; and the least end of the axis, lest noise look like towers."""
 
 
-def step_chart(steps: Sequence[int], slowdown: NDArray[np.float64], mean: float) -> str:
+def step_chart(steps: Sequence[int], slowdown: NDArray[np.float64], mean: float, onsets: Mapping[int, str]) -> str:
     """Return the chart as one ``<svg>``: a column a step, from 1 upwards.
 
     :param steps: numbers of the steps.
     :param slowdown: float [steps].
     :param mean: S of the job, drawn as a line.
+    :param onsets: number of a step -> who is slow from it on, drawn as upright lines.
     """
     values = slowdown.tolist()
     upward = axis_range([LEAST_TOP, mean, *values], "count", most=4, floor_at=1.0)
@@ -34,8 +35,18 @@ def step_chart(steps: Sequence[int], slowdown: NDArray[np.float64], mean: float)
         *plot.y_axis([(value, f"{words}x") for value, words in round_ticks(*upward, most=4)]),
         *_columns(plot, steps, values),
         line((left, level), (plot.x(len(steps)), level), "mean"),
+        *_onsets(plot, [steps.index(step) for step in onsets], list(onsets.values())),
     ]
     return svg("chart steps", plot.width, plot.height, parts, title=title)
+
+
+def _onsets(plot: Plot, places: Sequence[int], names: Sequence[str]) -> Iterator[str]:
+    for place, who in zip(places, names, strict=True):
+        x = plot.x(place) - 1.0  # in the gap between two columns
+        yield line((x, plot.top), (x, plot.bottom), "onset")
+        # over the columns before, which are lower, where there is room
+        anchor, away = ("start", 4.0) if place < plot.across[1] / 3 else ("end", -4.0)
+        yield label(x + away, plot.top + 10, who, anchor=anchor)
 
 
 def _columns(plot: Plot, steps: Sequence[int], values: Sequence[float]) -> Iterator[str]:

@@ -74,7 +74,7 @@ def convert_kineto(
     ops, about_clocks = _clocks(ops, align=align_clocks)
     untold: tuple[Cause, ...] = ()
     if read.host_timed[FORWARD] or read.host_timed[BACKWARD]:
-        untold = ("worker", "last-stage", "sequence-length", "garbage-collection")
+        untold = ("worker", "link", "stage", "last-stage", "sequence-length", "garbage-collection")
         missing.append(Missing("device times of compute", "no kernels were recorded", "every cause, and all flags"))
     return Conversion(
         "kineto",

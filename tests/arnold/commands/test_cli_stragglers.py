@@ -52,7 +52,7 @@ def test_verdict_comes_first(arnold: Arnold, files: Any, nodes: Path) -> None:
     assert "one worker, dp 1 / stage 0, explains" in lines[0]
     assert "dp 2 x pp 2 x tp 8; 6 steps" in lines[1]
     assert "n2" in ran.out
-    assert "1.59" in ran.out  # 1.6, by the noise of 1 %
+    assert "1.60" in ran.out
 
 
 def test_json_contract(arnold: Arnold, files: Any, nodes: Path) -> None:
@@ -97,6 +97,28 @@ def test_a_placement_says_where_workers_ran(
     cells = {(cell["dp"], cell["pp"]): cell["node"] for cell in json.loads(saved.read_text())["assignment"]}
     document = arnold("stragglers", *files(SLOW), "--nodes", saved, "--json").json
     assert [flag["node"] for flag in document["flags"]] == [cells[1, 0]]
+
+
+def test_the_end_of_the_trace_dates_the_onset(arnold: Arnold, files: Any, nodes: Path) -> None:
+    """`--ended` puts the onset on the clock; a time without a zone is an error that says how to write one."""
+    recipe = Recipe(dp=2, pp=2, tp=8, slow={(1, 0): 1.6}, slow_from=5)
+    arguments = ["stragglers", *files(recipe), "--nodes", nodes, "--json", "--ended"]
+    (flag,) = arnold(*arguments, "2026-11-17T14:00:00Z").json["flags"]
+    # five slow steps of about 5 s
+    assert "2026-11-17T13:59:00Z" < flag["since"] < "2026-11-17T13:59:55Z"
+    assert "since step 5" in flag["evidence"]
+    assert arnold(*arguments, "14:00").json["error"]["where"] == "--ended"
+
+
+def test_a_slow_link_is_printed_with_both_nodes(arnold: Arnold, files: Any, nodes: Path) -> None:
+    """Text and JSON name the two nodes of a slow link, and nobody is flagged."""
+    arguments = ["stragglers", *files(Recipe(dp=2, pp=2, tp=8, slow_links={(1, 0): 80.0})), "--nodes", nodes]
+    document = arnold(*arguments, "--json").json
+    assert document["cause"] == "link"
+    assert document["flags"] == []
+    (link,) = document["links"]["links"]
+    assert (link["dp"], link["stages"], link["nodes"]) == (1, [0, 1], ["n2", "n5"])
+    assert "n2 - n5" in arnold(*arguments).out
 
 
 def test_an_innocent_job_writes_no_flags(arnold: Arnold, files: Any, nodes: Path, tmp_path: Path) -> None:

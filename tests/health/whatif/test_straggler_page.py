@@ -18,7 +18,7 @@ from arnold.commands.run import run
 from arnold.pages.stragglers import slowest_step, straggler_page
 from arnold.pages.stragglers.heat_map import heat_map, shade
 from health.whatif.analysis_result import Analysis, Operation, PerStep, Share, Timeline, Timelines, TracedWorker
-from health.whatif.blame import SlowWorker
+from health.whatif.slow_workers import SlowWorker
 from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
 from health.whatif.synthetic import Recipe, make_trace, trace_file
 from health.whatif.trace import metadata_file
@@ -52,7 +52,7 @@ def analysis(**changes: Any) -> Analysis:
         worker_slowdown=worker, worker_slowdown_exact=True, dp_slowdown=worker.max(axis=1),
         stage_slowdown=worker.max(axis=0), m_w=0.97, m_s=-0.001,
         slowest=Share((TracedWorker(1, 0),), 2.03, 2.97, 0.97, 0.97, published=True),
-        last_stage=Share((TracedWorker(0, 1),), 3.0, 2.0, -0.001, 0.0, published=True),
+        links=None, last_stage=Share((TracedWorker(0, 1),), 3.0, 2.0, -0.001, 0.0, published=True),
         step_slowdown=step, per_step=PerStep(2 * step, 2 * step, {}, np.ones((DP, 2)), np.ones((PP, 2))),
         cause="worker", why="M_W is 0.970",
     )  # fmt: skip
@@ -159,9 +159,20 @@ def test_every_step_has_a_column() -> None:
     assert tips(page(), "col") == ["step 7\n1.40x", "step 9\n1.60x"]
 
 
+def test_the_onset_is_marked_in_the_chart_of_steps() -> None:
+    """An upright line before step 9, and whose; no line where nobody broke inside the trace."""
+    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=0.5, slowdown=1.5, node=None, since_step=9)
+    html = page(workers=[worker])
+    chart = html[html.index('class="chart steps"') :]
+    assert 'class="onset"' in chart
+    assert "dp 1 / stage 0" in chart[: chart.index("</svg>")]
+    assert "slow from this step on" in words(html)
+    assert 'class="onset"' not in page(workers=[replace(worker, since_step=None)])
+
+
 def test_slow_workers_and_flags_are_listed() -> None:
     """A worker shows with its own factor and node; without a node nobody is flagged, and the page says why."""
-    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=1.0, slowdown=1.5, node=None)
+    worker = SlowWorker(dp=1, stage=0, factor=2.5, steps=1.0, slowdown=1.5, node=None, since_step=None)
     unknown = words(page(workers=[worker]))
     assert "dp 1, stage 0 2.50x as long 100% 1.50x not known" in unknown
     assert "No node is flagged: which node these workers ran on is not known." in unknown
