@@ -168,7 +168,7 @@ def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
         if op.step in computed:
             counts[op.step][op.rank, op.optype] += 1
     keys = {key for count in counts.values() for key in count}
-    # the most frequent count, of equally frequent ones the largest; a rank without a forward pass was not recorded there
+    # the most frequent count, of equally frequent ones the largest, of the steps in which the rank was recorded
     usual = {
         (rank, optype): Counter(
             sorted((count[rank, optype] for count in counts.values() if count[rank, FORWARD]), reverse=True)

@@ -132,6 +132,14 @@ def test_columns_of_nvidia_smi(read: Read) -> None:
     assert "left out columns without numbers: 'name', 'fan.speed [%]'" in found.notes
 
 
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_other_marks_between_columns_are_named(read: Read, mark: str, name: str) -> None:
+    """Tables of spreadsheets in countries with decimal commas: what is wrong is said, not that a column is missing."""
+    text = made.smi(0, 3).replace(", ", mark).replace(".25", ",25")
+    with pytest.raises(InvalidInput, match=f"has {name} between its columns"):
+        read({"a.csv": text})
+
+
 def test_files_that_were_appended_to(read: Read) -> None:
     """Each run of nvidia-smi writes its header again; pandas may have written numbers of rows."""
     rows = made.smi(0, 3).splitlines(keepends=True)
@@ -190,6 +198,29 @@ def test_a_long_range_is_judged(read: Read) -> None:
     of_hosts = {f"n{host}.csv": made.smi(host, SECONDS) for host in range(made.HOSTS)}
     for files in ({"range.json": made.answer("matrix", SECONDS)}, of_hosts):
         assert [flag.node for flag in verdict(read(files)).flags] == ["n2"]
+
+
+def test_counters_are_compared_by_what_they_gain(read: Read) -> None:
+    """n2 counts from 10^12 and n3 begins anew at 200 s; both gain 1,000 a second, as all do.  n1 gains three times that.
+
+    So n1 is at fault alone; a counter is told by its name, and of one whose name says nothing the level counts.
+    """
+    start = {"n1": 0, "n2": 10**12}
+
+    def text(metric: str, fast: int) -> str:
+        rows = [
+            f"{at},n{host},{metric},{start.get(f'n{host}', 0) + (fast if host == 1 else 1_000) * (at % again)}"
+            for at in range(1, SECONDS)
+            for host, again in ((host, 200 if host == 3 else SECONDS) for host in range(made.HOSTS))
+        ]
+        return "\n".join(["time,machine,metric,value", *rows])
+
+    name = "node_network_transmit_bytes_total"
+    assert verdict(read({"a.csv": text(name, 1_000)})).flags == ()
+    found = verdict(read({"a.csv": text(name, 3_000)}))
+    assert [flag.node for flag in found.flags] == ["n1"]
+    assert f"counters, compared by what they gain a second: {name}" in found.notes
+    assert [flag.node for flag in verdict(read({"a.csv": text("what", 1_000)})).flags] == ["n2"]
 
 
 def test_files_with_times_of_two_kinds_are_not_joined(read: Read) -> None:
