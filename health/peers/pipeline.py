@@ -64,8 +64,9 @@ def detect(recording: MetricRecording, settings: ComparisonSettings, *, everythi
     """
     machines = recording.machines
     if len(machines) < LEAST_MACHINES:
+        count = plural(len(machines), "machine")
         raise InvalidInput(
-            f"has {plural(len(machines), 'machine')}; peers can only be compared when there are {LEAST_MACHINES} or more",
+            f"has {count}; peers can only be compared when there are {LEAST_MACHINES} or more",
             where=recording.source,
             fix="give the metrics of all machines of the job",
         )

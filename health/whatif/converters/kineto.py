@@ -89,7 +89,9 @@ def convert_kineto(
         absent=tuple(read.absent),
         arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
         # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
-        breakdown=tuple(with_passes_of(read.breakdown, ops if layout.pp > 1 else read.ops)),
+        breakdown=tuple(
+            with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
+        ),
     )
 
 
