@@ -63,7 +63,7 @@ _FAULTS = re.compile(r"err|fail|fault|drop|discard|retr|replay|xid|ecc|pause|thr
 _ERRORS = re.compile(r"error|fail|xid|ecc|replay|remapped|discard|violat")
 
 # Names of metrics that exporters count up from the start of a machine, so that only what is added means anything
-_COUNTS_UP = re.compile(r"_total$|_counter$|total_energy_consumption$")
+_COUNTS_UP = re.compile(r"_total$|_counter$|total_energy_consumption$|remapped_rows$")
 
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 

@@ -179,6 +179,17 @@ def test_errors_are_told_of_one_moment_too(read: Read) -> None:
     assert "not zero: dcgm_fi_dev_xid_errors of n3 79" in at_moment(read({"scrape.prom": text})).notes
 
 
+def test_blanks_of_dcgm_are_no_values(read: Read) -> None:
+    """What the README of dcgm-exporter shows of a GPU without a sensor: fields that it lacks, not 9e18 degrees."""
+    lines = [
+        f'DCGM_FI_DEV_MEMORY_TEMP{{Hostname="n{host}"}} {value}'
+        for host, value in enumerate(["40", "9223372036854775794", "140737488355330", "41"])
+    ]
+    found = read({"scrape.prom": "# TYPE DCGM_FI_DEV_MEMORY_TEMP gauge\n" + "\n".join(lines) + "\n"})
+    assert found.machines == ["n0", "n3"]
+    assert "missing: 2 samples of no finite number, or of DCGM's blank" in found.notes
+
+
 def test_one_gpu_of_one_machine_is_shown(read: Read) -> None:
     """A machine that no label names is called as its file; few machines are no reason to refuse."""
     found = read({"node7.prom": "# TYPE node_load1 gauge\nnode_load1 0.5\n"})

@@ -249,7 +249,7 @@ def test_prometheus_answers(read: Read) -> None:
         ("gpu_duty_cycle", 1.8e9, "n2", 60.0),
         ("value", 1.8e9, "n1", 7.0),
     ]
-    assert found.notes == ("1 samples that are no finite number count as missing",)
+    assert found.notes == ("missing: 1 sample of no finite number, or of DCGM's blank",)
 
 
 @pytest.mark.parametrize(
