@@ -58,7 +58,7 @@ def convert_kineto(
         notes += said
     if not ops:
         raise TraceFormatError(
-            "no step is whole on every rank",
+            ": ".join(("no step is whole on every rank", *said)),
             where=paths[0],
             fix="profile the same steps of one run on all ranks",
         )
@@ -170,16 +170,18 @@ def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
         if op.step in computed:
             counts[op.step][op.rank, op.optype] += 1
     keys = {key for count in counts.values() for key in count}
-    # the most frequent count, of equally frequent ones the largest, of the steps in which the rank was recorded
+    # the most frequent count, of equally frequent ones the largest, of the steps in which the rank was recorded; a rank
+    # without any forward pass has no whole step
     usual = {
-        (rank, optype): Counter(
-            sorted((count[rank, optype] for count in counts.values() if count[rank, FORWARD]), reverse=True)
-        ).most_common(1)[0][0]
+        (rank, optype): max(Counter(seen).items(), key=lambda each: (each[1], each[0]))[0] if seen else -1
         for rank, optype in keys
+        for seen in [[count[rank, optype] for count in counts.values() if count[rank, FORWARD]]]
     }
-    cut = {step for step, count in counts.items() if any(count[key] != usual[key] for key in keys)}
+    lacking = {step: {key[0] for key in keys if count[key] != usual[key]} for step, count in counts.items()}
+    cut = {step for step, ranks in lacking.items() if ranks}
     if computed and len(cut) == len(counts):
-        return [], []
+        best = min(cut, key=lambda step: (len(lacking[step]), step))
+        return [], [f"step {best} is cut off or absent on rank {few(sorted(lacking[best]))}"]
     notes = []
     if cut:
         notes.append(

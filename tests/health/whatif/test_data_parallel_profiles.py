@@ -11,7 +11,7 @@ from arnold.commands.run import run
 from health.whatif.converters import convert, data_parallel_sizes
 from health.whatif.converters.op_trace_output import Conversion
 from health.whatif.step_findings import Arrivals, Latecomer
-from health.whatif.trace import layout_of
+from health.whatif.trace import RankLayout, layout_of
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
 from topology.errors import TraceFormatError
 
@@ -112,8 +112,21 @@ def test_files_of_different_steps_are_refused(tmp_path: Path) -> None:
     profiles = [ddp(rank) for rank in range(RANKS)]
     for event in profiles[1].events:
         event["name"] = event["name"].replace("ProfilerStep#", "ProfilerStep#10")
-    with pytest.raises(TraceFormatError, match="no step is whole on every rank"):
+    with pytest.raises(TraceFormatError, match="no step is whole on every rank: step 1 is cut off or absent on rank 1"):
         read(profiles, tmp_path)
+
+
+def test_a_rank_without_forward_passes_is_named(tmp_path: Path) -> None:
+    """Of two stages the second recorded no forward pass in any step, so that it has no whole one."""
+    profiles = [RankProfile(rank, 2) for rank in range(2)]
+    for profile in profiles:
+        for step in range(1, STEPS + 1):
+            profile.host(f"ProfilerStep#{step}", 20_000.0 * step, 20_000.0)
+            for number, name in enumerate(["forward-compute", "backward-compute"][int(profile is profiles[1]) :]):
+                profile.host(f"{name} mb_id=0", 20_000.0 * step + 5_000.0 * number, 4_000.0)
+    layout = RankLayout(dp=1, dsp=1, pp=2, tp=1, vpp=1)
+    with pytest.raises(TraceFormatError, match="step 1 is cut off or absent on rank 1"):
+        convert([profile.write(tmp_path) for profile in profiles], layout)
 
 
 def test_a_device_that_works_off_what_was_launched_before_is_not_idle(tmp_path: Path) -> None:
