@@ -17,6 +17,7 @@ import numpy.typing as npt
 from health.collectives.json_fields import BadRowOfRank, Row, TaintedRanks
 from health.collectives.recording import CollectiveRecording, CompletionRow, Long, Seconds, StateRow, runs
 from topology.files import Source
+from topology.quantities import plural
 from topology.tables.text_rows import json_objects
 
 TimedRow = TypeVar("TimedRow", bound=CompletionRow | StateRow)
@@ -96,7 +97,7 @@ def align_clocks(recording: CollectiveRecording) -> CollectiveRecording:
     moved = replace(rows, time=rows.time - offset[rows.member])
     worst = int(wrong[np.argmax(np.abs(offset[wrong]))])
     note = (
-        f"clocks of {len(wrong)} ranks are off, most that of {recording.members[worst].label}, by "
+        f"{plural(len(wrong), 'clock')} of ranks off, most that of {recording.members[worst].label}, by "
         f"{offset[worst]:+.1f} s: corrected by the ends of their collectives"
     )
     return replace(recording, completions=shifted.sorted(), states=moved.sorted(), notes=(*recording.notes, note))

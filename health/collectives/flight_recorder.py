@@ -143,6 +143,8 @@ class _Job:
         """Yield what could not be told, and what was left out."""
         if unseen:
             yield f"there is no dump of {unseen} of {len(self._index)} ranks: what they did is unknown"
+        if not any(dump.collectives or dump.transfers or dump.unnamed for dump in self._dumps.values()):
+            yield "nothing is recorded in any dump: TORCH_FR_BUFFER_SIZE=2000 turns the recorder on"
         if self._untimed:
             names = ", ".join(sorted(backend or "without a name" for backend in self._untimed))
             yield (

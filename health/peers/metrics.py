@@ -62,6 +62,9 @@ _FAULTS = re.compile(r"err|fail|fault|drop|discard|retr|replay|xid|ecc|pause|thr
 # ... and of those, names of which no machine should have any
 _ERRORS = re.compile(r"error|fail|xid|ecc|replay|remapped|discard|violat")
 
+# Names of metrics that exporters count up from the start of a machine, so that only what is added means anything
+_COUNTS_UP = re.compile(r"_total$|_counter$|total_energy_consumption$|remapped_rows$")
+
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 
 
@@ -99,6 +102,11 @@ def idle_level(name: str) -> float | None:
 def counts_errors(name: str) -> bool:
     """Return whether a metric counts what no machine should have any of."""
     return _ERRORS.search(name) is not None
+
+
+def counts_up(name: str) -> bool:
+    """Return whether a metric counts up from some start, as Prometheus names counters; NVLink's bandwidth does not."""
+    return _COUNTS_UP.search(name) is not None and name not in _BY_NAME
 
 
 def is_step_time(name: str) -> bool:

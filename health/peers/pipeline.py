@@ -19,6 +19,7 @@ from health.peers.peers_verdict import Examined, Stretch, doubted
 from health.peers.streams import FloatArray, IntArray, MetricRecording, SampleGrid, align
 from topology.cluster import BoolArray
 from topology.errors import InvalidInput
+from topology.quantities import plural
 
 LEAST_MACHINES = 4  # Fewer have no peers worth the name: of three, two that differ leave open which of them is odd
 CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
@@ -63,8 +64,9 @@ def detect(recording: MetricRecording, settings: ComparisonSettings, *, everythi
     """
     machines = recording.machines
     if len(machines) < LEAST_MACHINES:
+        count = plural(len(machines), "machine")
         raise InvalidInput(
-            f"has {len(machines)} machines; peers can only be compared when there are {LEAST_MACHINES} or more",
+            f"has {count}; peers can only be compared when there are {LEAST_MACHINES} or more",
             where=recording.source,
             fix="give the metrics of all machines of the job",
         )

@@ -26,6 +26,7 @@ from topology import json_text
 from topology.errors import InvalidInput
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.quantities import plural
 from topology.tables.bad_rows import BadRows
 from topology.tables.prometheus_text import exporter_line
 
@@ -53,6 +54,11 @@ SCRAPE = FileFormat(
     left_out="comments; other labels",
     marks=("# type", "# help"),
 )
+
+# What DCGM says where it has no value, such as of a field that a GPU lacks: floats and integers (dcgm_structs.h,
+# DCGM_FP64_BLANK, DCGM_INT64_BLANK).  Up to three above it are reasons; so near 2^63 all doubles are this one.
+BLANKS = np.array([2.0**47, 2.0**63])
+MOST_BLANK = 3.0
 
 FIX = "give what /api/v1/query_range returns"
 
@@ -140,13 +146,13 @@ def from_series(
                 raise
             notes.append(f"left out a series: {error.where}: {error.message}")
             continue
-        usable = np.isfinite(values).all(axis=1)
+        usable = np.isfinite(values).all(axis=1) & (np.abs(values[:, 1:, None] - BLANKS) > MOST_BLANK).all(axis=(1, 2))
         missing += int((~usable).sum())
         values = values[usable]
         part = ([machine], np.zeros(len(values), dtype=np.int64), values[:, 0], values[:, 1])
         parts.setdefault(canonical(name or given) or UNNAMED, []).append(part)
     if missing:
-        notes.append(f"{missing:,} samples that are no finite number count as missing")
+        notes.append(f"missing: {plural(missing, 'sample')} of no finite number, or of DCGM's blank")
     metrics = {name: samples_of(name, found) for name, found in sorted(parts.items())}
     metrics = {name: samples for name, samples in metrics.items() if len(samples.value)}
     if not metrics:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from health.peers.metrics import canonical
+from health.peers.metrics import canonical, counts_up
 from health.peers.prometheus import RANGE, SCRAPE, VECTOR, read_prometheus, read_scrape
 from health.peers.sample_sources import SampleColumns
-from health.peers.streams import IntArray, MetricRecording, Samples, joined
+from health.peers.streams import IntArray, MetricRecording, Samples, joined, rate_of
 from health.peers.table_columns import TableColumns
 from health.peers.wide_tables import MACHINES, SMI, WideTable, wide_samples, wide_table
 from topology.errors import InvalidInput, did_you_mean
@@ -44,8 +45,18 @@ def load_recordings(
     """Read the metrics of machines from files of a metric each, of a machine each, or of all, as one recording."""
     several = len(paths) > 1
     found = [load_recording(path, columns=columns, lenient=lenient, several=several) for path in paths]
-    recording = joined(found) if several else found[0]
+    recording = _counters_as_rates(joined(found) if several else found[0])
     return recording if machines is None else recording.only(machines)
+
+
+def _counters_as_rates(recording: MetricRecording) -> MetricRecording:
+    """Return a recording whose counters are what they gain a second: their level says when a machine was started."""
+    rates = {name: rate_of(samples) for name, samples in recording.metrics.items() if counts_up(name)}
+    known = {name: rate for name, rate in rates.items() if rate is not None}
+    note = f"counters, compared by what they gain a second: {', '.join(known)}"
+    return replace(
+        recording, metrics={**recording.metrics, **known}, notes=(*recording.notes, note) if known else recording.notes
+    )
 
 
 def load_recording(
@@ -161,6 +172,10 @@ def _long_samples(rows: TableColumns, columns: SampleColumns) -> MetricRecording
 
 
 def _check_columns(there: Sequence[str], columns: SampleColumns, where: str) -> None:
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(there) == 1 and mark in there[0]:
+            fix = "write it with commas between columns and points in numbers, as with LC_ALL=C"
+            raise InvalidInput(f"has {name} between its columns", where=where, fix=fix)
     for wanted in columns.names:
         if wanted not in there:
             raise InvalidInput(

@@ -115,6 +115,20 @@ class SampleGrid:
         return self.start + column * self.step + sum(seconds for first, seconds in self.cuts if first <= column)
 
 
+def rate_of(samples: Samples) -> Samples | None:
+    """Return what a counter gained a second between two samples of a machine, at the later one; ``None`` = nothing.
+
+    A counter that begins anew falls: what it gained meanwhile is not known, and left out.
+    """
+    machine, time, value = _means(samples.machine, samples.time, samples.value)
+    gained = np.diff(value)
+    known = (np.diff(machine) == 0) & (gained >= 0)
+    if not known.any():
+        return None
+    rate = gained[known] / np.diff(time)[known]
+    return replace(samples, time=time[1:][known], machine=machine[1:][known], value=rate)
+
+
 def sampling_step(samples: Samples) -> float:
     """Return seconds between two samples of a machine, usually: the median over all pairs of neighbours in time."""
     order = np.lexsort((samples.time, samples.machine))

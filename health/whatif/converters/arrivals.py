@@ -115,9 +115,12 @@ def breakdown_of(rank: RankOps) -> StepBreakdown:
         own = kernels[~rank.communicates[kernels]]
         computing = CoveredTime.of(profile.start[own], profile.end[own]).total / count
         busy = CoveredTime.of(profile.start[kernels], profile.end[kernels]).total / count
-        # a device runs on when the host has launched all
-        length += max(float(profile.end[kernels].max(initial=0.0)) - max(end for _, _, end in steps), 0.0) / count
-        waiting, idle = busy - computing, max(length - busy, 0.0)
+        # a device runs on when the host has launched all, and at first with what was launched before
+        last = max(end for _, _, end in steps)
+        over = max(float(profile.end[kernels].max(initial=0.0)), last)
+        length += (over - last) / count
+        ran = float(profile.busy.within(min(start for _, start, _ in steps), over)) / count
+        waiting, idle = busy - computing, max(length - ran, 0.0)
     return StepBreakdown(profile.rank, len(steps), length, 0.0, 0.0, 0.0, waiting, idle)
 
 

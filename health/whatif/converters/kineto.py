@@ -58,7 +58,9 @@ def convert_kineto(
         notes += said
     if not ops:
         raise TraceFormatError(
-            "no step is whole on every rank", where=paths[0], fix="profile the same steps on all ranks"
+            ": ".join(("no step is whole on every rank", *said)),
+            where=paths[0],
+            fix="profile the same steps of one run on all ranks",
         )
     missing = _missing(ops, read, paths[0])
     if layout.pp > 1:
@@ -71,7 +73,9 @@ def convert_kineto(
         f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
         for optype, count in sorted(read.host_timed.items())
     ]
-    ops, about_clocks = _clocks(ops, align=align_clocks)
+    # without a pipeline all ranks leave the reduction of gradients together, too
+    barriers = (CLIP, REDUCE_SCATTER) if layout.pp == 1 else (CLIP,)
+    ops, about_clocks = _clocks(ops, barriers, align=align_clocks)
     untold: tuple[Cause, ...] = ()
     if read.host_timed[FORWARD] or read.host_timed[BACKWARD]:
         untold = ("worker", "link", "stage", "last-stage", "sequence-length", "garbage-collection")
@@ -85,7 +89,9 @@ def convert_kineto(
         absent=tuple(read.absent),
         arrivals=read.arrivals.found(layout.dp) if layout.pp == 1 else None,
         # of all steps, as the rest of it is; those of a pipeline hold waits until its transfers are known
-        breakdown=tuple(with_passes_of(read.breakdown, ops if layout.pp > 1 else read.ops)),
+        breakdown=tuple(
+            with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
+        ),
     )
 
 
@@ -164,14 +170,18 @@ def _whole_steps(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
         if op.step in computed:
             counts[op.step][op.rank, op.optype] += 1
     keys = {key for count in counts.values() for key in count}
-    # the most frequent count, of equally frequent ones the largest
+    # the most frequent count, of equally frequent ones the largest, of the steps in which the rank was recorded; a rank
+    # without any forward pass has no whole step
     usual = {
-        key: Counter(sorted((count[key] for count in counts.values()), reverse=True)).most_common(1)[0][0]
-        for key in keys
+        (rank, optype): max(Counter(seen).items(), key=lambda each: (each[1], each[0]))[0] if seen else -1
+        for rank, optype in keys
+        for seen in [[count[rank, optype] for count in counts.values() if count[rank, FORWARD]]]
     }
-    cut = {step for step, count in counts.items() if any(count[key] != usual[key] for key in keys)}
+    lacking = {step: {key[0] for key in keys if count[key] != usual[key]} for step, count in counts.items()}
+    cut = {step for step, ranks in lacking.items() if ranks}
     if computed and len(cut) == len(counts):
-        return [], []
+        best = min(cut, key=lambda step: (len(lacking[step]), step))
+        return [], [f"step {best} is cut off or absent on rank {few(sorted(lacking[best]))}"]
     notes = []
     if cut:
         notes.append(
@@ -196,11 +206,16 @@ def _one_pause_a_step(ops: Sequence[Op]) -> tuple[list[Op], list[str]]:
     return [op for op in ops if op.optype != GC] + moved, ["pauses of a step were put together after its last backward"]
 
 
-def _clocks(ops: list[Op], *, align: bool) -> tuple[list[Op], list[str]]:
-    """Return operations on clocks that agree as far as can be known, and what was found of them."""
+def _clocks(ops: list[Op], barriers: Sequence[str], *, align: bool) -> tuple[list[Op], list[str]]:
+    """Return operations on clocks that agree as far as can be known, and what was found of them.
+
+    :param barriers: types that end at once for all ranks; the first that is there counts.
+    """
+    there = {op.optype for op in ops}
+    barrier = next((optype for optype in barriers if optype in there), None)
     ends: dict[int, dict[int, float]] = defaultdict(dict)
     for op in ops:
-        if op.optype == CLIP:
+        if op.optype == barrier:
             ends[op.step][op.rank] = op.end
     if not ends or len({op.rank for op in ops}) == 1:
         return ops, ["clocks of ranks are taken as they are: no barrier was recognised to compare them by"]
@@ -217,6 +232,6 @@ def _clocks(ops: list[Op], *, align: bool) -> tuple[list[Op], list[str]]:
     if skew > SKEW:
         return ops, [
             f"clocks of ranks differ: one barrier ends {skew:.6f} s apart; transfer times between ranks are off by as "
-            f"much; --align-clocks shifts them"
+            f"much; --align-clocks shifts them, if all files are of one run"
         ]
     return ops, []

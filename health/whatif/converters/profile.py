@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.converters.chrome_json import ChromeTrace
+from health.whatif.converters.covered_time import CoveredTime
 from health.whatif.converters.names import (
     AUTOGRAD,
     LOADS_DATA,
@@ -94,6 +95,7 @@ class Profile:
     kind: NDArray[np.int64]  # int [kernels], index into kinds
     stream: NDArray[np.int64]  # int [kernels], number of its stream on the device
     kinds: tuple[KernelKind, ...]  # COMPUTE_KERNEL and COPY first
+    busy: CoveredTime  # when anything ran on the device, also what was launched before the file begins
     repaired: int  # holes in the JSON that were filled
 
 
@@ -238,6 +240,7 @@ class _Collector:
             kind=kind[order],
             stream=np.array(self._stream, dtype=np.int64)[order],
             kinds=kinds,
+            busy=CoveredTime.of(np.array(self._start), np.array(self._end)),
             repaired=trace.repaired,
         )
 

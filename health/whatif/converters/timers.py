@@ -24,6 +24,7 @@ from health.whatif.optypes import ALL_GATHER, BACKWARD, CLIP, FORWARD, GC, REDUC
 from health.whatif.trace import RankLayout
 from topology.errors import InvalidInput, TooLarge, TraceFormatError
 from topology.file_format import FileFormat
+from topology.quantities import plural
 
 FORMAT = FileFormat(
     name="megatron-timers",
@@ -59,6 +60,10 @@ class Block:
     # name -> rank -> milliseconds of one iteration, a mean over the interval
     timers: dict[str, dict[int, float]] = field(default_factory=dict)
 
+    def lacks(self, other: Block) -> bool:
+        """Return whether times are missing that another block has."""
+        return any(ranks.keys() - self.timers.get(timer, {}).keys() for timer, ranks in other.timers.items())
+
 
 @dataclass(frozen=True, slots=True)
 class TimerLog:
@@ -68,6 +73,7 @@ class TimerLog:
     blocks: tuple[Block, ...]
     microbatches: int | None  # of a step, None = the log does not say
     interval: int  # iterations a block is the mean of
+    notes: tuple[str, ...]  # what was left out
 
 
 def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog:
@@ -96,8 +102,14 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
         elif block is not None and (found := NAME.search(line)):
             block.timers.setdefault(found[1], {})
             open_blocks[process] = block, found[1]
-    latest = {block.iteration: block for block in blocks if "forward-compute" in block.timers}
+    computed = [block for block in blocks if FORWARD in block.timers]
+    notes = []
+    if len(computed) > 1 and computed[-1].lacks(computed[-2]):
+        notes.append(f"the log ends within iteration {computed.pop().iteration}, which is left out")
+    latest = {block.iteration: block for block in computed}
     compute = tuple(latest[step] for step in sorted(latest))
+    if again := len(computed) - len(compute):
+        notes.append(f"{plural(again, 'step')} run again after a restart: the last time counts")
     if not compute:
         why = "has no timers of Megatron-LM"
         if blocks:
@@ -107,7 +119,7 @@ def read_timers(name: str, lines: Iterable[str], layout: RankLayout) -> TimerLog
         fix = "log with --timing-log-level 2 --timing-log-option all --log-interval 1"
         raise TraceFormatError(why, where=name, fix=fix)
     gaps = [after - before for before, after in pairwise(sorted(latest))]
-    return TimerLog(compute, microbatches, min(gaps, default=1))
+    return TimerLog(compute, microbatches, min(gaps, default=1), tuple(notes))
 
 
 def _milliseconds(text: str, rank: int, layout: RankLayout, where: str) -> float:
@@ -159,6 +171,7 @@ def convert_timers(
     notes = (
         f"{len(log.blocks)} steps of {count} microbatches, laid out as 1F1B, each taking the mean of its step",
         "collectives at the end of a step start together, as they do unless --no-barrier-with-level-1-timing is set",
+        *log.notes,
     )
     return Conversion("megatron-timers", ops, _missing(ops, log, layout), notes, _UNTOLD)
 

@@ -104,6 +104,15 @@ def test_a_healthy_job_is_healthy() -> None:
     assert any("saw no device events (backend nccl2)" in note for note in found.notes)
 
 
+def test_a_recorder_that_was_off_is_said() -> None:
+    """Dumps without entries are no proof of health; one entry on one rank is a recording."""
+    off = [Recorder(rank) for rank in range(4)]
+    said = "nothing is recorded in any dump: TORCH_FR_BUFFER_SIZE=2000 turns the recorder on"
+    assert said in read_flight_recorder([recorder.source() for recorder in off])[1]
+    off[0].collective("0")
+    assert said not in read_flight_recorder([recorder.source() for recorder in off])[1]
+
+
 def test_the_rank_that_did_not_come_is_named() -> None:
     """Last numbers 5, 5, 4, 5 in the group of all: rank 2 is behind, likely, as the dumps show one moment only."""
     recorders = job([4, 4, 4, 4])

@@ -179,6 +179,17 @@ def test_errors_are_told_of_one_moment_too(read: Read) -> None:
     assert "not zero: dcgm_fi_dev_xid_errors of n3 79" in at_moment(read({"scrape.prom": text})).notes
 
 
+def test_blanks_of_dcgm_are_no_values(read: Read) -> None:
+    """What the README of dcgm-exporter shows of a GPU without a sensor: fields that it lacks, not 9e18 degrees."""
+    lines = [
+        f'DCGM_FI_DEV_MEMORY_TEMP{{Hostname="n{host}"}} {value}'
+        for host, value in enumerate(["40", "9223372036854775794", "140737488355330", "41"])
+    ]
+    found = read({"scrape.prom": "# TYPE DCGM_FI_DEV_MEMORY_TEMP gauge\n" + "\n".join(lines) + "\n"})
+    assert found.machines == ["n0", "n3"]
+    assert "missing: 2 samples of no finite number, or of DCGM's blank" in found.notes
+
+
 def test_one_gpu_of_one_machine_is_shown(read: Read) -> None:
     """A machine that no label names is called as its file; few machines are no reason to refuse."""
     found = read({"node7.prom": "# TYPE node_load1 gauge\nnode_load1 0.5\n"})
@@ -190,6 +201,30 @@ def test_a_long_range_is_judged(read: Read) -> None:
     of_hosts = {f"n{host}.csv": made.smi(host, SECONDS) for host in range(made.HOSTS)}
     for files in ({"range.json": made.answer("matrix", SECONDS)}, of_hosts):
         assert [flag.node for flag in verdict(read(files)).flags] == ["n2"]
+
+
+def test_counters_are_compared_by_what_they_gain(read: Read) -> None:
+    """n2 counts from 10^12 and n3 begins anew at 200 s; both gain 1,000 a second, as all do.
+
+    Where n1 gains three times that it is at fault alone.  A counter is told by its name;
+    of one whose name says nothing the level counts.
+    """
+    start = {"n1": 0, "n2": 10**12}
+
+    def text(metric: str, fast: int) -> str:
+        rows = [
+            f"{at},n{host},{metric},{start.get(f'n{host}', 0) + (fast if host == 1 else 1_000) * (at % again)}"
+            for at in range(1, SECONDS)
+            for host, again in ((host, 200 if host == 3 else SECONDS) for host in range(made.HOSTS))
+        ]
+        return "\n".join(["time,machine,metric,value", *rows])
+
+    name = "node_network_transmit_bytes_total"
+    assert verdict(read({"a.csv": text(name, 1_000)})).flags == ()
+    found = verdict(read({"a.csv": text(name, 3_000)}))
+    assert [flag.node for flag in found.flags] == ["n1"]
+    assert f"counters, compared by what they gain a second: {name}" in found.notes
+    assert [flag.node for flag in verdict(read({"a.csv": text("what", 1_000)})).flags] == ["n2"]
 
 
 def test_files_with_times_of_two_kinds_are_not_joined(read: Read) -> None:

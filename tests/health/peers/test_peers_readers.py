@@ -129,7 +129,8 @@ def test_missing_values_are_missing_samples(read: Read) -> None:
         ("  \n", "", "empty"),
         (HEADER, "", "no rows"),
         ("time,machine,value\n1,n0,2\n", ":1", "no column 'metric'"),
-        ("a;b\n1;2\n", ":1", "no column 'time'"),
+        ("a;b\n1;2\n", ":1", "semicolons between"),
+        ("a\tb\n1\t2\n", ":1", "tabs between"),
         (HEADER + ROWS + "3,n0,cpu_usage,much\n", ":8", "'much'"),
         (HEADER + "noon,n0,cpu_usage,1\n", ":2", "'noon'"),
         (HEADER + ROWS + "3,n0,cpu_usage\n", ":8", "not CSV"),
@@ -248,7 +249,7 @@ def test_prometheus_answers(read: Read) -> None:
         ("gpu_duty_cycle", 1.8e9, "n2", 60.0),
         ("value", 1.8e9, "n1", 7.0),
     ]
-    assert found.notes == ("1 samples that are no finite number count as missing",)
+    assert found.notes == ("missing: 1 sample of no finite number, or of DCGM's blank",)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from arnold.commands.run import run
 from health.whatif.converters import convert, data_parallel_sizes
 from health.whatif.converters.op_trace_output import Conversion
 from health.whatif.step_findings import Arrivals, Latecomer
-from health.whatif.trace import layout_of
+from health.whatif.trace import RankLayout, layout_of
 from tests.health.whatif.profiles_made import RankProfile, milliseconds
+from topology.errors import TraceFormatError
 
 RANKS, STEPS, LATE = 4, 3, 2
 """A job of four ranks, of which rank 2 is late."""
@@ -93,6 +94,48 @@ def test_clocks_do_not_matter(tmp_path: Path) -> None:
     arrivals = read(profiles, tmp_path).arrivals
     assert arrivals is not None
     assert [late.rank for late in arrivals.latecomers] == [LATE]
+
+
+def test_clocks_are_aligned_by_the_reduction_of_gradients(tmp_path: Path) -> None:
+    """All ranks leave it together, so a clock 3 s ahead shows; shifted, what is converted can be analysed."""
+    profiles, out = [ddp(rank, late=0.0) for rank in range(RANKS)], tmp_path / "out"
+    for event in profiles[1].events:
+        event["ts"] += 3e6
+    assert any("one barrier ends 3.000000 s apart" in note for note in read(profiles, tmp_path).notes)
+    paths = [profile.write(tmp_path) for profile in profiles]
+    assert run(["traces", "convert", *paths, "--align-clocks", "--output", str(out)]) == 0
+    assert run(["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml")]) == 0
+
+
+def test_files_of_different_steps_are_refused(tmp_path: Path) -> None:
+    """Rank 1 recorded steps 101 to 103 and the others 1 to 3: no step is there on all, however many each rank has."""
+    profiles = [ddp(rank) for rank in range(RANKS)]
+    for event in profiles[1].events:
+        event["name"] = event["name"].replace("ProfilerStep#", "ProfilerStep#10")
+    with pytest.raises(TraceFormatError, match="no step is whole on every rank: step 1 is cut off or absent on rank 1"):
+        read(profiles, tmp_path)
+
+
+def test_a_rank_without_forward_passes_is_named(tmp_path: Path) -> None:
+    """Of two stages the second recorded no forward pass in any step, so that it has no whole one."""
+    profiles = [RankProfile(rank, 2) for rank in range(2)]
+    for profile in profiles:
+        for step in range(1, STEPS + 1):
+            profile.host(f"ProfilerStep#{step}", 20_000.0 * step, 20_000.0)
+            for number, name in enumerate(["forward-compute", "backward-compute"][int(profile is profiles[1]) :]):
+                profile.host(f"{name} mb_id=0", 20_000.0 * step + 5_000.0 * number, 4_000.0)
+    layout = RankLayout(dp=1, dsp=1, pp=2, tp=1, vpp=1)
+    with pytest.raises(TraceFormatError, match="step 1 is cut off or absent on rank 1"):
+        convert([profile.write(tmp_path) for profile in profiles], layout)
+
+
+def test_a_device_that_works_off_what_was_launched_before_is_not_idle(tmp_path: Path) -> None:
+    """A kernel of 1 ms whose launch the file does not hold runs where 5.7 ms of three steps had none."""
+    profile = ddp(1)
+    profile.kernel("gemm", 0.0, 20_000.0, 600.0)
+    profile.events = [event for event in profile.events if event.get("ts") != 0.0]
+    (found,) = read([profile], tmp_path).breakdown
+    assert found.idle == pytest.approx((3 * 1.9e-3 - 0.6e-3) / 3)
 
 
 def test_ranks_that_come_together_leave_nobody_to_name(tmp_path: Path) -> None:

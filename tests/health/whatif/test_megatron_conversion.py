@@ -152,6 +152,15 @@ def test_an_iteration_run_twice_counts_once(tmp_path: Path) -> None:
     assert set(spans(found, "forward-compute", 0)) == {(0, 20), (20, 40), (0, 10), (10, 20)}
 
 
+def test_a_log_that_ends_within_an_iteration(tmp_path: Path) -> None:
+    """Of a run that goes on, or was killed, the last block lacks what comes last in it: it is left out, and said."""
+    whole = block(8)
+    for cut in (len(whole) - 20, whole.index("  optimizer:"), whole.index("  backward-compute:")):
+        found = convert([log(tmp_path, block(7), whole[:cut])], LAYOUT)
+        assert {op.step for op in found.ops} == {7}
+        assert "the log ends within iteration 8, which is left out" in found.notes
+
+
 def test_the_number_of_microbatches_can_be_given(tmp_path: Path) -> None:
     """A log that starts late does not say it; the option does."""
     path = log(tmp_path, block(7), head="")
