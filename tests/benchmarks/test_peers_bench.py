@@ -64,8 +64,8 @@ def test_figures_by_hand() -> None:
 
     def result(machine: str | None, alerted: str | None) -> Result:
         fault = None if machine is None else Fault("k", machine, 100, "full", "8 min")
-        alert = None if alerted is None else Stretch(alerted, 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, False, None, None)
-        return Result(fault, alert)
+        seen = Stretch(alerted or "", 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, None, False, None, None)
+        return Result(fault, None if alerted is None else seen)
 
     found = quality([result("a", "a"), result("a", None), result("a", "b"), result(None, "c"), result(None, None)])
     # One right alert of three, one found fault of three.
@@ -76,7 +76,7 @@ def test_figures_by_hand() -> None:
 def test_an_alert_before_the_fault_is_not_right() -> None:
     """The right machine, for something that was over before the fault began, is a false alarm."""
     fault = Fault("k", "a", 400, "full", "8 min")
-    assert not Result(fault, Stretch("a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, False, None, None)).right
+    assert not Result(fault, Stretch("a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, None, False, None, None)).right
 
 
 def test_a_plain_fault_is_found() -> None:
