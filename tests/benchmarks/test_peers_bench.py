@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -71,6 +72,27 @@ def test_figures_by_hand() -> None:
     # One right alert of three, one found fault of three.
     assert (found.precision, found.recall, found.f1) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
     assert (found.false, found.seconds) == (1, 250.0)
+    # None of the three is known to be seen alone.
+    assert (found.detectable, found.detectable_recall) == (0, 0.0)
+
+
+def test_which_faults_are_detectable() -> None:
+    """One that lasts 300 s is detectable with four minutes, not with five; from 700 s to the end of 900 it lasts 200."""
+    five, late = (
+        Fault("k", "a", onset, "full", name, alone=True) for onset, name in ((100, "5 min"), (700, "to the end"))
+    )
+    assert [five.detectable(240.0), five.detectable(300.0)] == [True, False]
+    assert [late.detectable(180.0), late.detectable(240.0)] == [True, False]
+    assert not replace(five, alone=False).detectable(60.0)
+
+
+@pytest.mark.parametrize(("change", "alone"), [({}, True), ({"group": 1.0}, False), ({"unseen": 1.0}, False)])
+def test_a_fault_that_its_group_shows_or_nobody_sees_is_not_seen_alone(change: dict[str, float], alone: bool) -> None:
+    """The streams say it: a fault in one metric of one machine, then of its group, then of one that is silent."""
+    rng = np.random.default_rng(2)
+    job = healthy_job(8, rng)
+    kind = Kind("test", 1.0, {"cpu_usage": Effect(0.3, 1.0)}, **change)
+    assert inject(job, kind, Fault("test", "n0002", 300, "full", "to the end"), rng).alone == alone
 
 
 def test_an_alert_before_the_fault_is_not_right() -> None:
