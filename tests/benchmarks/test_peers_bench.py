@@ -77,7 +77,7 @@ def test_figures_by_hand() -> None:
 
 
 def test_which_faults_are_detectable() -> None:
-    """One that lasts 300 s is detectable with four minutes, not with five; from 700 s to the end of 900 it lasts 200."""
+    """One that lasts 300 s is detectable with four minutes, not with five; from 700 s on it lasts 200."""
     five, late = (
         Fault("k", "a", onset, "full", name, alone=True) for onset, name in ((100, "5 min"), (700, "to the end"))
     )
