@@ -34,5 +34,5 @@ def cases(count: int, seed: int, *, healthy: bool) -> Iterator[Case]:
         fault = None
         if not healthy:
             kind, fault = draw_fault(job, rng, kind=KINDS[k] if k < len(KINDS) else None)
-            inject(job, kind, fault, rng)
+            fault = inject(job, kind, fault, rng)
         yield Case(recording(job, rng, source=f"case {k}"), fault)

@@ -9,11 +9,11 @@ counter of their own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.peers.streams import SHAPES, Job
+from benchmarks.peers.streams import SECONDS, SHAPES, Job
 
 CPU, DUTY, POWER = "cpu_usage", "gpu_duty_cycle", "gpu_power_draw"
 ENGINE, TENSOR, NVLINK, PFC = (
@@ -98,6 +98,7 @@ class Fault:
     :param onset: second at which it begins.
     :param size: a name of :data:`SIZES`.
     :param duration: a name of :data:`DURATIONS`.
+    :param alone: a metric shows it, on this machine alone, and the machine goes on sending.
     """
 
     kind: str
@@ -105,6 +106,11 @@ class Fault:
     onset: int
     size: str
     duration: str
+    alone: bool = False
+
+    def detectable(self, continuity: float) -> bool:
+        """Whether machines compared for so many seconds can show it: it is seen alone, and lasts longer than that."""
+        return self.alone and min(DURATIONS[self.duration], SECONDS - self.onset) > continuity
 
 
 def draw_fault(job: Job, rng: np.random.Generator, *, kind: Kind | None = None) -> tuple[Kind, Fault]:
@@ -117,8 +123,8 @@ def draw_fault(job: Job, rng: np.random.Generator, *, kind: Kind | None = None) 
     return kind, Fault(kind.name, machine, int(rng.integers(120, 300)), size, duration)
 
 
-def inject(job: Job, kind: Kind, fault: Fault, rng: np.random.Generator) -> None:
-    """Change the job's streams as the fault does."""
+def inject(job: Job, kind: Kind, fault: Fault, rng: np.random.Generator) -> Fault:
+    """Change the job's streams as the fault does; the same fault is returned, with whether it is seen alone."""
     machines, seconds = job.calm.shape
     row = job.machines.index(fault.machine)
     end = int(min(seconds, fault.onset + DURATIONS[fault.duration]))
@@ -132,10 +138,11 @@ def inject(job: Job, kind: Kind, fault: Fault, rng: np.random.Generator) -> None
         if grouped:
             values[group, fault.onset + 30 : end] *= factor ** (size / 2.0)
     _wait(job, fault.onset, end)
-    if rng.random() < kind.unseen:
+    if silent := rng.random() < kind.unseen:
         for values in job.values.values():
             values[row, fault.onset :] = np.nan
     _stop(job, end, rng)
+    return replace(fault, alone=bool(shown) and not grouped and not silent)
 
 
 def _wait(job: Job, onset: int, end: int) -> None:

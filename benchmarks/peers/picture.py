@@ -41,8 +41,9 @@ def picture() -> str:
     found = scores(grid, ComparisonSettings())
     row = given.machines.index(alert.machine)
     threshold = default_threshold(len(given.machines))
-    mine = np.where(found.machine == row, found.score, 0.0)
-    others = np.where(found.machine != row, found.score, 0.0)
+    mine, others = np.zeros((2, grid.values.shape[1]))
+    np.maximum.at(mine, found.window[found.machine == row], found.score[found.machine == row])
+    np.maximum.at(others, found.window[found.machine != row], found.score[found.machine != row])
     parts = [
         *_panel(TOPS[0], "CPU usage of 16 machines, %", TALL, (0, 20, 40)),
         *(_line(grid.values[k], TOPS[0], TALL, PEER, 0.7) for k in range(len(grid.values)) if k != row),

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from health.peers.distance import candidates, default_threshold
+from health.peers.distance import LEAST_MACHINES, candidates
 from health.peers.metrics import KNOWN, counts_errors, in_order, metric_of
 from health.peers.peers_verdict import Examined, PeersVerdict, Stretch
-from health.peers.pipeline import LEAST_MACHINES, LEVEL_SHARE
+from health.peers.pipeline import LEVEL_SHARE
 from health.peers.streams import MetricRecording, Samples
 from topology.quantities import number, plural
 
@@ -39,7 +39,7 @@ def at_moment(recording: MetricRecording) -> PeersVerdict:
     """Return what one moment shows, metrics in the order in which they would be judged."""
     names = in_order(recording.metrics)
     examined = [_examined(recording.metrics[name]) for name in names]
-    out = [f"{one.stretches[0].machine} in {metric_of(one.metric).title}" for one in examined if one.stretches]
+    out = [f"{each.machine} in {metric_of(one.metric).title}" for one in examined for each in one.stretches]
     machines = plural(len(recording.machines), "machine")
     standing = f"; just then these stand out: {', '.join(out[:MOST])}" if out else ""
     known = {metric.name for metric in KNOWN}
@@ -77,12 +77,12 @@ def _examined(samples: Samples) -> Examined:
     stretches = []
     if len(there) >= LEAST_MACHINES:
         least = max(metric_of(samples.metric).noticeable, LEVEL_SHARE * float(np.abs(mean).mean()), 1e-12)
-        found = candidates(mean[None, :, None], threshold=default_threshold(len(there)), least=least)
-        row, time = int(found.machine[0]), float(samples.time.min())
-        if row >= 0:
-            machine, peers = samples.machines[there[row]], float(np.median(np.delete(mean, row)))
-            score = float(found.score[0])
+        found = candidates(mean[None, :, None], threshold=None, least=least)
+        time = float(samples.time.min())
+        for row, score in zip(found.machine.tolist(), found.score.tolist(), strict=True):
+            name, peers = samples.machines[there[row]], float(np.median(np.delete(mean, row)))
+            own = float(mean[row])
             stretches.append(
-                Stretch(machine, time, time, None, score, float(mean[row]), peers, lasting=True, late=None, doubt=None)
+                Stretch(name, time, time, None, score, own, peers, None, lasting=True, late=None, doubt=None)
             )
     return Examined(samples.metric, len(there), step=0.0, needed=0.0, stretches=tuple(stretches), silent=())

@@ -9,14 +9,13 @@ from typing import Literal
 
 import numpy as np
 
+from health.peers.distance import few
 from health.peers.metrics import idle_level, is_step_time, is_work, metric_of, tells_idleness
 from health.peers.streams import MetricRecording, Samples
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.quantities import number, plural
 
-FEW = 2  # So many machines may stand out in one metric of any job, ...
-FEW_SHARE = 0.05  # ... and of a large one this share of them: a job of 1,500 does not lose more than some tens at once
 # Why a machine that stands out is no alert: it works more than its peers, these do not work, or too many stand out
 Doubt = Literal["busier", "idle-peers", "many"]
 SOURCE = "peers"  # The detector's name in flags
@@ -43,6 +42,8 @@ class Stretch(JsonRecord):
     """Its median value meanwhile, in the metric's unit."""
     peers: float
     """Its peers' median value meanwhile."""
+    past: float | None
+    """Its own median value before, as far back as the recording goes; null = fewer samples than a window has."""
     lasting: bool
     """Whether it went on to the end of the recording."""
     late: float | None
@@ -88,7 +89,7 @@ def doubted(examined: Examined, recording: MetricRecording) -> Examined:
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
     doubts = {one: _doubt(one, examined.metric, recording) for one in examined.alerts}
-    if len({one.machine for one, doubt in doubts.items() if doubt is None}) > max(FEW, FEW_SHARE * examined.machines):
+    if len({one.machine for one, doubt in doubts.items() if doubt is None}) > few(examined.machines):
         doubts = {one: doubt or "many" for one, doubt in doubts.items()}
     judged = [
         replace(one, alert=None, doubt=doubt) if (doubt := doubts.get(one)) is not None else one
@@ -161,8 +162,11 @@ def evidence(metric: str, one: Stretch, *, peers: int, absolute: bool) -> str:
     """Return one alert in a sentence."""
     when = f"from {clock(one.start, absolute)} " + ("on" if one.lasting else f"to {clock(one.end, absolute)}")
     score = f"{one.score:.1f}" if one.score < 100 else "over 100"
+    past = "" if one.past is None else f" and {number(one.past)} of its own past"
+    if one.past and one.peers and min(one.own, one.past, one.peers) > 0.0:
+        past += f" ({one.own / one.peers:.3g}x its peers, {one.own / one.past:.3g}x its own past)"
     return (
-        f"{metric_of(metric).title} {number(one.own)} against {number(one.peers)} of its {peers} peers, {when}; "
+        f"{metric_of(metric).title} {number(one.own)} against {number(one.peers)} of its {peers} peers{past}, {when}; "
         f"{score} times farther from them than they are from each other"
     )
 

@@ -7,21 +7,20 @@ candidates, continuity.  The first machine metric that raises an alert ends the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
 
 from health.peers.denoise import Denoiser, level
-from health.peers.distance import Candidates, candidates, default_threshold
+from health.peers.distance import LEAST_MACHINES, Candidates, candidates, together
 from health.peers.metrics import PAPER_ORDER, in_order, is_step_time, metric_of
 from health.peers.peers_verdict import Examined, Stretch, doubted
-from health.peers.streams import FloatArray, IntArray, MetricRecording, SampleGrid, align
+from health.peers.streams import FloatArray, MetricRecording, SampleGrid, align
 from topology.cluster import BoolArray
 from topology.errors import InvalidInput
 from topology.quantities import plural
 
-LEAST_MACHINES = 4  # Fewer have no peers worth the name: of three, two that differ leave open which of them is odd
 CHUNK_NUMBERS = 16_000_000  # Numbers of windows that are denoised at once: what bounds the memory
 # A step time that is less than so many times the peers' is not worth a flag; a faster one does no harm
 LEAST_SLOWDOWN = 1.1
@@ -33,6 +32,7 @@ LAG_SHARE = 8
 EXPLAINED = 0.5  # A shift that leaves at most this part of the distance explains it
 # Seconds to which longer times without any sample are cut: days between two runs cost nothing, and join nothing
 LONGEST_GAP = 3_600.0
+NEW_SHARE = 0.5  # From this part of its distance on, what a machine differs by is new, and not its role
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's mean level is not noticeable, whatever the metric
 
 
@@ -89,9 +89,11 @@ def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
     if needed and not timed:
         # A sample is in ``window`` windows, and no machine is to be excluded for a single one.
         windows = max(windows, settings.window + 1)
+    slack = int((1.0 - settings.hold) * windows + 1e-9)
     stretches = [
-        _stretch(grid, found, run, window=settings.window, windows=windows, hold=settings.hold)
-        for run in _runs(found.machine, int((1.0 - settings.hold) * windows + 1e-9))
+        _stretch(grid, run, window=settings.window, windows=windows, hold=settings.hold)
+        for whole in _runs(found, slack)
+        for run in ([whole] if _is_new(grid, whole, settings.window) else _runs(whole.only(whole.first), slack))
     ]
     ending = grid.silent[:, -1] if grid.silent.size else np.ones(len(grid.machines), dtype=np.bool_)
     return Examined(
@@ -105,63 +107,79 @@ def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
 
 
 def scores(grid: SampleGrid, settings: ComparisonSettings) -> Candidates:
-    """Return the candidate of each window."""
+    """Return the candidates of each window."""
     count = grid.values.shape[1] - settings.window + 1
-    if count < 1:
-        return Candidates(np.full(0, -1), np.zeros(0))
     low, high = float(grid.values.min()), float(grid.values.max())
     span = high - low
-    if span <= 0.0:
-        return Candidates(np.full(count, -1), np.zeros(count))
+    if count < 1 or span <= 0.0:
+        return together([])
     values = ((grid.values - low) / span).astype(np.float32)
     mean_level = float(np.abs(grid.values).mean())
     least = max(metric_of(grid.metric).noticeable, LEVEL_SHARE * mean_level) / span * settings.window**0.5
     windows = np.lib.stride_tricks.sliding_window_view(values, settings.window, axis=1).swapaxes(0, 1)
     silent = np.any(np.lib.stride_tricks.sliding_window_view(grid.silent, settings.window, axis=1), axis=2).T
     chunk = max(1, CHUNK_NUMBERS // windows[0].size)
-    parts = [
-        _among_the_heard(settings.denoiser(windows[part]), silent[part], threshold=settings.threshold, least=least)
-        for part in (slice(k, k + chunk) for k in range(0, count, chunk))
-    ]
-    return Candidates(np.concatenate([one.machine for one in parts]), np.concatenate([one.score for one in parts]))
+    parts = []
+    for begin in range(0, count, chunk):
+        part = slice(begin, begin + chunk)
+        found = _among_the_heard(settings.denoiser(windows[part]), silent[part], settings.threshold, least)
+        parts.append(replace(found, window=found.window + begin))
+    return together(parts)
 
 
-def _among_the_heard(windows: FloatArray, silent: BoolArray, *, threshold: float | None, least: float) -> Candidates:
+def _among_the_heard(windows: FloatArray, silent: BoolArray, threshold: float | None, least: float) -> Candidates:
     """Return candidates among the machines that were not silent in a window, provided that they are enough to be peers.
 
     :param silent: shape (windows, machines).
     """
-    found = Candidates(np.full(len(windows), -1), np.zeros(len(windows)))
     patterns, pattern_of = np.unique(silent, axis=0, return_inverse=True) if silent.any() else (silent[:1], None)
+    parts = []
     for k, pattern in enumerate(patterns):
         rows = np.flatnonzero(~pattern)
         if len(rows) < LEAST_MACHINES:
             continue
-        chosen = slice(None) if pattern_of is None else np.flatnonzero(pattern_of.ravel() == k)
-        part = windows[chosen] if len(rows) == len(pattern) else windows[chosen][:, rows]
-        among = candidates(part, threshold=threshold or default_threshold(len(rows)), least=least)
-        found.machine[chosen] = np.where(among.machine >= 0, rows[among.machine], -1)
-        found.score[chosen] = among.score
-    return found
+        chosen = np.arange(len(windows)) if pattern_of is None else np.flatnonzero(pattern_of.ravel() == k)
+        part = windows if pattern_of is None else windows[chosen]
+        among = candidates(part if len(rows) == len(pattern) else part[:, rows], threshold=threshold, least=least)
+        parts.append(replace(among, window=chosen[among.window], machine=rows[among.machine]))
+    return together(parts)
 
 
 def _slower_only(found: Candidates, grid: SampleGrid, window: int) -> Candidates:
     """Return candidates of a step time whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
-    machine = found.machine.copy()
-    for k in np.flatnonzero(machine >= 0):
-        part = grid.values[:, k : k + window]
-        if np.median(part[machine[k]]) < LEAST_SLOWDOWN * np.median(part):
-            machine[k] = -1
-    return Candidates(machine, np.where(machine >= 0, found.score, 0.0))
+    kept = np.zeros(len(found.window), dtype=np.bool_)
+    for k, (begin, row) in enumerate(zip(found.window, found.machine, strict=True)):
+        part = grid.values[:, begin : begin + window]
+        kept[k] = np.median(part[row]) >= LEAST_SLOWDOWN * np.median(part)
+    return found.only(kept)
 
 
-def _runs(machine: IntArray, slack: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and last window of each run of one candidate; up to ``slack`` windows on end may lack it."""
-    for row in np.unique(machine[machine >= 0]):
-        hits = np.flatnonzero(machine == row)
-        breaks = np.flatnonzero(np.diff(hits) > slack + 1)
-        for first, last in zip(np.append(0, breaks + 1), np.append(breaks, len(hits) - 1), strict=True):
-            yield int(hits[first]), int(hits[last])
+def _runs(found: Candidates, slack: int) -> Iterator[Candidates]:
+    """Yield what is found of one machine without a break; up to ``slack`` windows on end may lack it."""
+    for row in np.unique(found.machine):
+        mine = found.only(found.machine == row)
+        run = np.cumsum(np.diff(mine.window, prepend=mine.window[0]) > slack + 1)
+        for k in range(int(run[-1]) + 1):
+            yield mine.only(run == k)
+
+
+def _past(grid: SampleGrid, row: int, first: int, window: int) -> float | None:
+    """Return a machine's median before a column, ``None`` = it was heard in fewer columns than a window has."""
+    before = grid.values[row, :first][~grid.silent[row, :first]]
+    return float(np.median(before)) if len(before) >= window else None
+
+
+def _is_new(grid: SampleGrid, run: Candidates, window: int) -> bool:
+    """Return whether a machine that stands out differs from its own past by :data:`NEW_SHARE` of what it differs from
+    its peers.
+
+    One that does not counts only where it stands out most: several that differ for good have different roles.
+    """
+    first, row = int(run.window[0]), int(run.machine[0])
+    past = _past(grid, row, first, window)
+    part = grid.values[:, first + window // 2 : int(run.window[-1]) + window // 2 + 1]
+    own = float(np.median(part[row]))
+    return past is not None and abs(own - past) >= NEW_SHARE * abs(own - float(np.median(part)))
 
 
 def lag(values: FloatArray, row: int, first: int, last: int) -> int | None:
@@ -189,13 +207,12 @@ def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:
     return int(enough[0]) + windows - 1 if len(enough) else None
 
 
-def _stretch(
-    grid: SampleGrid, found: Candidates, run: tuple[int, int], *, window: int, windows: int, hold: float
-) -> Stretch:
-    first, last = run
-    row = int(found.machine[first])
+def _stretch(grid: SampleGrid, run: Candidates, *, window: int, windows: int, hold: float) -> Stretch:
+    """Return one machine's windows on end as a stretch, with an alert if so many windows hold it."""
+    first, last, row = int(run.window[0]), int(run.window[-1]), int(run.machine[0])
     end = last + window - 1
-    inside = (found.machine == row)[first : last + 1]
+    inside = np.zeros(last - first + 1, dtype=np.bool_)
+    inside[run.window - first] = True
     alert = _alert(inside, windows, ceil(hold * windows - 1e-9))
     # The first and the last windows are only half in what they show.
     core = slice(first + window // 2, max(end - window // 2, first + window // 2) + 1)
@@ -206,10 +223,11 @@ def _stretch(
         start=grid.time(first),
         end=grid.time(end),
         alert=None if alert is None or late is not None else grid.time(first + alert + window - 1),
-        score=float(np.median(found.score[first : last + 1][inside])),
+        score=float(np.median(run.score)),
         own=float(np.median(part[row])),
         peers=float(np.median(np.delete(part, row, axis=0))),
-        lasting=last == len(found.machine) - 1,
+        past=_past(grid, row, first, window),
+        lasting=end == grid.values.shape[1] - 1,
         late=None if late is None else late * grid.step,
         doubt=None,
     )

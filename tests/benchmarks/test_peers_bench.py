@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -64,19 +65,40 @@ def test_figures_by_hand() -> None:
 
     def result(machine: str | None, alerted: str | None) -> Result:
         fault = None if machine is None else Fault("k", machine, 100, "full", "8 min")
-        alert = None if alerted is None else Stretch(alerted, 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, False, None, None)
-        return Result(fault, alert)
+        seen = Stretch(alerted or "", 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, None, False, None, None)
+        return Result(fault, None if alerted is None else seen)
 
     found = quality([result("a", "a"), result("a", None), result("a", "b"), result(None, "c"), result(None, None)])
     # One right alert of three, one found fault of three.
     assert (found.precision, found.recall, found.f1) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
     assert (found.false, found.seconds) == (1, 250.0)
+    # None of the three is known to be seen alone.
+    assert (found.detectable, found.detectable_recall) == (0, 0.0)
+
+
+def test_which_faults_are_detectable() -> None:
+    """One that lasts 300 s is detectable with four minutes, not with five; from 700 s on it lasts 200."""
+    five, late = (
+        Fault("k", "a", onset, "full", name, alone=True) for onset, name in ((100, "5 min"), (700, "to the end"))
+    )
+    assert [five.detectable(240.0), five.detectable(300.0)] == [True, False]
+    assert [late.detectable(180.0), late.detectable(240.0)] == [True, False]
+    assert not replace(five, alone=False).detectable(60.0)
+
+
+@pytest.mark.parametrize(("change", "alone"), [({}, True), ({"group": 1.0}, False), ({"unseen": 1.0}, False)])
+def test_a_fault_that_its_group_shows_or_nobody_sees_is_not_seen_alone(change: dict[str, float], alone: bool) -> None:
+    """The streams say it: a fault in one metric of one machine, then of its group, then of one that is silent."""
+    rng = np.random.default_rng(2)
+    job = healthy_job(8, rng)
+    kind = Kind("test", 1.0, {"cpu_usage": Effect(0.3, 1.0)}, **change)
+    assert inject(job, kind, Fault("test", "n0002", 300, "full", "to the end"), rng).alone == alone
 
 
 def test_an_alert_before_the_fault_is_not_right() -> None:
     """The right machine, for something that was over before the fault began, is a false alarm."""
     fault = Fault("k", "a", 400, "full", "8 min")
-    assert not Result(fault, Stretch("a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, False, None, None)).right
+    assert not Result(fault, Stretch("a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, None, False, None, None)).right
 
 
 def test_a_plain_fault_is_found() -> None:

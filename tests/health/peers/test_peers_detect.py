@@ -55,10 +55,21 @@ def test_a_burst_shorter_than_the_continuity_is_not_flagged() -> None:
 
 
 def test_another_machines_moment_does_not_end_a_stretch() -> None:
-    """n05 stands out more for 12 of 320 seconds; n03 holds 90 % of every four minutes and is flagged."""
+    """n05 stands out more for 12 of 320 seconds; n03 does so meanwhile as well, and is flagged."""
     made = values()
     made[3, 200:520] -= 20.0
     made[5, 300:312] += 400.0
+    for hold in (0.9, 1.0):
+        found = verdict({"cpu_usage": made}, ComparisonSettings(hold=hold))
+        assert [flag.node for flag in found.flags] == ["n03"]
+
+
+def test_a_pause_within_a_tenth_does_not_end_a_stretch() -> None:
+    """n03 is as its peers are for 8 of 320 seconds: 90 % of every four minutes are held, not all of them."""
+    made = values()
+    healthy = made[3, 340:348].copy()
+    made[3, 200:520] -= 20.0
+    made[3, 340:348] = healthy
     assert [flag.node for flag in verdict({"cpu_usage": made}).flags] == ["n03"]
     assert verdict({"cpu_usage": made}, ComparisonSettings(hold=1.0)).flags == ()
 
