@@ -68,11 +68,7 @@ def convert_kineto(
         missing = [entry for entry in missing if entry.optype not in PIPELINE] + of_transfers
     else:
         ops = _after_passes(ops)
-    notes = [*read.notes(), *notes]
-    notes += [
-        f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
-        for optype, count in sorted(read.host_timed.items())
-    ]
+    notes = [*read.notes(), *notes, *_timed_by_the_host(read)]
     # without a pipeline all ranks leave the reduction of gradients together, too
     barriers = (CLIP, REDUCE_SCATTER) if layout.pp == 1 else (CLIP,)
     ops, about_clocks = _clocks(ops, barriers, align=align_clocks)
@@ -93,6 +89,13 @@ def convert_kineto(
             with_passes_of(sorted(read.breakdown, key=lambda one: one.rank), ops if layout.pp > 1 else read.ops)
         ),
     )
+
+
+def _timed_by_the_host(read: RankFiles) -> list[str]:
+    return [
+        f"{count} of {optype} are timed by the host, as no kernel was launched inside: launch times, not run times"
+        for optype, count in sorted(read.host_timed.items())
+    ]
 
 
 def _missing(ops: Sequence[Op], read: RankFiles, where: str) -> list[Missing]:
