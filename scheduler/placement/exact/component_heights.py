@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from math import inf
+from time import perf_counter
 
 import numpy as np
 
@@ -49,13 +51,22 @@ class ComponentHeights:
         return max(self._height, int(self._table(capacities, columns)[2 * columns, columns, waste]))
 
     def touches(
-        self, capacities: tuple[int, ...], columns: int, *, at_least: int, at_most: int, states: int, graphs: int
+        self,
+        capacities: tuple[int, ...],
+        columns: int,
+        *,
+        at_least: int,
+        at_most: int,
+        states: int,
+        graphs: int,
+        end: float = inf,
     ) -> Touches:
         """Return the least sum of rows from one number to another, ``at_most + 1`` where none is enough.
 
         :param states: widths and heights that are compared at a time; where there are more the search ends with what is
             known until then.
         :param graphs: most widths and heights for which columns are looked for.
+        :param end: when it ends with what is known until then, by ``perf_counter``: thousands of graphs take seconds.
         """
         for rows in range(at_least, at_most + 1):
             found = self._shapes(capacities, columns, rows, states)
@@ -65,6 +76,8 @@ class ComponentHeights:
                 shared = share_columns(capacities, widths.tolist(), heights.tolist(), columns, self._height)
                 if shared is not None:
                     return Touches(rows, shared)
+                if perf_counter() >= end:
+                    return Touches(rows)
             if len(found[0]) > graphs:
                 return Touches(rows)
         return Touches(max(at_least, at_most + 1))

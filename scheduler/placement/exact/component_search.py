@@ -164,10 +164,10 @@ class UsedDomains:
             if perf_counter() >= end:
                 break
             key = components.capacities(i), int(components.columns[i])
-            rows[i] = max(rows[i], self._least_rows(key, int(rows[i]), int(most[i]), states))
+            rows[i] = max(rows[i], self._least_rows(key, int(rows[i]), int(most[i]), states, end))
         return replace(components, rows=rows)
 
-    def _least_rows(self, key: Key, at_least: int, at_most: int, states: int) -> int:
+    def _least_rows(self, key: Key, at_least: int, at_most: int, states: int, end: float) -> int:
         capacities, columns = key
         known = self._touches.get(key)
         if known is None:
@@ -182,7 +182,7 @@ class UsedDomains:
         elif known.columns is None and known.rows <= at_most and self._ended.get(key, 0) < states:
             graphs = self.params.component_graphs * states // 1000
             known = self._heights.touches(
-                capacities, columns, at_least=known.rows, at_most=at_most, states=states, graphs=graphs
+                capacities, columns, at_least=known.rows, at_most=at_most, states=states, graphs=graphs, end=end
             )
             if known.columns is None and known.rows <= at_most:
                 self._ended[key] = states
@@ -209,7 +209,7 @@ class UsedDomains:
         found = []
         for i, key in enumerate(packed):
             others = sum(rows) - rows[i]
-            rows[i] = self._least_rows(key, rows[i], pp * self.problem.rows - others, states)
+            rows[i] = self._least_rows(key, rows[i], pp * self.problem.rows - others, states, end)
             columns = self._touches[key].columns
             if columns is None or others + rows[i] > pp * self.problem.rows or perf_counter() >= end:
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -171,6 +172,18 @@ def test_low_domains_share_no_column() -> None:
     heights = ComponentHeights(10, 0)
     assert heights.touches((10, 10, 10), 3, at_least=1, at_most=30, states=10**5, graphs=100).rows == 15
     assert heights.rectangles((14, 8, 8), 3) > 15
+
+
+def test_heights_ask_the_clock() -> None:
+    """Of the widths and heights with 22 rows the first have no columns, and later ones do; when time is up the search
+    ends with the 22 that it knows of, and refutes nothing.
+    """
+    heights = ComponentHeights(11, 1)
+    search = partial(heights.touches, (17, 14, 11, 3), 4, at_least=1, at_most=44, states=10**6, graphs=10**4)
+    found, cut = search(), search(end=0.0)
+    assert (found.rows, cut.rows) == (22, 22)
+    assert found.columns is not None
+    assert cut.columns is None
 
 
 def test_prices_hold_whatever_they_are() -> None:

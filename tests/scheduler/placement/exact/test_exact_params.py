@@ -69,7 +69,7 @@ def test_the_defaults() -> None:
         "flow_intervals": 6000,
         "construction_share": 0.35,
         "quick_flows": {"programs": 40, "roundings": 1, "seeds": 2},
-        "long_flows": {"programs": 200, "roundings": 3, "seeds": 12},
+        "long_flows": {"programs": 200, "roundings": 3, "seeds": 60},
         "cover_offsets": 12,
         "cover_scales": (1, 2, 3),
         "ordered_domains": 20,
