@@ -7,6 +7,8 @@ from collections.abc import Callable
 from io import BufferedReader, BytesIO
 from types import SimpleNamespace
 
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
@@ -16,22 +18,34 @@ from tests.case_counts import examples
 from tests.simulator.traces.trace_samples import SAMPLES, damaged
 from topology.errors import InvalidInput
 
-ALONE = {"acme-as-written", "llm-workload", "parquet"}
-"""Formats without a sample of their own: read like another, made from a seed, or binary."""
+
+def parquet(text: str) -> bytes:
+    """A table as Parquet."""
+    file = BytesIO()
+    pq.write_table(pc.read_csv(BytesIO(text.encode())), file)
+    return file.getvalue()
+
+
+FILES = {name: text.encode() for name, text in SAMPLES.items()} | {
+    "acme-as-written": SAMPLES["acme"].encode(),  # read like another
+    "llm-workload": b"workload: kalos\ndays: 1\nseed: 1\nper_day: 9\nkinds: [other]\n",  # made from a seed
+    "parquet": parquet(SAMPLES["csv"]),
+}
+"""Format -> a file of it."""
 
 
 def test_every_format_has_a_sample() -> None:
     """So that a new format cannot be forgotten below."""
-    assert set(TRACE_READERS.names()) == set(SAMPLES) | ALONE
+    assert set(TRACE_READERS.names()) == set(FILES)
 
 
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("lenient", [False, True])
 def test_damage_is_told(name: str, *, lenient: bool) -> None:
     """Where its format is said, so that the reader itself meets the damage; and recognised, where it still is."""
 
     @examples(60)
-    @given(damaged(SAMPLES[name].encode()))
+    @given(damaged(FILES[name]))
     def check(data: bytes) -> None:
         for format in (name, None):
             outcome = attempt(data, format, lenient=lenient)
