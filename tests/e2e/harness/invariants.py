@@ -93,7 +93,9 @@ class Lookout:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._done.wait(self._every):
+        over = False
+        while not over:
+            over = self._done.wait(self._every)  # one look at least, however soon it is over
             try:
                 self.seen += used_twice(self._client) + promised_twice(all_plans(self._client))
             except (ApiError, urllib3.exceptions.HTTPError):
