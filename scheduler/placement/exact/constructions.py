@@ -130,9 +130,9 @@ def _from_the_roomiest(
 
 
 def _end(search: PairSearch) -> float:
-    """Return when a longer construction stops, by ``perf_counter``: width profiles that come after it need time too."""
-    followed = search.problem.cells <= search.params.many_cells
-    share = search.params.construction_share if followed else 1.0
+    """Return when a longer construction stops, by ``perf_counter``: what comes after it needs time too."""
+    params = search.params
+    share = params.construction_share if search.problem.cells <= params.many_cells else params.many_cells_share
     return perf_counter() + min(search.left, share * search.limits.seconds)
 
 

@@ -98,14 +98,15 @@ class ExactParams:
     flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size
     flow_intervals: int = 6000
-    # Part of the time limit that credits, short flows and long flows may take each, where width profiles come after
-    # them: these refute as well, and on a few hundred cells they need some seconds
+    # Part of the time limit that credits, short flows and long flows may take each: width profiles come after them, and
+    # refute as well, in some seconds on a few hundred cells
     construction_share: float = 0.35
+    many_cells_share: float = 0.2  # The same above ``many_cells``, where they hardly ever find anything
     # Flows: on 150 x 8 cells a dive that succeeds takes 15 to 18 linear programs, a hundredth of a second each
     quick_flows: FlowEffort = FlowEffort(programs=40, roundings=1, seeds=2)
     # Of 14 instances where no short dive succeeded one of these did in four. One of twelve seeds mostly finds what
-    # is there; sixty are as many as the share of time has room for on some hundred cells
-    long_flows: FlowEffort = FlowEffort(programs=200, roundings=3, seeds=60)
+    # is there, of sixty the first twenty all there was
+    long_flows: FlowEffort = FlowEffort(programs=200, roundings=3, seeds=20)
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
     # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it
