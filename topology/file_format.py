@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from topology.json_record import JsonRecord
 
+NEAR = 0.5  # Share of its marks from which a format is the nearest one to a text: less may be chance
+
 
 @dataclass(frozen=True, slots=True)
 class FileFormat(JsonRecord):
@@ -62,6 +64,6 @@ def nearest(formats: Iterable[FileFormat], text: str) -> tuple[FileFormat, tuple
     small = text.lower()
     shares = {one: sum(mark in small for mark in one.marks) / len(one.marks) for one in formats if one.marks}
     best = max(shares, key=lambda one: (shares[one], len(one.marks)), default=None)
-    if best is None or shares[best] < 0.5:
+    if best is None or shares[best] < NEAR:
         return None
     return best, tuple(mark for mark in best.marks if mark not in small)

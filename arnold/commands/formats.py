@@ -8,14 +8,10 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.output import answer, plain, table
+from arnold.documents.formats_answer import KINDS, FormatKind, FormatsDocument, formats_of
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from arnold.documents.formats_answer import FormatKind, FormatsDocument
-
-KINDS = ("clusters", "jobs", "op-traces", "collectives", "metrics")
-"""Kinds of files, in the order in which they are listed."""
 
 EXAMPLES = """\b
 Examples:
@@ -26,15 +22,13 @@ Examples:
 
 
 @click.command("formats", cls=JsonCommand, document="arnold.documents.formats_answer:FormatsDocument", epilog=EXAMPLES)
-@click.argument("kind", type=click.Choice(KINDS), required=False)
+@click.argument("kind", type=click.Choice(tuple(KINDS)), required=False)
 @click.option("--markdown", is_flag=True, help="Print them as tables of Markdown.")
 def command(kind: str | None, *, markdown: bool, as_json: bool) -> None:
     """List the formats of files that are read, and how to get such files.
 
     With a KIND its formats are listed with what is read of each, and what is left out.
     """
-    from arnold.documents.formats_answer import formats_of
-
     found = formats_of((kind,) if kind else KINDS)
     if markdown and not as_json:
         click.echo("\n".join(_markdown(one) for one in found.kinds), nl=False)

@@ -59,20 +59,21 @@ def _metrics() -> Iterable[FileFormat]:
     return FORMATS
 
 
-_KINDS: Mapping[str, tuple[str, Callable[[], Iterable[FileFormat]]]] = {
+KINDS: Mapping[str, tuple[str, Callable[[], Iterable[FileFormat]]]] = {
     "clusters": ("where nodes are: place, explain, topology, simulate and all others with --cluster", _clusters),
     "jobs": ("what a scheduler ran: simulate, study simulate, capacity, traces anonymise", _jobs),
     "op-traces": ("what the ranks of one job did: stragglers, and traces convert for those of others", _op_traces),
     "collectives": ("what ranks called and finished: health collectives", _collectives),
     "metrics": ("what machines measured: health peers", _metrics),
 }
+"""Kinds of files, in the order in which they are listed: what they say and who reads them, and their formats."""
 
 
 def formats_of(kinds: Iterable[str]) -> FormatsDocument:
     """Return the formats of some kinds, in the order in which these are given."""
     return FormatsDocument(
         tuple(
-            FormatKind(kind, _KINDS[kind][0], tuple(sorted(_KINDS[kind][1](), key=lambda form: form.name)))
+            FormatKind(kind, KINDS[kind][0], tuple(sorted(KINDS[kind][1](), key=lambda form: form.name)))
             for kind in kinds
         )
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from arnold.commands.formats import KINDS
+from arnold.documents.formats_answer import KINDS
 from simulator.traces.trace_loading import TRACE_READERS
 from topology.readers.types import TOPOLOGY_READERS
 

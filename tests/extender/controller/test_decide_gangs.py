@@ -373,16 +373,22 @@ def test_a_plan_that_somebody_deleted() -> None:
     assert None not in worth
 
 
-def test_a_plan_that_somebody_deleted_was_not_the_best() -> None:
-    """A gang over two minipods, of which others have left one since: what it is worth, and how far from best."""
+def over_two_minipods(*taken: str) -> World:
+    """The gang runs on both minipods, as others have these nodes."""
     world = World()
-    for taken in ("m0-0", "m0-1", "m1-0", "m1-1"):
-        world.add(pod_json(f"on-{taken}", node=taken, phase="Running"))
+    for name in taken:
+        world.add(pod_json(f"on-{name}", node=name, phase="Running"))
     planned(world=world)
     world.settle()
     world.bind(*names())
     world.settle()
     assert world.plan("g").spread == (2, 1)
+    return world
+
+
+def test_a_plan_that_somebody_deleted_was_not_the_best() -> None:
+    """A gang over two minipods, of which others have left one since: what it is worth, and how far from best."""
+    world = over_two_minipods("m0-0", "m0-1", "m1-0", "m1-1")
     world.delete("on-m0-0", "on-m0-1")
     world.state.drop_plan(key("g"))
     world.settle()
@@ -397,14 +403,7 @@ def test_a_plan_that_somebody_deleted_was_not_the_best() -> None:
 
 def test_a_plan_that_somebody_deleted_while_a_node_was_gone() -> None:
     """Nobody knows what it is worth until the node is back: it is the only one of the gang in its minipod."""
-    world = World()
-    for taken in ("m0-0", "m0-1", "m0-2", "m1-0"):
-        world.add(pod_json(f"on-{taken}", node=taken, phase="Running"))
-    planned(world=world)
-    world.settle()
-    world.bind(*names())
-    world.settle()
-    assert world.plan("g").spread == (2, 1)
+    world = over_two_minipods("m0-0", "m0-1", "m0-2", "m1-0")
     world.state.drop_node("m0-3")
     world.state.drop_plan(key("g"))
     world.settle()
