@@ -53,14 +53,19 @@ def _credits(search: PairSearch) -> None:
     _from_the_roomiest(search, attempt, "credit bands", end=_end(search))
 
 
+def build_first_flows(search: PairSearch) -> None:
+    """Cut every row where it suits, where the model is so small that a dive takes hundredths of a second."""
+    _flows(search, search.params.first_flows, search.params.first_intervals)
+
+
 def build_quick_flows(search: PairSearch) -> None:
     """Cut every row where it suits, with a few short dives."""
-    _flows(search, search.params.quick_flows)
+    _flows(search, search.params.quick_flows, search.params.flow_intervals)
 
 
 def build_long_flows(search: PairSearch) -> None:
     """Cut every row where it suits, with more and longer dives."""
-    _flows(search, search.params.long_flows)
+    _flows(search, search.params.long_flows, search.params.flow_intervals)
 
 
 def build_front(search: PairSearch) -> None:
@@ -74,9 +79,8 @@ def _tabu(search: PairSearch, effort: TabuEffort, view: GridView, pair: Pair) ->
     return tabu_bands(view.problem, pair, effort=effort, seed=search.limits.seed, params=search.params)
 
 
-def _flows(search: PairSearch, effort: FlowEffort) -> None:
-    """Look for intervals of columns, round after round over all open pairs, each with another seed."""
-    most = search.params.flow_intervals
+def _flows(search: PairSearch, effort: FlowEffort, most: int) -> None:
+    """Look for up to so many intervals of columns, round after round over all open pairs, each with another seed."""
     end = _end(search)
 
     def small(view: GridView, pair: Pair) -> bool:

@@ -47,6 +47,8 @@ class Lattice:
     refutations: list[Refutation] = field(default_factory=list, init=False)
     built: dict[Pair, IntArray] = field(default_factory=dict)
     builders: dict[Pair, str] = field(default_factory=dict)
+    # Whether a pair of equal cost is open that has less of a spread without affinity: no goal, so only while that is quick
+    ties: bool = field(default=True, init=False)
     # For each S from 1 to the largest, the most R with which it is refuted; 0 = with none
     most_refuted: list[int] = field(init=False)
 
@@ -100,20 +102,21 @@ class Lattice:
 
     def undecided(self) -> list[Pair]:
         """Return all pairs neither refuted nor built, by cost."""
-        return self._undecided(inf)
+        return self._undecided(self.cost, inf)
 
     def open(self) -> list[Pair]:
         """Return the undecided pairs that would be better than the best one built, by cost."""
-        return self._undecided(self._worth(self.best) - TOLERANCE)
+        worth = self._worth if self.ties else self.cost
+        return self._undecided(worth, worth(self.best) - TOLERANCE)
 
-    def _undecided(self, limit: float) -> list[Pair]:
+    def _undecided(self, worth: Callable[[Pair], float], limit: float) -> list[Pair]:
         """Return the pairs neither refuted nor built that are worth less than a limit, by cost."""
         end, found = self.problem.largest_pair[1] + 1, []
         built = dict(sorted(self.built, reverse=True))  # of the pairs with one S the least R
         for s, most in enumerate(self.most_refuted, start=1):
             end = min(end, built.get(s, end))
             for r in range(most + 1, end):
-                if self._worth((s, r)) >= limit:
+                if worth((s, r)) >= limit:
                     break
                 found.append((s, r))
         return sorted(found, key=self._order)

@@ -28,10 +28,12 @@ def search_pairs(search: PairSearch) -> None:
     """Search until the cheapest pair is proved, nothing is left to try, or time runs out."""
     if sum(search.problem.capacities) < search.problem.cells:  # a fault of the caller
         raise ValueError("the grid does not fit; the caller counts capacities first")
-    for stage in STAGES:
+    for stage in (*QUICK_STAGES, *STAGES):
+        search.lattice.ties = stage in QUICK_STAGES
         stage(search)
         if not search.lattice.open() or search.left < -search.params.least_seconds:
             break
+    search.lattice.ties = False
     if not search.lattice.proved and search.problem.cells <= search.params.many_cells:
         enumerate_profiles(search)
     search.stopped = search.left <= 0
@@ -112,12 +114,12 @@ def count_rectangles(search: PairSearch) -> None:
             search.lattice.refute(pair, "rectangles", _too_few_covered(search.problem, pair, covered), charges)
 
 
+QUICK_STAGES = (count_edges, apply_product, constructions.build_quick_tabu, constructions.build_cut_outs)
+"""The methods of milliseconds, which break ties too: where a spread has no affinity they look for less of it."""
+
 STAGES = (
-    count_edges,
-    apply_product,
-    constructions.build_quick_tabu,
-    constructions.build_cut_outs,
     count_coverage,
+    constructions.build_first_flows,
     count_rectangles_if_quick,
     constructions.build_credits_if_full,
     pack_components,
@@ -127,7 +129,7 @@ STAGES = (
     count_rectangles,
     constructions.build_long_flows,
 )
-"""The methods in order, each applied to all open pairs; the width profiles come after them."""
+"""The methods after these in order, each applied to all open pairs; the width profiles come last."""
 
 
 def _edge(problem: GridProblem, pair: Pair, *, transposed: bool) -> str:

@@ -81,7 +81,8 @@ def test_equal_domains_are_solved(problem: GridProblem, alpha: float, seed: int,
     """
     with pytest.MonkeyPatch.context() as patch:
         if by_profiles:
-            patch.setattr(search, "STAGES", (count_edges,))
+            patch.setattr(search, "QUICK_STAGES", (count_edges,))
+            patch.setattr(search, "STAGES", ())
         check_optimum(problem, searched(problem, alpha, seed=seed))
 
 
@@ -91,7 +92,8 @@ def test_no_placement_is_better_than_the_bound(plant: Planted, alpha: float, by_
     """On problems made for a placement, larger than can be tried by brute force: its pair is not refuted."""
     with pytest.MonkeyPatch.context() as patch:
         if by_profiles:
-            patch.setattr(search, "STAGES", (count_edges,))
+            patch.setattr(search, "QUICK_STAGES", (count_edges,))
+            patch.setattr(search, "STAGES", ())
         lattice = searched(plant.problem, alpha, seconds=1.0)
     assert not lattice.is_refuted(plant.pair)
     assert lattice.bound() <= lattice.cost(plant.pair) + 1e-9
@@ -159,7 +161,8 @@ def test_a_search_that_has_nothing_left_to_try_was_not_stopped(
     """Grids wider than skeletons are of use for (40 columns) leave the last rounds nothing to do: the search ends by
     itself, unproved.  The same with its time used up was stopped.  The stages that could prove it are left out.
     """
-    monkeypatch.setattr(search, "STAGES", (count_edges, constructions.build_quick_tabu))
+    monkeypatch.setattr(search, "QUICK_STAGES", (count_edges, constructions.build_quick_tabu))
+    monkeypatch.setattr(search, "STAGES", ())
     lattice = Lattice(GridProblem(41, 41, (57,) * 40), 0.5, 0.5)
     made = PairSearch(lattice, Limits(seconds=seconds, workers=1))
     search_pairs(made)
