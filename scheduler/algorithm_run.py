@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from time import perf_counter
 
 from scheduler.gpu_types import best_of_types
 from scheduler.job import Job
@@ -22,6 +21,7 @@ from scheduler.placement.admission import TypeChoice, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.second_constraints import SecondConstraints
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
+from scheduler.work_clock import clock, on_clock
 from topology.cluster import Cluster
 from topology.errors import InvalidPlacement
 
@@ -29,7 +29,8 @@ from topology.errors import InvalidPlacement
 def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
     """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`."""
     choices, short = type_choices(cluster, job)
-    outcomes = list(_outcomes(algorithm, cluster, choices, limits))
+    with on_clock(limits.clock):
+        outcomes = list(_outcomes(algorithm, cluster, choices, limits))
     outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
     if job.node_sizes:
         outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
@@ -42,7 +43,7 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     """Yield the outcome for each choice of types; those that nothing rules out share the time."""
     ask = propose if cluster.trunks is None else propose_in_a_trunk
-    end, left = perf_counter() + limits.seconds, sum(not choice.shortage for choice in choices)
+    end, left = clock() + limits.seconds, sum(not choice.shortage for choice in choices)
     for choice in choices:
         proposal = Proposal(None, infeasible=choice.shortage)
         if not choice.shortage:
@@ -54,7 +55,7 @@ def _outcomes(
 
 def _share(end: float, left: int) -> float:
     """Return the seconds of one of so many questions that are left until an end."""
-    return max(LEAST_SECONDS, (end - perf_counter()) / left)
+    return max(LEAST_SECONDS, (end - clock()) / left)
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:

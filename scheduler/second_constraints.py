@@ -14,7 +14,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from math import inf
-from time import perf_counter
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from scheduler.placement.admission import Blocks, admissible, least_spread
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.second_levels import named_beside, without_levels
 from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
+from scheduler.work_clock import clock
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
@@ -61,7 +61,7 @@ class SecondConstraints:
 
     def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
         """Return the best placement on all trees and without constraints at a hierarchy, and the bound without them."""
-        end, everywhere = perf_counter() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        end, everywhere = clock() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
         parts = len(cluster.levels) + 2
         free = without_levels(job, {name})
         relaxed = self.place(cluster, free, replace(limits, seconds=limits.seconds / parts))
@@ -76,10 +76,10 @@ class SecondConstraints:
             return _with_claims(first, relaxed, ())
         answers = [first] if first.evaluation is not None else []
         for number, depth in enumerate(whole_first(cluster, job, name)):
-            if perf_counter() > end and any(one.evaluation is not None for one in answers):
+            if clock() > end and any(one.evaluation is not None for one in answers):
                 relaxed = replace(relaxed, complete=False)
                 break
-            seconds = max(LEAST_SECONDS, (end - perf_counter()) / (parts - 1 - number))
+            seconds = max(LEAST_SECONDS, (end - clock()) / (parts - 1 - number))
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
         note = (

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from time import perf_counter
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, closer_costs, slowest_in_use, step_time, worth_of
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
+from scheduler.work_clock import clock
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, SolverTimeout
@@ -62,10 +62,10 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
         return Proposal(None, infeasible=reason)
     free = count_nodes(trunks, admissible(cluster, job))
     fitting = [int(k) for k in np.argsort(free, kind="stable") if free[k] >= job.grid.cells]
-    end = perf_counter() + limits.seconds
+    end = clock() + limits.seconds
     answers = []
     for number, trunk in enumerate(fitting):
-        seconds = max(LEAST_SECONDS, (end - perf_counter()) / (len(fitting) - number))
+        seconds = max(LEAST_SECONDS, (end - clock()) / (len(fitting) - number))
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
         proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
         proofs = tuple(replace(proof, trunk=trunks.domains[trunk]) for proof in proposal.proofs)

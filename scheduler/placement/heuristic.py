@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from time import perf_counter
 from typing import Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from scheduler.job import Job
 from scheduler.node_grid import Grid
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, Proposal
+from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.errors import Infeasible
 
@@ -48,7 +48,7 @@ class Request:
 
     def check_time(self) -> None:
         """Raise Infeasible when time is up."""
-        if perf_counter() > self.until:
+        if clock() > self.until:
             raise Infeasible("time ran out")
 
     @property
@@ -88,13 +88,13 @@ class Heuristic:
 
     def propose(self, cluster: Cluster, job: Job, limits: Limits, *, until: float = inf) -> Proposal:
         """Apply the rule as far as time allows: beyond ``until``, by the clock, a rule that takes long gives up."""
-        start = perf_counter()
+        start = clock()
         try:
             request = Request.of(cluster, job, limits, until=until)
             nodes = self.rule(request)[self._rank_of_cell(request.grid)].astype(np.int32)
         except Infeasible as refusal:
-            return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - start)
-        return Proposal(nodes, solve_seconds=perf_counter() - start)
+            return Proposal(None, infeasible=refusal.message, solve_seconds=clock() - start)
+        return Proposal(nodes, solve_seconds=clock() - start)
 
     def _rank_of_cell(self, grid: Grid) -> IntArray:
         """Return the rank of each cell, shape [rows, columns]."""

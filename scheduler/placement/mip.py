@@ -25,7 +25,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -33,10 +32,13 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.placement.heuristic import Request
 from scheduler.placement.types import Limits, Proposal
+from scheduler.work_clock import clock, counts_work, spend
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible
 
 Solver = Literal["scip", "highs"]
+
+_NODES_PER_SECOND = 20.0  # Nodes of the search tree that count as a second of work, about as SCIP takes on 1,000 cells
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +100,27 @@ def solve(program: Program, *, solver: Solver, cuts: bool, seconds: float, seed:
     """Solve the program with OR-Tools; the wall-clock limit is for building the model too."""
     from ortools.math_opt.python import mathopt
 
-    start = perf_counter()
+    start = clock()
     built = _build(mathopt, program, cuts=cuts, deadline=start + seconds)
-    left = start + seconds - perf_counter()
+    left = start + seconds - clock()
     if built is None or left <= 0:
-        return Solution(None, np.inf, 0.0, False, perf_counter() - start)
+        return Solution(None, np.inf, 0.0, False, clock() - start)
     model, counts = built
     which, parameters = _solver(mathopt, solver)
-    parameters.time_limit = timedelta(seconds=left)
+    if counts_work():
+        parameters.node_limit = max(1, int(_NODES_PER_SECOND * left))
+    else:
+        parameters.time_limit = timedelta(seconds=left)
     parameters.random_seed = seed
     result = mathopt.solve(model, which, params=parameters)
+    spend(result.solve_stats.node_count / _NODES_PER_SECOND)
     proved = result.termination.reason == mathopt.TerminationReason.OPTIMAL
     bound = float(result.best_objective_bound())
     if not result.has_primal_feasible_solution():
-        return Solution(None, np.inf, bound, False, perf_counter() - start)
+        return Solution(None, np.inf, bound, False, clock() - start)
     values = result.variable_values([variable for row in counts for variable in row])
     found = np.rint(values).astype(np.int32).reshape(len(counts), -1)
-    return Solution(found, _worth(program, found), bound, proved, perf_counter() - start)
+    return Solution(found, _worth(program, found), bound, proved, clock() - start)
 
 
 def _solver(mathopt: Any, solver: Solver) -> tuple[Any, Any]:
@@ -142,7 +148,7 @@ def _build(mathopt: Any, program: Program, *, cuts: bool, deadline: float) -> tu
     widest = model.add_integer_variable(lb=1, ub=min(length, len(free)), name="T")
     counts: list[list[Any]] = []
     for i in range(program.groups):
-        if perf_counter() > deadline:
+        if clock() > deadline:
             return None
         nodes = [
             model.add_integer_variable(lb=0, ub=min(length, room), name=f"n{i}_{j}") for j, room in enumerate(free)
@@ -182,11 +188,11 @@ class ArnoldMip:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Solve within the time limit (building the model included), then hand out nodes."""
-        start = perf_counter()
+        start = clock()
         try:
             request = Request.of(cluster, job, limits)
         except Infeasible as refusal:
-            return Proposal(None, infeasible=refusal.message, solve_seconds=perf_counter() - start)
+            return Proposal(None, infeasible=refusal.message, solve_seconds=clock() - start)
         pools = [pool for pool in request.pools if len(pool)]
         free = np.array([len(pool) for pool in pools], dtype=np.int32)
         program = Program(free, groups=job.grid.rows, length=job.grid.columns, alpha=job.alpha, beta=job.beta)
@@ -196,7 +202,7 @@ class ArnoldMip:
         return Proposal(
             nodes,
             complete=solution.proved,
-            solve_seconds=perf_counter() - start,
+            solve_seconds=clock() - start,
             notes=(solution.note(self.solver),),
             statistics=solution.statistics,
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 from annotated_types import Gt, Interval
 
 from scheduler.witnesses import Witness
+from scheduler.work_clock import ClockKind
 from topology.field_types import AtLeastOne, Seed
 from topology.json_record import FloatOrInfinity, JsonRecord
 from topology.plugins import PluginGroup
@@ -51,7 +52,7 @@ class Limits:
     """
 
     seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
-    """Wall time in seconds; then the best placement so far and its bound."""
+    """Seconds; then the best placement so far and its bound."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
     """Same seed, same answer, as long as time does not run out."""
     workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
@@ -60,6 +61,8 @@ class Limits:
     """Called now and then with a short sentence; ``None`` = progress is not shown."""
     told: Told = field(default="everything", metadata={"option": False})
     """What the caller wants to be told; replays and services read the placement alone."""
+    clock: ClockKind = field(default="wall", metadata={"option": False})
+    """Of what the seconds are: of the wall, or in replays of counted work, so that load changes no answer."""
 
     def say(self, message: str) -> None:
         """Show a short sentence about the progress."""

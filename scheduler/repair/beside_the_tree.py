@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from time import monotonic
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from scheduler.second_constraints import (
 )
 from scheduler.second_levels import named_beside, within_the_tree
 from scheduler.trunks import LEAST_SECONDS
+from scheduler.work_clock import clock
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, SolverTimeout
 
@@ -51,7 +51,7 @@ def plan_with_constraints(cluster: Cluster, asked: RepairQuestion, limits: Limit
     :raises Infeasible: fewer nodes are left than the job has cells, or no placement keeps a constraint.
     :raises SolverTimeout: no repair was found in time, or in all that was searched.
     """
-    end = monotonic() + limits.seconds
+    end = clock() + limits.seconds
     problem = problem_of(cluster, within_the_tree(cluster, asked.job), asked.nodes, asked.lost)
     if (name := named_beside(cluster, asked.job)) is None:
         return problem, asked.search(problem, limits)
@@ -61,8 +61,8 @@ def plan_with_constraints(cluster: Cluster, asked: RepairQuestion, limits: Limit
     free = asked.search(problem, replace(limits, seconds=limits.seconds / 2) if hard else limits)
     if (after := worth_of(problem.cluster, asked.job, free.nodes)) is not None:
         return problem, _with_claims(problem, asked, free, after)
-    plans = list(_on_trees(problem, cluster, asked, name, replace(limits, seconds=end - monotonic())))
-    plans = plans or list(_placed_anew(problem, asked, replace(limits, seconds=end - monotonic())))
+    plans = list(_on_trees(problem, cluster, asked, name, replace(limits, seconds=end - clock())))
+    plans = plans or list(_placed_anew(problem, asked, replace(limits, seconds=end - clock())))
     if not plans:
         raise SolverTimeout(
             "no repair that keeps the hard constraints beside the tree was found, and none is ruled out",
@@ -128,14 +128,14 @@ def _on_trees(
     problem: RepairProblem, cluster: Cluster, asked: RepairQuestion, name: str, limits: Limits
 ) -> Iterator[RepairPlan]:
     """Yield the repair on each tree that the hierarchy can be laid into, where the placement before is one on it."""
-    end, job = monotonic() + limits.seconds, with_levels_named(cluster, asked.job)
+    end, job = clock() + limits.seconds, with_levels_named(cluster, asked.job)
     depths = whole_first(problem.cluster, job, name)
     for number, depth in enumerate(depths):
         tree = laid_into_tree(cluster, name, depth)
         if not _lies_on(tree, job, asked.nodes):
             continue
         # one share is left for a placement anew
-        seconds = max(LEAST_SECONDS, (end - monotonic()) / (len(depths) - number + 1))
+        seconds = max(LEAST_SECONDS, (end - clock()) / (len(depths) - number + 1))
         try:
             plan = plan_with_constraints(tree, replace(asked, job=job), replace(limits, seconds=seconds))[1]
         except (Infeasible, SolverTimeout):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from scheduler.placement.moves.move_model import Goal, GoalValue, MoveModel
 from scheduler.placement.node_order import natural
 from scheduler.placement.types import Limits
 from scheduler.repair.repair_problem import RepairProblem, choices
+from scheduler.work_clock import clock
 from topology.cluster import FloatArray, IntArray
 from topology.errors import InvalidPlacement, SolverTimeout
 from topology.flags import HEALTHY
@@ -38,7 +38,7 @@ class RepairPlan:
 
 def fewest_moves(problem: RepairProblem, limits: Limits) -> RepairPlan:
     """Take as few slow nodes as possible, move as few cells, then reach the best objective; raises SolverTimeout."""
-    deadline = monotonic() + limits.seconds
+    deadline = clock() + limits.seconds
     offered = choices(problem)
     if not (whole := offered.few):
         offered = trimmed(offered)
@@ -67,7 +67,7 @@ def climb(model: MoveModel, goals: tuple[Goal, ...], deadline: float) -> dict[Go
     """Meet one goal after another until time runs out; the last breaks ties only, and gets a tenth of the time left."""
     steps: dict[Goal, GoalValue] = {}
     for goal in goals:
-        now = monotonic()
+        now = clock()
         until = now + (deadline - now) / 10 if goal == "touches" else deadline
         if (step := model.minimise(goal, until)) is None:
             break

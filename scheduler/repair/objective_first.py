@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from time import monotonic
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from scheduler.placement.moves.renamed_bands import bands_of, move_segments, rel
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, climb, cost_of, fewest_moves, nearest_nodes, plan_of
 from scheduler.repair.repair_problem import RepairProblem, choices
+from scheduler.work_clock import clock
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, IntArray
 
@@ -38,7 +38,7 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
 
     What the algorithm finds is put aside where it takes more slow nodes than the repair with the fewest moves.
     """
-    deadline = monotonic() + limits.seconds
+    deadline = clock() + limits.seconds
     near = fewest_moves(problem, replace(limits, seconds=limits.seconds / _FIRST))
     limits.say("searching the best placement with all nodes of the job free to move")
     others = np.flatnonzero(~problem.admitted)
@@ -63,7 +63,7 @@ def best_objective(problem: RepairProblem, limits: Limits, algorithm: PlacementA
 
 def _part(limits: Limits, deadline: float, parts: int) -> Limits:
     """Return a part of the time that is left; a moment where none is."""
-    return replace(limits, seconds=max(0.05, (deadline - monotonic()) / parts))
+    return replace(limits, seconds=max(0.05, (deadline - clock()) / parts))
 
 
 def _renamed(problem: RepairProblem, nodes: IntArray) -> IntArray:
@@ -112,14 +112,14 @@ def _fewest_moves_for(
     Few moves lie near the lost nodes: first the lines that lost one may change and a few others, then ever more, until
     the objective can be had.  Then all cells may: that finds the rest, or proves that there is none.
     """
-    plan, begun = start, monotonic()
+    plan, begun = start, clock()
     for movable in _widening(problem, limits.seed):
-        until = min(monotonic() + (deadline - begun) / _SLICES, deadline)
+        until = min(clock() + (deadline - begun) / _SLICES, deadline)
         searched = _search(problem, movable, start, hint=near, limits=limits, until=until)
         if searched is not None and cost_of(problem, searched) < cost_of(problem, plan):
             plan = replace(searched, fewest_moves=start.fewest_moves)
             break
-        if monotonic() > begun + _NEARBY * (deadline - begun):
+        if clock() > begun + _NEARBY * (deadline - begun):
             break
     everything = np.ones_like(problem.stays)
     if (searched := _search(problem, everything, start, hint=plan, limits=limits, until=deadline)) is None:
@@ -150,7 +150,7 @@ def _search(
 ) -> RepairPlan | None:
     """Search the fewest moves among some cells for the objective of a plan; the bound is one for those cells."""
     offered = choices(problem, movable)
-    if not offered.few or monotonic() > until:
+    if not offered.few or clock() > until:
         return None
     model = MoveModel(offered, limits)
     model.suggest(offered.target_of_mover(problem.cluster.levels[offered.depth].domain_of[hint.nodes]))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import ClassVar
 
 from scheduler.job import Job
@@ -23,6 +22,7 @@ from scheduler.placement.exact.search import fill_front
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
 from scheduler.placement.exact.soft_terms import goals_of, other_seats
 from scheduler.placement.types import GridProof, Limits, Proposal
+from scheduler.work_clock import clock
 from topology.cluster import Cluster
 
 
@@ -43,24 +43,24 @@ class Exact:
         if job.grid.cells <= self.params.many_cells:
             import ortools.sat.python.cp_model  # noqa: F401  (no part of the solve time; larger jobs hardly need it)
 
-        start = perf_counter()
+        start = clock()
         options = thresholds(cluster, job)
         every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)
         refusal = (every if held is job else GridReduction(cluster, held, options[-1])).refusal
         if refusal:
-            return Proposal(None, infeasible=refusal, solve_seconds=perf_counter() - start)
+            return Proposal(None, infeasible=refusal, solve_seconds=clock() - start)
         searched = search_thresholds(every, options, limits, self.params)
         chosen = min(searched, key=lambda one: (round(one.time, 9), one.reduction.slowest))
         # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
         claims = searched[-1] if job.avoid == "ignore" else chosen
-        solved = perf_counter()
+        solved = clock()
         end = max(start + limits.seconds, solved + self.params.least_seconds)
         begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
         if limits.told == "everything":
             goals = self._closer(begun.best, claims, limits, end)
             if job.grid.aligned:
                 most, least = (share * limits.seconds for share in (self.params.front_share, self.params.front_least))
-                fill_front(claims.search, seconds=min(most, max(least, end - perf_counter())))
+                fill_front(claims.search, seconds=min(most, max(least, end - clock())))
         else:
             # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
             goals = begun
@@ -76,7 +76,7 @@ class Exact:
             proofs=_proofs(claims, searched) if job.grid.aligned else (),
             prices=tuple(one.option(chosen=one is chosen) for one in searched) if len(options) > 1 else (),
             solve_seconds=solved - start,
-            statistics={"afterwards_seconds": perf_counter() - solved, "domains": float(len(chosen.reduction.domains))},
+            statistics={"afterwards_seconds": clock() - solved, "domains": float(len(chosen.reduction.domains))},
         )
 
     def _closer(self, best: WeighedPlacement, claims: ThresholdSearch, limits: Limits, end: float) -> GoalSearch:

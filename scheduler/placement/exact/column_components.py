@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.work_clock import spend
 from topology.cluster import BoolArray, IndexArray
 
+_SET_SECONDS = 1e-6  # Of work to list a set of domains
 _FINE = 1 << 32  # Units of a row: bounds are rounded down to it, far finer than fractions of small widths differ
 
 
@@ -59,6 +61,7 @@ def list_components(problem: GridProblem, pp: int, *, most: int) -> Components |
     listed = 0
     while len(sets):
         listed += len(sets)
+        spend(_SET_SECONDS * len(sets))
         if listed > most:
             return None
         found += listing.components_on(sets)

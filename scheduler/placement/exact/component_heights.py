@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from math import inf
-from time import perf_counter
 
 import numpy as np
 
 from scheduler.placement.exact.component_columns import Columns, share_columns
+from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IndexArray, IntArray
+
+# Of work: to look at a shape of a domain beside those before it, and to look for the columns of shapes
+_STATE_SECONDS, _GRAPH_SECONDS = 2e-7, 1e-4
 
 _NEVER = 1 << 20  # More row touches than any placement has
 _TABLES = 256  # Tables kept at a time: a loose cluster has large ones, some hundred kilobytes each
@@ -66,17 +69,18 @@ class ComponentHeights:
         :param states: widths and heights that are compared at a time; where there are more the search ends with what is
             known until then.
         :param graphs: most widths and heights for which columns are looked for.
-        :param end: when it ends with what is known until then, by ``perf_counter``: thousands of graphs take seconds.
+        :param end: when it ends with what is known until then, on the clock: thousands of graphs take seconds.
         """
         for rows in range(at_least, at_most + 1):
             found = self._shapes(capacities, columns, rows, states)
             if found is None:
                 return Touches(rows)
             for widths, heights in islice(zip(*found, strict=True), graphs):
+                spend(_GRAPH_SECONDS)
                 shared = share_columns(capacities, widths.tolist(), heights.tolist(), columns, self._height)
                 if shared is not None:
                     return Touches(rows, shared)
-                if perf_counter() >= end:
+                if clock() >= end:
                     return Touches(rows)
             if len(found[0]) > graphs:
                 return Touches(rows)
@@ -124,6 +128,7 @@ class ComponentHeights:
             options = self._options(capacity, columns, waste, int(left[:, 3].max(initial=0) - table[-1, -1, waste]))
             if len(left) * len(options) > states:
                 return None
+            spend(_STATE_SECONDS * len(left) * len(options))
             new = left[:, None, :] - options[:, 2:][None, :, :]
             state, option = np.nonzero((new >= 0).all(axis=2))
             left = new[state, option]

@@ -19,8 +19,10 @@ import numpy as np
 
 from scheduler.placement.exact.column_components import Components
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.work_clock import spend
 from topology.cluster import IndexArray
 
+_NODE_SECONDS = 5e-5  # Of work to look at a node of the search
 _UNIT = 1000  # Price of a row touch: prices are integers, and a thousandth of a row is as fine as rounding needs
 _FIRST = 2000  # Candidates in the linear program to begin with, the cheapest for their columns
 _MORE = 500  # Candidates that join it in each round, those of least regret
@@ -141,6 +143,7 @@ class Packings:
             return True
         self._seen.add(chosen)
         self.nodes += 1
+        spend(_NODE_SECONDS)
         every = self.components
         candidates = self._fitting(left, columns, rows, candidates)
         # each class of which domains are left needs a component: the one with the fewest to choose from

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
-from time import perf_counter
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
 from scheduler.placement.exact.tree_shares import TreeShares
+from scheduler.work_clock import clock
 from topology.cluster import BoolArray, IntArray
 
 Key = tuple[tuple[int, ...], int]  # a component: capacities of its domains, descending, and how many columns it has
@@ -34,13 +34,13 @@ Packed = tuple[Key, ...]
 
 def pack_components(search: PairSearch) -> None:
     """Decide open pairs with S = 2 (R = 2 on the transpose), the largest R first: a "no" there refutes all below."""
-    end = perf_counter() + min(search.left, search.params.component_share * search.limits.seconds)
+    end = clock() + min(search.left, search.params.component_share * search.limits.seconds)
     for view in search.views:
         if view.problem.columns > search.params.component_columns:
             continue
         known = [UsedDomains(view.problem, domains, search.params) for domains in _numbers_of_domains(view.problem)]
         tried: set[int] = set()
-        while perf_counter() < end:
+        while clock() < end:
             pairs = [view.turn(pair) for pair in search.lattice.open()]
             waiting = [pp for dp, pp in pairs if dp == 2 and pp not in tried]
             if not waiting:
@@ -79,9 +79,9 @@ def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tup
                 # with more domains there are more sets
                 still.append(one)
                 continue
-            if perf_counter() >= end:
+            if clock() >= end:
                 return "unknown", None
-            answer, cells = one.decide(pp, turn=turn, wall=end - perf_counter(), seed=seed)
+            answer, cells = one.decide(pp, turn=turn, wall=end - clock(), seed=seed)
             if cells is not None:
                 return "yes", cells
             if answer != "no":
@@ -120,7 +120,7 @@ class UsedDomains:
 
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when there is no packing.
         """
-        end = perf_counter() + wall
+        end = clock() + wall
         components = self._listed[pp] if pp in self._listed else self._list(pp)
         if components is None:
             return "unknown", None
@@ -161,7 +161,7 @@ class UsedDomains:
         components, most = packings.components, packings.most_rows()
         rows = components.rows.copy()
         for i in range(len(components)):
-            if perf_counter() >= end:
+            if clock() >= end:
                 break
             key = components.capacities(i), int(components.columns[i])
             rows[i] = max(rows[i], self._least_rows(key, int(rows[i]), int(most[i]), states, end))
@@ -196,7 +196,7 @@ class UsedDomains:
             if columns is None:
                 continue
             self._tried.add((pp, packed))
-            limit = Slice(self.params.component_rounding, end - perf_counter(), seed)
+            limit = Slice(self.params.component_rounding, end - clock(), seed)
             serves = self._skeleton(packed, columns)
             made = realise(self.problem, serves, pp=pp, limit=limit, params=self.params)
             if made.cells is not None:
@@ -211,7 +211,7 @@ class UsedDomains:
             others = sum(rows) - rows[i]
             rows[i] = self._least_rows(key, rows[i], pp * self.problem.rows - others, states, end)
             columns = self._touches[key].columns
-            if columns is None or others + rows[i] > pp * self.problem.rows or perf_counter() >= end:
+            if columns is None or others + rows[i] > pp * self.problem.rows or clock() >= end:
                 return None
             found.append(columns)
         return found

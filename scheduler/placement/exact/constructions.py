@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from time import perf_counter
 
 from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.cut_outs import cut_outs
@@ -13,6 +12,7 @@ from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import FlowEffort, TabuEffort
 from scheduler.placement.exact.tabu_bands import tabu_bands
 from scheduler.placement.types import Pair
+from scheduler.work_clock import clock
 from topology.cluster import IntArray
 
 Attempt = Callable[[GridView, Pair], IntArray | None]
@@ -90,7 +90,7 @@ def _flows(search: PairSearch, effort: FlowEffort, most: int) -> None:
     def attempt(view: GridView, pair: Pair, *, seed: int) -> IntArray | None:
         if not small(view, pair):
             return None
-        limit = FlowLimit(end - perf_counter(), effort.programs, effort.roundings, seed)
+        limit = FlowLimit(end - clock(), effort.programs, effort.roundings, seed)
         return interval_flow(view.problem, pair, limit=limit, coverage=search.coverage_of(view))
 
     def pairs() -> list[Pair]:
@@ -114,10 +114,10 @@ def _from_the_roomiest(
     One that is built closes all dearer ones.  Where one fails, pairs with no more of either spread are not tried.
 
     :param pairs: which pairs are left to try, by cost.
-    :param end: when to stop, by ``perf_counter``; ``None`` = with the search.
+    :param end: when to stop, by ``scheduler.work_clock``; ``None`` = with the search.
     """
     failed: list[Pair] = []
-    while search.left > 0 and (end is None or perf_counter() < end):
+    while search.left > 0 and (end is None or clock() < end):
         waiting = [p for p in (pairs or search.lattice.open)() if not any(_within(p, other) for other in failed)]
         if not waiting:
             return
@@ -134,10 +134,10 @@ def _from_the_roomiest(
 
 
 def _end(search: PairSearch) -> float:
-    """Return when a longer construction stops, by ``perf_counter``: what comes after it needs time too."""
+    """Return when a longer construction stops, by ``scheduler.work_clock``: what comes after it needs time too."""
     params = search.params
     share = params.construction_share if search.problem.cells <= params.many_cells else params.many_cells_share
-    return perf_counter() + min(search.left, share * search.limits.seconds)
+    return clock() + min(search.left, share * search.limits.seconds)
 
 
 def _within(pair: Pair, other: Pair) -> bool:

@@ -1,6 +1,6 @@
 """One way to run CP-SAT: repeatable, within the time that is left, and never trusted blindly.
 
-One worker and a limit in deterministic time make a run repeatable; the wall clock is a second limit.  The import of
+One worker and a limit in deterministic time make a run repeatable; the clock is a second limit.  The import of
 OR-Tools takes a third of a second and happens on first use only.
 """
 
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from scheduler.placement.solver_clock import limit_time, work_of
+from scheduler.work_clock import spend
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
@@ -20,7 +23,7 @@ class Slice:
     """How long one search may run and how it goes about it."""
 
     effort: float  # limit in CP-SAT's deterministic time, about seconds
-    wall: float  # limit in seconds of wall clock
+    wall: float  # limit in seconds of the clock (``scheduler.work_clock``)
     seed: int = 0
     linearization: int = 1  # CP-SAT's linearization level, 0 (no LP) to 2 (all of it)
     light: bool = False  # little presolve, for models that are solved in hundredths of a second
@@ -35,9 +38,7 @@ def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSol
     # several workers race each other: the answer would depend on the machine
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = limit.seed
-    solver.parameters.max_deterministic_time = limit.effort
-    # CP-SAT refuses a limit that is not positive
-    solver.parameters.max_time_in_seconds = max(0.001, limit.wall)
+    limit_time(solver, limit.wall, effort=limit.effort)
     solver.parameters.linearization_level = limit.linearization
     solver.parameters.optimize_with_lb_tree_search = limit.bounding
     if limit.light:
@@ -46,6 +47,7 @@ def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSol
         solver.parameters.symmetry_level = 0
         solver.parameters.max_presolve_iterations = 1
     status = solver.solve(model)
+    spend(work_of(solver, model))
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return "yes", solver
     return ("no" if status == cp_model.INFEASIBLE else "unknown"), solver

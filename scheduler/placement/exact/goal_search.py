@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from math import ceil
-from time import perf_counter
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +26,7 @@ from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.exact.worst_parts import WorstParts
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits
+from scheduler.work_clock import clock
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 
@@ -109,7 +109,7 @@ class GoalSearch:
 
     def offer_in_time(self, placements: Iterable[IntArray]) -> None:
         """Take the best of as many placements, in turn, as time allows."""
-        self.offer_all(takewhile(lambda _: perf_counter() < self.end, placements))
+        self.offer_all(takewhile(lambda _: clock() < self.end, placements))
 
     def count(self, goal: int) -> None:
         """Raise the bound of a goal to what counting says."""
@@ -152,7 +152,7 @@ class GoalSearch:
             goal = Goal.of(self.goals[number])
             before = self._whole(goal, self.best)
             if not self.settled(number):
-                if (left := self.end - perf_counter()) <= 0 or self.effort <= 0:
+                if (left := self.end - clock()) <= 0 or self.effort <= 0:
                     return
                 model.at_least(goal, ceil((self.certified[number] - self._error(goal)) * goal.scale - 1e-6))
                 reached = model.minimise(goal, Slice(self.effort, left, self.limits.seed))
@@ -166,7 +166,7 @@ class GoalSearch:
             model.at_most(goal, self._whole(goal, self.best))
         if self.best is not begun:
             drift = self.reduction.job.alpha in (0.0, 1.0)
-            model.settle(Slice(self.params.tie_effort, self.end - perf_counter(), self.limits.seed), drift=drift)
+            model.settle(Slice(self.params.tie_effort, self.end - clock(), self.limits.seed), drift=drift)
             self.offer(self._nodes(model))
 
     def _search_parts(self, number: int) -> None:
@@ -178,7 +178,7 @@ class GoalSearch:
         parts = WorstParts(self.sites, goal, self.params.cell_choices, self.limits.seed)
         site_of, fruitless = self.sites.site_of_unit(self.best.nodes), 0
         while not self.settled(number) and fruitless < self.params.fruitless_parts:
-            left = self.end - perf_counter()
+            left = self.end - clock()
             if left <= 0 or self.effort <= 0:
                 return
             model = CellModel(self.sites, site_of, among=parts.draw(site_of))

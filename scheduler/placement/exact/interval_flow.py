@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +23,7 @@ import numpy as np
 from scheduler.placement.exact.bounds import CoverageBound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
+from scheduler.work_clock import clock, counts_work, spend
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ _PRICE = 0.05  # Rows that a domain in a column is worth: slots to spare let who
 _GIFT = 0.02  # Part of the rows that a domain in use is worth at most, with odd seeds
 _ROUNDED = 1e-6  # What linear programs may be off
 _ROUNDING_NODES = 200  # Nodes of SCIP's tree for whole rows: mostly the first has them, or none
+
+
+# Of work: to solve one more linear program of a dive, one of whole rows with its model, and an iteration of either
+_PROGRAM_SECONDS, _ROUNDING_SECONDS, _ITERATION_SECONDS = 3e-4, 5e-3, 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,12 @@ def _intervals(columns: int, pp: int) -> list[Segment]:
     return [s for s in every if pp > 2 or s[0] == 0 or s[1] == columns]
 
 
+def _limit_time(solver: pywraplp.Solver, seconds: float) -> None:
+    """Let a solver run for so many seconds of the wall clock; where work is counted, programs and nodes limit it."""
+    if not counts_work():
+        solver.SetTimeLimit(max(1, int(1000 * seconds)))  # milliseconds, at least one
+
+
 class _Dives:
     """A depth-first search over the intervals that the domains of each capacity serve."""
 
@@ -94,11 +104,11 @@ class _Dives:
             objective.SetCoefficient(z, worth)
         objective.SetMaximization()
         self._left, self._roundings = limit.programs, limit.roundings
-        self._end = perf_counter() + limit.seconds
+        self._end = clock() + limit.seconds
 
     def dive(self) -> IntArray | None:
         """Return a placement within the bounds that the variables have now, or nothing."""
-        if not self._left or not self._roundings or perf_counter() > self._end or not self._enough():
+        if not self._left or not self._roundings or clock() > self._end or not self._enough():
             return None
         served = list(self.serving.values())
         values = np.array([z.solution_value() for z in served])
@@ -109,7 +119,7 @@ class _Dives:
             k = int((part * (1 + 0.5 * self._rng.random(len(part)))).argmax())
         else:
             self._roundings -= 1
-            limit = replace(self.limit, seconds=self._end - perf_counter())
+            limit = replace(self.limit, seconds=self._end - clock())
             cells = rows_on_intervals(self.problem, self._intervals(), pp=self.pp, limit=limit)
             k = next((i for i, z in enumerate(served) if z.lb() < z.ub()), -1)
             if cells is not None or k < 0:
@@ -130,11 +140,13 @@ class _Dives:
         from ortools.linear_solver import pywraplp
 
         self._left -= 1
-        self.solver.SetTimeLimit(max(1, int(1000 * (self._end - perf_counter()))))  # milliseconds, at least one
+        _limit_time(self.solver, self._end - clock())
         settings = pywraplp.MPSolverParameters()
         settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
         settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)
-        return bool(self.solver.Solve(settings) == pywraplp.Solver.OPTIMAL)
+        status = self.solver.Solve(settings)
+        spend(_PROGRAM_SECONDS + _ITERATION_SECONDS * self.solver.iterations())
+        return bool(status == pywraplp.Solver.OPTIMAL)
 
     def _add_domains(self, coverage: CoverageBound) -> None:
         """Add the domains of each capacity that serve an interval, and the rows on its segments."""
@@ -254,11 +266,13 @@ def rows_on_intervals(problem: GridProblem, serves: BoolArray, *, pp: int, limit
                 cells.SetCoefficient(y, j - i)
                 on_segment[i, j].append(y)
     _, flow = _add_rows(solver, problem, pp, on_segment, whole=True)
-    solver.SetTimeLimit(max(1, int(1000 * limit.seconds)))  # milliseconds, at least one
+    _limit_time(solver, limit.seconds)
     solver.SetSolverSpecificParametersAsString(
         f"limits/totalnodes = {_ROUNDING_NODES}\nrandomization/randomseedshift = {limit.seed}\nlimits/solutions = 1"
     )
-    if solver.Solve() not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
+    status = solver.Solve()
+    spend(_ROUNDING_SECONDS + _ITERATION_SECONDS * solver.iterations())
+    if status not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
     rows = {key: round(f.solution_value()) for key, f in flow.items()}
     return _lay_out(problem, pp, rows, {key: round(y.solution_value()) for key, y in hosted.items()})

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
-from time import perf_counter
 from typing import TypeVar
 
 from scheduler.objective import TOLERANCE
@@ -18,6 +17,7 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits, Pair, ParetoPoint, Refutation, corners
 from scheduler.witnesses import Witness
+from scheduler.work_clock import clock, counts_work
 from topology.cluster import IntArray
 from topology.quantities import decimal, plural
 
@@ -47,7 +47,8 @@ class Lattice:
     refutations: list[Refutation] = field(default_factory=list, init=False)
     built: dict[Pair, IntArray] = field(default_factory=dict)
     builders: dict[Pair, str] = field(default_factory=dict)
-    # Whether a pair of equal cost is open that has less of a spread without affinity: no goal, so only while that is quick
+    # Whether a pair of equal cost is open that has less of a spread without affinity: that is no goal, so only while
+    # it is quick
     ties: bool = field(default=True, init=False)
     # For each S from 1 to the largest, the most R with which it is refuted; 0 = with none
     most_refuted: list[int] = field(init=False)
@@ -167,7 +168,7 @@ class PairSearch:
         self.table: RectangleBound | None = None
         self._coverage: dict[bool, CoverageBound] = {}  # of the problem, and of its transpose
         self.stopped = False  # Whether time ran out with methods left to try
-        self._end = perf_counter() + limits.seconds
+        self._end = clock() + limits.seconds
 
     @property
     def coverage(self) -> CoverageBound:
@@ -183,7 +184,7 @@ class PairSearch:
     @property
     def left(self) -> float:
         """Seconds left."""
-        return self._end - perf_counter()
+        return self._end - clock()
 
     @property
     def complete(self) -> bool:
@@ -192,7 +193,7 @@ class PairSearch:
 
     def extend(self, seconds: float) -> None:
         """Let the search go on for so many seconds from now."""
-        self._end = perf_counter() + seconds
+        self._end = clock() + seconds
 
     def say(self, method: str) -> None:
         """Show what is tried, and how far the search is: the best pair built, the bound, how many pairs are open."""
@@ -209,7 +210,7 @@ class PairSearch:
 
     def side_by_side(self, searches: Sequence[Callable[[], T]]) -> list[T]:
         """Run searches at once, up to two where ``limits.workers`` allows; results in the order of the searches."""
-        together = min(2, self.limits.workers, len(searches))
+        together = 1 if counts_work() else min(2, self.limits.workers, len(searches))
         if together < 2:
             return [search() for search in searches]
         # a solve releases the interpreter lock, so threads are enough

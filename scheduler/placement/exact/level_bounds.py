@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
-from time import perf_counter
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.search import apply_product, count_coverage, count_edges, count_rectangles_if_quick
 from scheduler.placement.types import Limits, Pair, corners
+from scheduler.work_clock import clock
 
 _LINES = ("dp", "pp")  # families whose groups are the columns and the rows of the grid
 
@@ -110,7 +110,7 @@ class LevelBounds:
 
     def _touched(self, broader: str, name: str, pair: Pair) -> Pair:
         """Return what S and R are at a level at least, where a broader level has a pair; 1 where time is up."""
-        if perf_counter() > self.end:
+        if clock() > self.end:
             return 1, 1
         if (broader, name) not in self._lines:
             one = self.reduction
@@ -149,7 +149,7 @@ class LevelBounds:
         one = self.reduction
         problem = GridReduction(one.cluster, one.job.replace(level=name), one.slowest).problem
         lattice = Lattice(problem, alpha, 1.0 - alpha)
-        seconds = min(self.limits.seconds, max(self.params.least_seconds, self.end - perf_counter()))
+        seconds = min(self.limits.seconds, max(self.params.least_seconds, self.end - clock()))
         search = PairSearch(lattice, replace(self.limits, seconds=seconds), self.params)
         for stage in (count_edges, apply_product, count_coverage, count_rectangles_if_quick):
             stage(search)

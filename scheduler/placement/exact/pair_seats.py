@@ -11,7 +11,6 @@ from itertools import repeat
 from math import inf
 from operator import neg
 from threading import Lock
-from time import perf_counter
 
 from scheduler.placement.exact.closed_forms import closed_form
 from scheduler.placement.exact.lattice import Lattice, PairSearch
@@ -20,6 +19,7 @@ from scheduler.placement.exact.problem import GridProblem, GridReduction
 from scheduler.placement.exact.search import search_pairs
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, Pair
+from scheduler.work_clock import clock, counts_work
 from topology.cluster import IntArray
 
 
@@ -47,7 +47,7 @@ def seat_cells(
         admitted=reduction.admitted,
         solve_grid=partial(solve_grid, params=params),
         seconds=seconds,
-        most_seconds=max(0.0, end - perf_counter()) + max(seconds, params.least_seconds),
+        most_seconds=max(0.0, end - clock()) + max(seconds, params.least_seconds),
     )
 
 
@@ -100,7 +100,9 @@ def search_grid(problem: GridProblem, alpha: float, limits: Limits, params: Exac
 
     :param problem: of its domains what is usable alone, so that many grids are the same one.
     """
-    key = problem, alpha, limits.seed, limits.workers, params
+    # where work is counted, less of it may end before a proof, whatever was asked before
+    seconds = limits.seconds if counts_work() else None
+    key = problem, alpha, limits.seed, limits.workers, seconds, params
     if (known := GRIDS.get(key)) is not None:
         return known
     lattice = Lattice(problem, alpha, 1.0 - alpha)

@@ -102,8 +102,8 @@ class ExactParams:
     # refute as well, in some seconds on a few hundred cells
     construction_share: float = 0.35
     many_cells_share: float = 0.2  # The same above ``many_cells``, where they hardly ever find anything
-    # Intervals up to which flows come before the longer methods, and how many: two segments on eight columns, with domains
-    # of twenty capacities. On gangs of 16 to 128 nodes they build nearly all that quick bands do not
+    # Intervals up to which flows come before the longer methods, and how many: two segments on eight columns, with
+    # domains of twenty capacities. On gangs of 16 to 128 nodes they build nearly all that quick bands do not
     first_intervals: int = 400
     first_flows: FlowEffort = FlowEffort(programs=40, roundings=1, seeds=2)
     # Flows: on 150 x 8 cells a dive that succeeds takes 15 to 18 linear programs, a hundredth of a second each

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from time import perf_counter
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from scheduler.placement.exact.realise import realise
 from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
 from scheduler.placement.exact.width_model import WidthProfiles
 from scheduler.placement.types import Pair
+from scheduler.work_clock import clock
 from topology.cluster import IntArray
 
 _SEEDS_OF_A_ROUND = 1000
@@ -112,7 +112,7 @@ class PairProfiles:
             the undecided ones.
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when the pair is refuted.
         """
-        end = perf_counter() + wall
+        end = clock() + wall
         go_on = self._undecided_profiles if self._used_up else self._new_profiles
         if (cells := go_on(effort, end, seed)) is not None:
             return "yes", cells
@@ -123,7 +123,7 @@ class PairProfiles:
     def _new_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
         for step in range(int(self._params.profiles_per_effort * effort)):
             step_seed = _SEEDS_OF_A_ROUND * seed + step
-            limit = Slice(self._params.profile_effort * effort, end - perf_counter(), step_seed, light=True)
+            limit = Slice(self._params.profile_effort * effort, end - clock(), step_seed, light=True)
             answer, widths = self._profiles.next(limit)
             self._used_up = answer == "no"
             if widths is None:
@@ -135,7 +135,7 @@ class PairProfiles:
     def _undecided_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
         waiting, self._undecided = self._undecided, []
         for i, widths in enumerate(waiting):
-            if perf_counter() > end:
+            if clock() > end:
                 self._undecided += waiting[i:]
                 return None
             if (cells := self._try(widths, self._params.retry_effort * effort, end, seed)) is not None:
@@ -156,7 +156,7 @@ class PairProfiles:
                 break
             if skeleton.cells is not None:
                 return skeleton.cells
-            rounding = Slice(self._params.rounding_effort, end - perf_counter(), seed)
+            rounding = Slice(self._params.rounding_effort, end - clock(), seed)
             made = realise(self._problem, skeleton.serves, pp=self._pair[1], limit=rounding, params=self._params)
             if made.cells is not None:
                 return made.cells
@@ -171,7 +171,7 @@ class PairProfiles:
     ) -> tuple[Answer, Skeleton | None]:
         """Look for a skeleton with these widths, in one way after another."""
         for way in self._params.skeleton_attempts[:: -1 if backwards else 1]:
-            limit = Slice(way.share * effort, end - perf_counter(), seed, way.linearization, light=way.light)
+            limit = Slice(way.share * effort, end - clock(), seed, way.linearization, light=way.light)
             answer, skeleton = self._skeletons.find(limit, widths)
             if answer != "unknown":
                 break
@@ -192,7 +192,7 @@ class PairProfiles:
         false "infeasible" of CP-SAT with one worker has been reported.
         """
         effort = self._params.confirm_effort * effort + self._params.confirm_least
-        answer, missed = self._profiles.next(Slice(effort, end - perf_counter(), seed))
+        answer, missed = self._profiles.next(Slice(effort, end - clock(), seed))
         if missed is not None:
             self._undecided.append(missed)
         return answer == "no" and all(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from math import inf
-from time import perf_counter
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from scheduler.placement.exact.params import ExactParams
 from scheduler.placement.exact.problem import GridReduction
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.work_clock import clock
 from topology.cluster import IntArray
 
 
@@ -34,13 +34,13 @@ def quick_starts(
     # a rule takes any node that the job admits, so those slower than the threshold are hidden from it
     hidden = np.flatnonzero(admissible(cluster, job) & ~reduction.admitted)
     offered = cluster.with_busy(hidden) if len(hidden) else cluster
-    start = perf_counter()
+    start = clock()
     own = [ALGORITHMS.load(name) for name in names or ALGORITHMS.names(inside="scheduler")]
     rules = [rule for rule in own if isinstance(rule, Heuristic)]
     for rule in sorted(rules, key=lambda rule: rule.pod_by_pod):
         share = params.pod_rules_share if rule.pod_by_pod else params.rules_share
         until = min(start + share * limits.seconds, max(end, start + params.rules_least * limits.seconds))
-        if perf_counter() > until:
+        if clock() > until:
             return
         nodes = rule.propose(offered, job, limits, until=until).nodes
         if nodes is not None:

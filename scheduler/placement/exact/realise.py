@@ -18,7 +18,11 @@ import numpy as np
 from scheduler.placement.exact.cpsat import Slice, solve
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.work_clock import spend
 from topology.cluster import BoolArray, FloatArray, IntArray
+
+# Of work: to solve a linear program of patterns and look for better ones, and to look at a domain of a cover for that
+_ROUND_SECONDS, _COVER_SECONDS = 2e-3, 1e-7
 
 _EPS = 1e-6  # Prices and numbers of rows closer than this are equal: the linear program works in floating point
 
@@ -128,6 +132,7 @@ def _column_generation(
     price, wanted = 1.0 / capacity, np.inf
     for _ in range(params.pricing_rounds):
         candidates = _fill_up(serves, covers, pp, price)
+        spend(_ROUND_SECONDS + _COVER_SECONDS * covers.size)
         cost, domain = _cheapest_patterns(serves, candidates, price)
         before = len(used)
         for cover in np.argsort(cost, kind="stable")[: params.patterns_per_round]:

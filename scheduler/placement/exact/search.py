@@ -22,6 +22,7 @@ from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profile_search import enumerate_profiles
 from scheduler.placement.types import Pair
+from scheduler.work_clock import spend
 
 
 def search_pairs(search: PairSearch) -> None:
@@ -108,6 +109,7 @@ def count_rectangles(search: PairSearch) -> None:
         return
     search.say("counting rectangles")
     search.table = RectangleBound(search.problem, pairs)
+    spend(RectangleBound.work(search.problem, pairs) / params.table_speed)
     for pair in reversed(pairs):
         if not search.lattice.is_refuted(pair) and search.table.refutes(pair):
             covered, (_, charges) = search.table.most_cells(pair), search.coverage.least(*pair)

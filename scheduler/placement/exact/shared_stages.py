@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil
-from time import monotonic, perf_counter
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.seating import seat
 from scheduler.placement.types import Limits, Pair
 from scheduler.rank_groups import joined
+from scheduler.work_clock import clock
 from topology.capacity import count_nodes
 from topology.cluster import IntArray
 from topology.errors import SolverTimeout
@@ -95,7 +95,7 @@ def search_shared_stages(
     """
     cells = embedded_grid(reduction.job.grid)
     inside = GridReduction(reduction.cluster, _grid_job(reduction.job, cells), reduction.slowest)
-    seconds = max(params.least_seconds, until - perf_counter())
+    seconds = max(params.least_seconds, until - clock())
     search = search_reduction(inside, limits, params.pair_share * seconds, params)
     # no corner need be the best one with the nodes that are not in the grid
     fill_front(search, seconds=params.front_share * seconds)
@@ -172,8 +172,8 @@ def _improve(goals: GoalSearch) -> None:
     model.suggest(offered.target_of_mover(domain_of[best.nodes]))
     model.at_most("objective", model.value_of(best.worth))
     model.at_least("objective", ceil((goals.certified[0] - TOLERANCE) * model.scale - 1e-6))
-    left = goals.params.shared_share * (goals.end - perf_counter())
-    step = model.minimise("objective", monotonic() + left)
+    left = goals.params.shared_share * (goals.end - clock())
+    step = model.minimise("objective", clock() + left)
     if step is None or model.answer is None:
         return
     goals.offer(_seated(one, offered, model.answer))
@@ -187,7 +187,7 @@ def _first(reduction: GridReduction, limits: Limits, until: float) -> WeighedPla
         offered = trimmed(offered)
     model = _model(offered, limits)
     model.suggest(greedy_targets(offered))
-    model.minimise("objective", monotonic() + until - perf_counter())
+    model.minimise("objective", clock() + until - clock())
     if model.answer is not None:
         found = weighed(reduction.cluster, reduction.job, _seated(reduction, offered, model.answer))
         if found is not None:

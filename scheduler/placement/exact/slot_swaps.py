@@ -12,7 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.work_clock import spend
 from topology.cluster import BoolArray, IntArray
+
+# Of work: to make a step, and to look at a swap
+_SWAP_SECONDS, _ELEMENT_SECONDS = 2e-4, 2e-8
 
 _NEVER = np.int32(1 << 30)  # Cells, more than any cluster has: a swap that must not be made
 
@@ -77,6 +81,7 @@ class SlotSwaps:
             # the band that lacks most, but not always: by a random factor between 1 and 1.5
             worst = (lacking * (1 + 0.5 * rng.random(lacking.shape))).argmax(axis=1)
             after = self._after_swaps(hosted, lacking, worst)
+            spend(_SWAP_SECONDS + _ELEMENT_SECONDS * after.size)
             stays = until > step
             held = stays[:, None] | stays[every, worst][:, :, None, None]
             # a swap that leaves fewer cells without room than ever may be made all the same

@@ -7,7 +7,6 @@ searched, and the least predicted step time (:func:`scheduler.objective.step_tim
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import perf_counter
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.shared_stages import search_shared_stages
 from scheduler.placement.exact.soft_terms import goals_of, has_more_terms
 from scheduler.placement.types import GridProof, Limits, PriceOption
+from scheduler.work_clock import clock
 from topology.cluster import Cluster
 from topology.flags import HEALTHY
 
@@ -102,7 +102,7 @@ def search_thresholds(
 
     :param every: the job on all nodes that it may use, which are those of the last option.
     """
-    cluster, job, end = every.cluster, every.job, perf_counter() + limits.seconds
+    cluster, job, end = every.cluster, every.job, clock() + limits.seconds
     searched: list[ThresholdSearch] = []
     # half the time for the widest, the rest shared out among the others as they come
     widest = search_threshold(every, limits, end, shares=min(2, len(options)), params=params)
@@ -123,14 +123,14 @@ def search_threshold(
     reduction: GridReduction, limits: Limits, end: float, *, shares: int, params: ExactParams
 ) -> ThresholdSearch:
     """Search one threshold, in one of so many shares of the time that is left."""
-    seconds = max(params.least_seconds, (end - perf_counter()) / shares)
+    seconds = max(params.least_seconds, (end - clock()) / shares)
     if not reduction.job.grid.aligned:
-        until = perf_counter() + seconds
+        until = clock() + seconds
         search, goals = search_shared_stages(reduction, limits, until, params)
-        return ThresholdSearch(reduction, search, goals, stopped=not goals.settled(0) and perf_counter() >= until)
+        return ThresholdSearch(reduction, search, goals, stopped=not goals.settled(0) and clock() >= until)
     if not has_more_terms(reduction.cluster, reduction.job):
         return ThresholdSearch(reduction, search_reduction(reduction, limits, seconds, params))
-    until = perf_counter() + seconds
+    until = clock() + seconds
     search = search_reduction(reduction, limits, params.pair_share * seconds, params)
     goals = goals_of(reduction, search, limits, until, params)
     goals.search([0])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from time import perf_counter
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from scheduler.placement.exact.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.quick_starts import quick_starts
 from scheduler.placement.exact.tight_fills import tight_fills
 from scheduler.placement.types import Limits
+from scheduler.work_clock import clock
 from topology.cluster import Cluster, IntArray
 
 
@@ -49,7 +49,7 @@ def goals_of(
         if one := weighed(cluster, job, nodes):
             found.append(one)
         # each may take tenths of a second: once there is one, the others wait for time
-        if found and perf_counter() > end:
+        if found and clock() > end:
             break
     best = min(found, key=lambda one: one.order)
     effort = (params.term_effort if has_more_terms(cluster, job) else params.goal_effort) * limits.seconds
@@ -94,7 +94,7 @@ def _starts(
         asked = GridReduction(cluster, other, reduction.slowest)
         if asked.refusal:
             continue
-        share = max(params.least_seconds, (end - perf_counter()) / (len(others) - number + 1))
+        share = max(params.least_seconds, (end - clock()) / (len(others) - number + 1))
         found = search_reduction(asked, limits, share, params).lattice
         yield seat_cells(asked, asked.domain_of_cell(found.built[found.best]), seconds, params, end=end)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,7 +15,9 @@ import numpy as np
 from scheduler.objective import Evaluation
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.moves.move_choices import MoveChoices, ObjectiveTerm, ancestors, integer_weights, terms_of
+from scheduler.placement.solver_clock import limit_time, work_of
 from scheduler.placement.types import Limits
+from scheduler.work_clock import clock, spend
 from topology.cluster import IntArray
 
 if TYPE_CHECKING:
@@ -84,12 +85,13 @@ class MoveModel:
         if isinstance(expression, int):
             return GoalValue(expression, expression)
         solver = cp_model.CpSolver()
-        solver.parameters.max_time_in_seconds = max(0.01, deadline - monotonic())
+        limit_time(solver, max(0.01, deadline - clock()))
         solver.parameters.num_workers = self._limits.workers
         solver.parameters.random_seed = self._limits.seed
         solver.parameters.symmetry_level = 0
         self._model.minimize(expression)
         status = solver.solve(self._model)
+        spend(work_of(solver, self._model))
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return None
         chosen = [[solver.boolean_value(choice) for choice in row] for row in self._x]

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from time import monotonic
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from scheduler.job import Job
 from scheduler.placement.admission import blocks_at, capacity_by_level
 from scheduler.placement.node_order import name_ranks, natural
 from scheduler.placement.seating.refine import GridSolver, refine
+from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
 
@@ -48,7 +48,7 @@ def seat(
     """
     depth = cluster.level_index(level.name)
     needed = np.bincount(domain_of_cell.ravel(), minlength=len(level)).astype(np.int32)
-    end = monotonic() + most_seconds
+    end = clock() + most_seconds
     pool = _choose_pool(cluster, job, depth=depth, needed=needed, admitted=admitted)
     steps = range(depth, len(cluster.levels) - 1)
     for step in steps:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +24,7 @@ from scheduler.placement.seating.parcel import (
     without_twins,
 )
 from scheduler.rank_groups import CellGroups
+from scheduler.work_clock import clock
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
 GridSolver = Callable[[int, int, tuple[int, ...], float, float], IntArray | None]
@@ -75,7 +75,7 @@ def refine(
     # for one domain alone: a column touches S domains, so a child more in each costs S times
     spreads = {family: spread(*job.grid.groups[family].paired(domain_of_cell)) for family in weights.affinity}
     in_one_domain = Weights(weights.soft, {f: weight * spreads[f] for f, weight in weights.affinity.items()})
-    deadline = monotonic() + seconds
+    deadline = clock() + seconds
     options: list[list[Filling]] = [[] for _ in sites]
     known: dict[tuple[bytes, ...], list[Filling]] = {}
     largest_first = sorted(range(len(sites)), key=lambda i: (-len(sites[i].parcel), i))
@@ -165,11 +165,11 @@ def _options(
     """Return the fillings of one parcel, the best first; so many parcels share the time until the deadline."""
     if len(parcel) <= parcel.capacities[0]:
         return measure(parcel, [np.zeros(len(parcel), dtype=np.int32)])
-    if monotonic() > end:
+    if clock() > end:
         return measure(parcel, list(islice(shelf_fillings(parcel), 1)))
     fillings = list(shelf_fillings(parcel))
     # on large parcels the shelves take time of their own: the clock is read after them
-    seconds = (deadline - monotonic()) / sharing
+    seconds = (deadline - clock()) / sharing
     if (child := _exact_filling(parcel, weights, solve, seconds)) is not None:
         fillings.append(child)
     kept = without_twins(by_local_score(measure(parcel, fillings), weights))[:_KEPT]

@@ -1,0 +1,29 @@
+"""CP-SAT on the clock: its limit, and the work that it has done."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from scheduler.work_clock import counts_work
+
+if TYPE_CHECKING:
+    from ortools.sat.python import cp_model
+
+_CONSTRAINT_SECONDS = 2e-5  # Of work to make a constraint of a model
+
+
+def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf) -> None:
+    """Let a solver run for so many seconds of the clock, and so much deterministic time."""
+    # CP-SAT refuses a limit that is not positive
+    seconds = max(0.001, seconds)
+    if counts_work():
+        effort = min(effort, seconds)
+    else:
+        solver.parameters.max_time_in_seconds = seconds
+    solver.parameters.max_deterministic_time = effort
+
+
+def work_of(solver: cp_model.CpSolver, model: cp_model.CpModel) -> float:
+    """Return the seconds of work that making a model and solving it count as."""
+    return float(solver.response_proto.deterministic_time) + _CONSTRAINT_SECONDS * len(model.proto.constraints)
