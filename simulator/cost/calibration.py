@@ -1,13 +1,33 @@
 """Every number that the models are calibrated on, with its source; and the sentences that several models assume.
 
 All are of the Arnold paper's characterisation (arXiv 2509.15940, section 4: NCCL tests, and the share of communication
-in production steps) or, where that is silent, of a source that is named.  None is of its evaluation: what aligning
-groups was measured to gain is what the models are to predict.
+in production steps) or, where that is silent, of a source that is named.  None is of its evaluation: the gains of its
+placements in production are what the models are to predict.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class LossCurve:
+    """What communication of a kind loses of its bandwidth over minipods: evenly more with each, up to the whole."""
+
+    whole: float  # share lost from full_from minipods on
+    full_from: int
+
+    def at(self, minipods: int) -> float:
+        """Return l, the share of the bandwidth that is lost over so many minipods."""
+        return self.whole * min(minipods - 1, self.full_from - 1) / (self.full_from - 1)
+
+    def extra_time(self, minipods: int) -> float:
+        """Return lambda, by what share the communication takes longer than inside one: ``1 / (1 - l) - 1``."""
+        return 1.0 / (1.0 - self.at(minipods)) - 1.0
+
+    def of_two(self, minipods: int) -> float:
+        """Return the time that is added over so many minipods, in units of that over two."""
+        return self.extra_time(minipods) / self.extra_time(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +48,16 @@ class Calibration:
     saturated: float = 0.95  # share of the full bandwidth that counts as saturated; ours
     # share of the reduction of gradients that is hidden behind compute; ours: none, as nothing is said
     overlap: float = 0.0
+
+    @property
+    def collective_curve(self) -> LossCurve:
+        """The loss of collectives by minipods."""
+        return LossCurve(self.collective_loss, self.full_loss_from)
+
+    @property
+    def send_recv_curve(self) -> LossCurve:
+        """The loss of send-recv by minipods."""
+        return LossCurve(self.send_recv_loss, self.full_loss_from)
 
     @property
     def send_recv_stretch(self) -> float:

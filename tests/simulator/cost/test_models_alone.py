@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cost.alpha_beta import BusBandwidth, alpha_beta, drawn
+from simulator.cost.anchored import anchored
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.hierarchical import hierarchical
 from simulator.cost.spread_price import no_cost, spread_counters
@@ -29,7 +30,7 @@ COLUMNS_APART = [[0, 1]] * 4
 HALVED = BusBandwidth(np.array([1.0, 1e12]), np.array([1.0, 2.0]), np.array([[1.0, 0.5], [1.0, 0.5]]))
 """A table in which two minipods have half the bandwidth, whatever the size."""
 
-MODELS = [no_cost, spread_counters, alpha_beta, hierarchical]
+MODELS = [no_cost, anchored, spread_counters, alpha_beta, hierarchical]
 
 
 def test_counters_price_what_the_objective_counts() -> None:

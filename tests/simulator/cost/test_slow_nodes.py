@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from scheduler.job import stage_slowdown
 from simulator.cost.alpha_beta import alpha_beta
+from simulator.cost.anchored import anchored
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.hierarchical import hierarchical
 from simulator.cost.shared_flows import SharedFlows
@@ -26,7 +27,14 @@ from tests.simulator.cost.placed import pods, put, slowed
 from tests.simulator.engine.runs import finished
 from topology.flags import FAULTY, NodeFlag
 
-MODELS: list[Callable[[Calibration], CommModel]] = [no_cost, spread_counters, alpha_beta, hierarchical, SharedFlows]
+MODELS: list[Callable[[Calibration], CommModel]] = [
+    no_cost,
+    anchored,
+    spread_counters,
+    alpha_beta,
+    hierarchical,
+    SharedFlows,
+]
 
 
 def slow_first(placed: PlacedJob, factor: float) -> PlacedJob:
