@@ -161,9 +161,8 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
         from scheduler.algorithm_run import run
         from topology.generate import fragment, minipods
 
-        alphas = [self.affinity(shape, rows).alpha for shape, rows in self.sized_jobs]
-        sized = [*zip(self.sized_jobs, alphas, strict=True)]
-        jobs = [shape.job(rows, alpha=alpha, level=LEVEL) for (shape, rows), alpha in sized]
+        sized = [(shape, rows, self.affinity(shape, rows)) for shape, rows in self.sized_jobs]
+        jobs = [shape.job(rows, alpha=a.alpha, spread_cost=a.spread_cost, level=LEVEL) for shape, rows, a in sized]
         limits = Limits(seconds=self.time_limit, workers=1)
         cells = []
         for size in self.minipod_sizes:
@@ -182,7 +181,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
             busy_share=self.busy_share,
             seeds=self.seeds,
             alpha=self.alpha_of_all(self.sized_jobs),
-            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp, alpha) for (shape, rows), alpha in sized),
+            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp, known.alpha) for shape, rows, known in sized),
             cells=tuple(cells),
         )
 

@@ -26,12 +26,12 @@ def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
 
     :param ratio: oversubscription between minipods, at least 1; ``None`` = the loss that was measured between them.
     """
-    from simulator.cost.alpha_beta import alpha_beta
+    from simulator.cost.anchored import anchored
     from simulator.cost.hierarchical import hierarchical
     from simulator.cost.types import PlacedJob
 
     tiers = {} if ratio is None or ratio == 1.0 else {LEVEL: ratio}
-    model: CommModel = alpha_beta() if ratio is None else hierarchical(oversubscription=tiers)
+    model: CommModel = anchored() if ratio is None else hierarchical(oversubscription=tiers)
     kept = weight = 0.0
     for cluster, job, outcome in placed:
         if outcome.proposal.nodes is not None and outcome.evaluation is not None:
@@ -42,10 +42,10 @@ def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
 
 def model_assumptions() -> tuple[str, ...]:
     """Return what the two models of communication take for granted, each line once where they agree."""
-    from simulator.cost.alpha_beta import alpha_beta
+    from simulator.cost.anchored import anchored
     from simulator.cost.hierarchical import hierarchical
 
-    tiers, measured = hierarchical(oversubscription={}), alpha_beta()
+    tiers, measured = hierarchical(oversubscription={}), anchored()
     own = [line for line in tiers.assumptions if not line.startswith("Oversubscription")]
     other = [line for line in measured.assumptions if line not in own]
     lines = (

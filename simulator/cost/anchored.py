@@ -40,7 +40,7 @@ def anchored(calibration: Calibration = PUBLISHED) -> Independent:
         "what spread was measured to cost jobs of the kind, drawn out by the losses of NCCL",
         (
             "What the spread of DP and of PP groups over two domains costs is what aligning them was measured to gain "
-            "a job of the kind: the nearest record of the characterisation.",
+            "a job of the kind, at 96 GPUs.",
             'A job that does not say what it trains costs what the record "24B MoE on H800" has, '
             f"{DEFAULT_SPREAD_COST:.2%} of the step for both, of which alpha, {DEFAULT_ALPHA:g} unless it says, is for "
             "DP groups.",

@@ -14,7 +14,7 @@ def no_cost(calibration: Calibration = PUBLISHED) -> Independent:
         "none",
         "place has no effect; slow nodes cost what they cost in all models",
         (
-            "Where a job lies makes no difference to its step, but for the slowest of its nodes.",
+            "A job's place has no effect on its step, but for the slowest of its nodes.",
             *calibration.compute_assumptions,
         ),
         lambda placed: flat_step(placed, calibration),

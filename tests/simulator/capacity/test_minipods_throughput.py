@@ -66,4 +66,4 @@ def test_assumptions_of_the_models() -> None:
     assert len(set(lines)) == len(lines)
     assert all("\n" not in line and "  " not in line for line in lines)
     assert any("hierarchical" in line for line in lines)
-    assert any("alpha-beta" in line for line in lines)
+    assert any("anchored" in line for line in lines)
