@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from simulator.cost.calibration import PUBLISHED
-
 if TYPE_CHECKING:
     from scheduler.job import Job
     from scheduler.outcome import Outcome
     from simulator.cost.types import CommModel
     from topology.cluster import Cluster
 
-MEASURED = PUBLISHED.send_recv_stretch
-"""The ratio that the measured loss of send-recv between minipods amounts to, 3.33 (arXiv 2509.15940, section 4)."""
+EVEN = 1.0
+"""As much bandwidth upwards from a minipod as below: what is lost then, flows lose that are hashed on one link."""
 
 LEVEL = "minipod"
 
@@ -30,8 +28,7 @@ def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
     from simulator.cost.hierarchical import hierarchical
     from simulator.cost.types import PlacedJob
 
-    tiers = {} if ratio is None or ratio == 1.0 else {LEVEL: ratio}
-    model: CommModel = anchored() if ratio is None else hierarchical(oversubscription=tiers)
+    model: CommModel = anchored() if ratio is None else hierarchical(oversubscription={LEVEL: ratio})
     kept = weight = 0.0
     for cluster, job, outcome in placed:
         if outcome.proposal.nodes is not None and outcome.evaluation is not None:
@@ -49,8 +46,8 @@ def model_assumptions() -> tuple[str, ...]:
     own = [line for line in tiers.assumptions if not line.startswith("Oversubscription")]
     other = [line for line in measured.assumptions if line not in own]
     lines = (
-        *(f"A ratio (model {tiers.name}): {line}" for line in own[:2]),
-        *own[2:],
+        *(f"A ratio (model {tiers.name}): {line}" for line in own[:3]),
+        *own[3:],
         *(f"As measured (model {measured.name}): {line}" for line in other),
     )
     return tuple(" ".join(line.split()) for line in lines)
