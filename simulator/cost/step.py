@@ -4,8 +4,8 @@ A step takes m microbatches through p stages, ``m + p - 1`` slots of forward and
 in each stage (the interleaved schedule) shorten the idle ones to ``(p - 1) / v`` and repeat all transfers v times
 (Narayanan et al., "Efficient large-scale language model training on GPU clusters using Megatron-LM", SC'21,
 section 2.2).  A slot ends when its transfer has arrived: the first microbatch waits for every hop on its way through
-the stages and back, each later one for the slowest hop of its PP group.  Gradients are reduced-scattered behind the
-backward pass of the last microbatch, two thirds of a slot, and weights gathered behind the forward pass of the first.
+the stages and back, each later one for the slowest hop of its PP group.  Gradients are reduced and scattered behind the
+backward pass of the last microbatches, two thirds of a slot, and weights gathered behind the forward pass of the first.
 All-to-alls between experts wait for nothing and hide behind nothing.
 """
 
@@ -81,7 +81,7 @@ def schedule_of(placed: PlacedJob, calibration: Calibration) -> Schedule:
     traffic = placed.traffic
     chunks = placed.chunks
     if chunks is None:
-        chunks = max(1, int(traffic.stage_layers / calibration.layers_a_chunk)) if traffic.stages > 1 else 1
+        chunks = max(1, round(traffic.stage_layers / calibration.layers_a_chunk)) if traffic.stages > 1 else 1
     return Schedule(traffic.stages, traffic.microbatches, chunks, traffic.operations / calibration.speed(traffic.gpu))
 
 
@@ -89,6 +89,25 @@ def reduction_seconds(placed: PlacedJob, bandwidth: float) -> float:
     """Return the least seconds of half an all-reduce, ``(n - 1) / n * V / B`` for n nodes and B bytes a second."""
     nodes = len(placed.nodes) // placed.job.nodes_of_tp
     return (nodes - 1) / nodes * placed.traffic.dp / bandwidth
+
+
+def exposed_reduction(half: float, schedule: Schedule, calibration: Calibration) -> float:
+    """Return what is waited for of a reduction of gradients and a gathering of weights, in the unit of its parts.
+
+    The interleaved schedule takes p microbatches through one chunk and then through the next.  So a chunk is reduced
+    while the next ones are computed, and only for the last there is no more than its own pass.
+
+    :param half: of an all-reduce; gradients may be wider than weights.
+    """
+    chunks, stages = schedule.chunks, schedule.stages
+
+    def waited(seconds: float, share: float) -> float:
+        own = share * schedule.slot
+        least = max(0.0, (seconds - own) / chunks, seconds - own * (1.0 + (chunks - 1) * stages) / chunks)
+        return seconds - calibration.overlap * (seconds - least)
+
+    # of a slot the backward pass is two thirds
+    return waited(half * calibration.gradient_width, 2.0 / 3.0) + waited(half, 1.0 / 3.0)
 
 
 def pipeline_seconds(hops: FloatArray, schedule: Schedule, exposure: float = 1.0) -> float:
@@ -138,17 +157,11 @@ def step_time(
     is the same wherever the job lies.
     """
     compute, share = schedule.compute, calibration.communication_share
-
-    def exposed(dp: float) -> float:
-        reduce = dp * calibration.gradient_width
-        backward, forward = 2.0 / 3.0 * schedule.slot, schedule.slot / 3.0
-        return reduce + dp - calibration.overlap * (min(reduce, backward) + min(dp, forward))
-
-    reduction = exposed(ideal.dp)
+    reduction = exposed_reduction(ideal.dp, schedule, calibration)
     other = max(0.0, share / (1.0 - share) * compute - (reduction + ideal.pp + ideal.ep))
     return StepTime(
         compute=compute * slowest_node(placed),
-        dp=exposed(found.dp),
+        dp=exposed_reduction(found.dp, schedule, calibration),
         pp=found.pp,
         ep=found.ep,
         other=other,

@@ -14,7 +14,7 @@ from simulator.cost.calibration import Calibration
 from simulator.cost.hierarchical import Crossing, hierarchical
 from simulator.cost.shared_flows import SharedFlows
 from simulator.cost.spread_price import no_cost
-from simulator.cost.step import Schedule, pipeline_seconds, reduction_seconds, schedule_of
+from simulator.cost.step import Schedule, exposed_reduction, pipeline_seconds, reduction_seconds, schedule_of
 from simulator.cost.types import DEFAULT_MODEL, CommModel, PlacedJob, StepTime, operations, traffic_of
 from tests.simulator.cost.placed import BY_HAND, TINY, UNIT, job, pods, put, slowed
 
@@ -129,7 +129,7 @@ def test_idle_slots_are_shorter_with_chunks() -> None:
     assert (schedule(2).compute, schedule(2).around) == (30.0, True)
 
 
-@pytest.mark.parametrize(("layers", "stages", "chunks"), [(4, 2, 1), (32, 2, 8), (126, 16, 3), (4, 1, 1), (2, 2, 1)])
+@pytest.mark.parametrize(("layers", "stages", "chunks"), [(4, 2, 1), (32, 2, 8), (126, 16, 4), (4, 1, 1), (2, 2, 1)])
 def test_chunks_are_proportional_to_depth(layers: int, stages: int, chunks: int) -> None:
     """Two layers a chunk, one chunk at least, and one if there is one stage; a placed job may say its own."""
     placed = put(pods(1, 32), [[0] * stages] * 2, model=replace(TINY, layers=layers))
@@ -194,6 +194,21 @@ def test_a_short_reduction_is_hidden_whole() -> None:
     """With ten times as much compute in a slot nothing of 444 and 222 is left."""
     slow = replace(BY_HAND, efficiency=BY_HAND.efficiency / 10)
     assert parts(hierarchical(slow).step_time(put(pods(1, 8), [[0, 0]] * 4)))["dp"] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    ("half", "chunks", "waited"),
+    [
+        (3.0, 1, 6 - 4 + 3 - 2),  # behind its own pass of 4 s, and of 2 s
+        (3.0, 2, (6 - 4) / 2 + (3 - 2) / 2),  # of two chunks the last has no more than its half of that
+        (30.0, 2, 60 - 4 * (1 + 3) / 2 + 30 - 2 * (1 + 3) / 2),  # the first has three microbatches of the last besides
+        (1.0, 2, 0.0),
+    ],
+)
+def test_chunks_are_reduced_while_others_are_computed(half: float, chunks: int, waited: float) -> None:
+    """A slot of 6 s in three stages, gradients twice as wide as weights."""
+    assert exposed_reduction(half, schedule(chunks), Calibration()) == pytest.approx(waited)
+    assert exposed_reduction(half, schedule(chunks), Calibration(overlap=0.0)) == 3 * half
 
 
 def test_experts_on_several_nodes_are_waited_for() -> None:
