@@ -61,7 +61,7 @@ def left_by_a_replay(seed: int) -> Left:
     cluster = minipods(minipods=MINIPODS, nodes=NODES, rack_nodes=8, unevenness=0.5, seed=seed)
     gpus = int(cluster.gpus.sum())
     spec = WorkloadSpec(days=30, gpus=gpus, load=0.95, seed=seed, kinds=("other", "pretraining"), max_gpus=1_024)
-    settings = ReplaySettings(policy="fifo-backfill", placement_seconds=0.3)
+    settings = ReplaySettings(policy="fifo-backfill", cost="none", placement_seconds=0.3)
     engine = prepare(JobTrace(generate(spec)), cluster, settings).engine
     while not engine.over:
         engine.step()

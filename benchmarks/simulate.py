@@ -116,7 +116,7 @@ def measure_nodes(sizes: Sequence[int], policy: str) -> list[Part]:
 
 
 def _part(trace: JobTrace, nodes: int, policy: str, *, algorithm: str = "exact") -> Part:
-    replay = prepare(trace, philly_cluster(nodes), ReplaySettings(policy, algorithm), lenient=True)
+    replay = prepare(trace, philly_cluster(nodes), ReplaySettings(policy, algorithm, cost="none"), lenient=True)
     engine = replay.engine
     started, before = perf_counter(), process_time()
     engine.run()

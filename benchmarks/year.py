@@ -51,7 +51,7 @@ def measure(days: float, algorithm: str) -> Replayed:
     start = perf_counter()
     spec = WorkloadSpec(days=days, gpus=int(cluster.gpus.sum()), load=0.8, kinds=("other", "pretraining"))
     failures = FailureSettings(FailureModel(rate=RATES["rsc-1"]), spares=20)
-    settings = ReplaySettings(policy="fifo-backfill", algorithm=algorithm, failures=failures)
+    settings = ReplaySettings(policy="fifo-backfill", cost="none", algorithm=algorithm, failures=failures)
     replay = prepare(JobTrace(generate(spec)), cluster, settings)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
     engine.run()

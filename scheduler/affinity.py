@@ -100,14 +100,19 @@ class Record:
         """``j_dp / (j_dp + j_pp)``."""
         return self.dp_gain / (self.dp_gain + self.pp_gain)
 
+    @property
+    def spread_cost(self) -> float:
+        """What the spread of both families over two domains costs, as a share of the step: ``j_dp + j_pp``."""
+        return (self.dp_gain + self.pp_gain) / 100.0
+
 
 @dataclass(frozen=True, slots=True)
 class DerivedAlpha:
-    """The answer, the nearest record (``None`` where the parallelism alone decides), and a sentence for the user."""
+    """The answer, the nearest record, and a sentence for the user."""
 
     alpha: float
     volumes: Volumes
-    record: Record | None
+    record: Record
     reason: str
 
 
@@ -164,12 +169,12 @@ def microbatches(model: Model, parallelism: Parallelism) -> int | None:
 def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
     """Return the DP affinity of a job by the nearest record: of the model's own GPU type where there is one."""
     own = volumes(model, parallelism)
-    if parallelism.pp == 1:
-        return DerivedAlpha(1.0, own, None, "alpha 1: without pipeline stages there are only DP groups to align")
-    if parallelism.dp * parallelism.cp == 1:
-        return DerivedAlpha(0.0, own, None, "alpha 0: with a single replica there are only PP groups to align")
     same_gpu = [record for record in records if model.gpu and record.gpu.lower() == model.gpu.lower()]
     record = min(same_gpu or records, key=lambda record: _distance(own, volumes(record.model, record.parallelism)))
+    if parallelism.pp == 1:
+        return DerivedAlpha(1.0, own, record, "alpha 1: without pipeline stages there are only DP groups to align")
+    if parallelism.dp * parallelism.cp == 1:
+        return DerivedAlpha(0.0, own, record, "alpha 0: with a single replica there are only PP groups to align")
     caveat = "" if same_gpu or model.gpu is None else f"; nothing is recorded for {model.gpu}"
     reason = (
         f"alpha {record.alpha:.2g} from the nearest record, {record.name} (r1 {own.r1:.2g}, r2 {own.r2:.3g}; "

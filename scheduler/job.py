@@ -35,9 +35,9 @@ DEFAULT_ALPHA = 0.3
 """DP affinity of a job of which neither alpha nor the model is known: the more even of the two that the Arnold paper
 used, 0 for dense models and 0.3 for a mixture of experts (arXiv 2509.15940); it would not set more than 0.5 (ADR 12).
 """
-DEFAULT_SPREAD_COST = 0.023
-"""Share of the step time that one unit of the objective costs, where the job does not say it: the gain of aligning PP
-groups that the Arnold paper measured for a dense 24B model (arXiv 2509.15940; ``scheduler.affinity``)."""
+DEFAULT_SPREAD_COST = 0.018 / (1.0 - DEFAULT_ALPHA)
+"""Share of the step time that one unit of the objective costs, where neither the job nor its model says it: 2.57 %, of
+the same mixture of experts, whose PP groups, 0.7 of that, were measured to gain 1.8 % (``scheduler.affinity``)."""
 
 Avoid = Literal["strict", "price", "ignore"]
 
@@ -168,7 +168,8 @@ class Job:
     counts: tuple[Count, ...] = ()
     levels: tuple[LevelWeight, ...] = ()  # whose Eq. 2 is added to the objective; that of other closer ones comes after
     microbatches: int | None = None  # microbatches a step, for the price of a slow node; None = unknown, the full price
-    # share of the step time that one unit of the objective costs, for weighing slow nodes
+    # share of the step time that one unit of the objective costs, between one domain and two: for weighing slow nodes,
+    # and for what spread costs in a replay
     spread_cost: float = DEFAULT_SPREAD_COST
 
     def __post_init__(self) -> None:

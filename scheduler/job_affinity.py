@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from scheduler.affinity import RECORDS, Model, Record, affinity
 from scheduler.affinity import microbatches as microbatches_of
-from scheduler.job import DEFAULT_ALPHA, Parallelism
+from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Parallelism
 from topology.errors import InvalidJob, did_you_mean
 
 _VOCAB = 103_168  # of InternLM
@@ -44,9 +44,10 @@ def named_model(name: str) -> Model:
 
 @dataclass(frozen=True, slots=True)
 class JobAffinity:
-    """Alpha, and the microbatches of a step."""
+    """Alpha, what one unit of the objective costs, and the microbatches of a step."""
 
     alpha: float
+    spread_cost: float  # share of the step time
     microbatches: int | None  # None = not known
     reason: str = ""  # where alpha is from, as a sentence for the user; empty where the job says it
 
@@ -66,10 +67,10 @@ def job_affinity(
     """
     if microbatches is None and model is not None:
         microbatches = microbatches_of(model, parallelism)
-    if alpha is not None:
-        return JobAffinity(alpha, microbatches)
     if model is None:
+        found, cost = DEFAULT_ALPHA, DEFAULT_SPREAD_COST
         reason = f"alpha {DEFAULT_ALPHA} by default: the job gives neither alpha nor model"
-        return JobAffinity(DEFAULT_ALPHA, microbatches, reason)
-    derived = affinity(model, parallelism, (*records, *RECORDS))
-    return JobAffinity(derived.alpha, microbatches, derived.reason)
+    else:
+        derived = affinity(model, parallelism, (*records, *RECORDS))
+        found, cost, reason = derived.alpha, derived.record.spread_cost, derived.reason
+    return JobAffinity(found, cost, microbatches, reason) if alpha is None else JobAffinity(alpha, cost, microbatches)

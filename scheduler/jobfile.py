@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from scheduler.affinity import Record, Size
-from scheduler.job import DEFAULT_SPREAD_COST, MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
+from scheduler.job import MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, ConstraintFiles, Factor, NamedOrDescribed, StrictModel, constraints_of
 from scheduler.node_grid import filling
@@ -196,7 +196,7 @@ def job_of(
             counts=counts,
             levels=tuple(LevelWeight(name, weight) for name, weight in (content.levels or {}).items()),
             microbatches=known.microbatches,
-            spread_cost=DEFAULT_SPREAD_COST if content.spread_cost is None else content.spread_cost,
+            spread_cost=known.spread_cost if content.spread_cost is None else content.spread_cost,
         )
         _ = job.grid
     except InvalidJob as error:

@@ -140,5 +140,5 @@ def job_pace(settings: ReplaySettings, pool: NodePool) -> Pace | None:
     failures = settings.failures
     slow = any(flag.slowdown > HEALTHY for flag in pool.cluster.flags.values())
     slow = slow or (failures is not None and failures.model.slowness.per_thousand_node_days > 0.0)
-    inner = CommPace(COMM_MODELS.load(settings.cost), pool) if slow or settings.cost != NO_COST else None
+    inner = CommPace(COMM_MODELS.load(settings.cost_model), pool) if slow or settings.cost_model != NO_COST else None
     return inner if failures is None else CheckpointPace(failures, inner)

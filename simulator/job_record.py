@@ -81,5 +81,6 @@ class JobRecord:
             holds=self.holds,
             counts=self.counts,
             microbatches=known.microbatches,
+            spread_cost=known.spread_cost,
         )
         return job if self.avoid is None else job.replace(avoid=self.avoid)

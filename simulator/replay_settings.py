@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from scheduler.queue.queue_policy import QueuePolicy
 
 COUNT_ONLY = "none"  # The algorithm that places nothing: GPUs are counted
-NO_COST = "none"  # The model of communication under which jobs run as long as the trace says, but for slow nodes
+NO_COST = "none"  # The model of communication under which place has no effect, but for slow nodes
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class ReplaySettings(QueueSettings):
     """Seconds for each placement; then the best so far."""
     predictor: str = field(default="oracle", metadata={"metavar": "NAME"})
     """What the scheduler is told of run times: oracle, estimate, history, boosting."""
-    cost: str = field(default=NO_COST, metadata={"metavar": "NAME"})
-    """What spread costs jobs: none = nothing, spread, alpha-beta, hierarchical, flows. Slow nodes cost the same in all
-    of them."""
+    cost: str | None = field(default=None, metadata={"metavar": "NAME", "default": "anchored where jobs have places"})
+    """What spread costs jobs: anchored, spread, alpha-beta, hierarchical, flows; none = place has no effect. Slow nodes
+    cost the same in all of them."""
     level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "broadest with several"})
     """Level whose domains spread counts."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
@@ -93,6 +93,13 @@ class ReplaySettings(QueueSettings):
         fix = "choose an --algorithm that places"
         if self.failures is not None:
             raise InvalidInput("nodes fail, and this run only counts GPUs", where="--failures", fix=fix)
-        if self.cost != NO_COST:
+        if self.cost not in (None, NO_COST):
             asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
             raise InvalidInput(asked, where="--cost", fix=f"{fix}, or --cost none")
+
+    @property
+    def cost_model(self) -> str:
+        """The name of the model of communication of the run: as asked, else ``anchored`` where jobs have places."""
+        if self.cost is not None:
+            return self.cost
+        return NO_COST if self.algorithm == COUNT_ONLY else "anchored"

@@ -35,6 +35,7 @@ def show(document: SimulateDocument, replay: Replay) -> None:
     numbers.add_row("goodput", percent(document.goodput))
     numbers.add_row("fragmentation", percent(document.fragmentation))
     numbers.add_row("ETTR", f"{percent(document.ettr)}, {percent(document.ettr_worst_hour)} in the worst hour")
+    numbers.add_row("what spread costs", document.cost)
     if document.throughput_lost:
         numbers.add_row("throughput lost to slower steps", percent(document.throughput_lost))
     if document.spread is not None:

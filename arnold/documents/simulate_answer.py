@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from simulator.cost.types import COMM_MODELS
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
 from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord, record_of
@@ -57,11 +58,16 @@ class SimulateDocument(JsonRecord):
     """Share of the work that the GPUs held would have done at the pace of the trace, lost to slower steps."""
     trace_wait_seconds: Distribution | None
     """From submission to start as it really happened, of the jobs of which the trace says so; null = of none."""
+    cost: str
+    """Name of the model of what spread costs."""
+    assumptions: tuple[str, ...]
+    """What that model takes for granted, a sentence each."""
 
 
 def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: float) -> SimulateDocument:
     """Return the document of a run that is over."""
     engine, dropped = replay.engine, dict(replay.trace.dropped)
+    model = COMM_MODELS.load(replay.settings.cost_model)
     if left := summary.jobs - summary.completed:
         dropped["never placed"] = left
     return record_of(
@@ -72,4 +78,6 @@ def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: floa
         policy_seconds=engine.policy_seconds,
         wall_seconds=wall_seconds,
         events=engine.events,
+        cost=model.name,
+        assumptions=model.assumptions,
     )

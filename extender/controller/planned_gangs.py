@@ -17,7 +17,8 @@ from topology.readers.kubernetes_pods import Pod
 
 # what a gang's pods ask, but for its levels and holds
 _ASKED = attrgetter(
-    *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types", "microbatches")
+    *("gpus_per_pod", "parallelism", "order", "alpha", "avoid", "counts", "gpu_types", "mix_types"),
+    *("microbatches", "spread_cost"),
 )
 
 

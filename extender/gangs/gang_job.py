@@ -107,6 +107,7 @@ def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
         holds=holds,
         counts=counts,
         microbatches=known.microbatches,
+        spread_cost=known.spread_cost,
     )
     return job if asked.avoid is None else job.replace(avoid=parse_avoid(asked.avoid))
 

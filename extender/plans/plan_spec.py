@@ -10,7 +10,7 @@ import msgspec
 from extender.gangs.gang_annotations import format_parallelism, parse_parallelism
 from extender.gangs.pods_on_nodes import pods_of
 from extender.plans.custom_resource import StoredPart, written
-from scheduler.job import Avoid, Count, Hold, Job
+from scheduler.job import DEFAULT_SPREAD_COST, Avoid, Count, Hold, Job
 
 
 class PlanSpec(StoredPart, frozen=True):
@@ -32,6 +32,7 @@ class PlanSpec(StoredPart, frozen=True):
     gpu_types: tuple[str, ...] | None = None  # that its nodes may have; None = any
     mix_types: bool = False  # whether they may have several of these
     microbatches: int | None = None
+    spread_cost: float = DEFAULT_SPREAD_COST
     priority: int = written(0)
 
     @cached_property
@@ -57,6 +58,7 @@ class PlanSpec(StoredPart, frozen=True):
             gpu_types=job.gpu_types,
             mix_types=job.mix_types,
             microbatches=job.microbatches,
+            spread_cost=job.spread_cost,
             priority=priority,
         )
 
@@ -66,6 +68,6 @@ class PlanSpec(StoredPart, frozen=True):
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
         names = ("alpha", "level", "tp_level", "avoid", "holds", "counts", "gpu_types", "mix_types", "microbatches")
-        asked = {field: getattr(self, field) for field in names}
+        asked = {field: getattr(self, field) for field in (*names, "spread_cost")}
         given: dict[str, Any] = {field: value for field, value in asked.items() if value is not None}
         return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_pod, **given)

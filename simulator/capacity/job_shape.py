@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from scheduler.job import DEFAULT_ALPHA, Job, Parallelism
+from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Job, Parallelism
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from topology.errors import InvalidJob
 from topology.field_types import AtLeastOne, Count
@@ -45,7 +45,14 @@ class JobShape:
         """``8x16``: tp and pp."""
         return f"{self.tp}x{self.pp}"
 
-    def job(self, rows: int, *, alpha: float = DEFAULT_ALPHA, level: str | None = None) -> Job:
+    def job(
+        self,
+        rows: int,
+        *,
+        alpha: float = DEFAULT_ALPHA,
+        spread_cost: float = DEFAULT_SPREAD_COST,
+        level: str | None = None,
+    ) -> Job:
         """Return the job with so many PP groups.
 
         :raises InvalidJob: the shape does not cut into nodes.
@@ -57,7 +64,14 @@ class JobShape:
                 fix=f"choose tp among the divisors of {self.gpus_per_node}",
             )
         degrees = Parallelism(tp=self.tp, dp=rows * (self.gpus_per_node // self.tp), pp=self.pp)
-        return Job(f"{rows} x {self.name}", degrees, alpha=alpha, gpus_per_node=self.gpus_per_node, level=level)
+        return Job(
+            f"{rows} x {self.name}",
+            degrees,
+            alpha=alpha,
+            gpus_per_node=self.gpus_per_node,
+            level=level,
+            spread_cost=spread_cost,
+        )
 
 
 def usual_shapes(gpus_per_node: int = 8) -> tuple[JobShape, ...]:

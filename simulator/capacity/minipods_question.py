@@ -17,7 +17,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.affinity_question import AffinityQuestion, spelled
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.job_shape import JobShape, parse_job
-from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
+from simulator.capacity.minipods_throughput import EVEN, LEVEL, Placed, model_assumptions, throughput
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
 from simulator.confidence import half_width
 from topology.errors import InvalidInput
@@ -105,8 +105,8 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
     )
     """Nodes of a minipod; may be repeated."""
     ratios: tuple[Annotated[float, Interval(ge=1, le=1_000)], ...] = field(
-        default=(1.0, 2.0, MEASURED, 7.0),
-        metadata={"option": "--oversubscription", "metavar": "RATIO", "default": f"1, 2, {MEASURED:.3g}, 7"},
+        default=(EVEN, 2.0, 4.0, 7.0),
+        metadata={"option": "--oversubscription", "metavar": "RATIO", "default": "1, 2, 4, 7"},
     )
     """Between minipods, 1 = none; may be repeated."""
     busy_share: Share = 0.6
@@ -161,9 +161,8 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
         from scheduler.algorithm_run import run
         from topology.generate import fragment, minipods
 
-        alphas = [self.affinity(shape, rows).alpha for shape, rows in self.sized_jobs]
-        sized = [*zip(self.sized_jobs, alphas, strict=True)]
-        jobs = [shape.job(rows, alpha=alpha, level=LEVEL) for (shape, rows), alpha in sized]
+        sized = [(shape, rows, self.affinity(shape, rows)) for shape, rows in self.sized_jobs]
+        jobs = [shape.job(rows, alpha=a.alpha, spread_cost=a.spread_cost, level=LEVEL) for shape, rows, a in sized]
         limits = Limits(seconds=self.time_limit, workers=1)
         cells = []
         for size in self.minipod_sizes:
@@ -182,7 +181,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
             busy_share=self.busy_share,
             seeds=self.seeds,
             alpha=self.alpha_of_all(self.sized_jobs),
-            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp, alpha) for (shape, rows), alpha in sized),
+            jobs=tuple(StudiedJob(shape.name, rows, rows * shape.pp, known.alpha) for shape, rows, known in sized),
             cells=tuple(cells),
         )
 
@@ -210,7 +209,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
     def verdict(self, found: MinipodsAnswer) -> str:
         """Return what the first algorithm keeps with the smallest and the largest minipods, and gains on the next."""
         first, *others = self.algorithms
-        ratio = MEASURED if MEASURED in self.ratios else max(self.ratios)
+        ratio = EVEN if EVEN in self.ratios else max(self.ratios)
         cells = [found.cell(first, size, ratio) for size in sorted(self.minipod_sizes)]
         kept = [(cell.minipod_nodes, cell.throughput) for cell in cells if cell.throughput is not None]
         if not kept:

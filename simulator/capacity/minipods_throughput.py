@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from simulator.cost.calibration import PUBLISHED
-
 if TYPE_CHECKING:
     from scheduler.job import Job
     from scheduler.outcome import Outcome
     from simulator.cost.types import CommModel
     from topology.cluster import Cluster
 
-MEASURED = PUBLISHED.send_recv_stretch
-"""The ratio that the measured loss of send-recv between minipods amounts to, 3.33 (arXiv 2509.15940, section 4)."""
+EVEN = 1.0
+"""As much bandwidth upwards from a minipod as below: what is lost then, flows lose that are hashed on one link."""
 
 LEVEL = "minipod"
 
@@ -26,12 +24,11 @@ def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
 
     :param ratio: oversubscription between minipods, at least 1; ``None`` = the loss that was measured between them.
     """
-    from simulator.cost.alpha_beta import alpha_beta
+    from simulator.cost.anchored import anchored
     from simulator.cost.hierarchical import hierarchical
     from simulator.cost.types import PlacedJob
 
-    tiers = {} if ratio is None or ratio == 1.0 else {LEVEL: ratio}
-    model: CommModel = alpha_beta() if ratio is None else hierarchical(oversubscription=tiers)
+    model: CommModel = anchored() if ratio is None else hierarchical(oversubscription={LEVEL: ratio})
     kept = weight = 0.0
     for cluster, job, outcome in placed:
         if outcome.proposal.nodes is not None and outcome.evaluation is not None:
@@ -42,15 +39,15 @@ def throughput(placed: Sequence[Placed], ratio: float | None) -> float | None:
 
 def model_assumptions() -> tuple[str, ...]:
     """Return what the two models of communication take for granted, each line once where they agree."""
-    from simulator.cost.alpha_beta import alpha_beta
+    from simulator.cost.anchored import anchored
     from simulator.cost.hierarchical import hierarchical
 
-    tiers, measured = hierarchical(oversubscription={}), alpha_beta()
+    tiers, measured = hierarchical(oversubscription={}), anchored()
     own = [line for line in tiers.assumptions if not line.startswith("Oversubscription")]
     other = [line for line in measured.assumptions if line not in own]
     lines = (
-        *(f"A ratio (model {tiers.name}): {line}" for line in own[:2]),
-        *own[2:],
+        *(f"A ratio (model {tiers.name}): {line}" for line in own[:3]),
+        *own[3:],
         *(f"As measured (model {measured.name}): {line}" for line in other),
     )
     return tuple(" ".join(line.split()) for line in lines)

@@ -14,8 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.hierarchical import Crossing, hops_of
-from simulator.cost.step import Communication, Independent, pipeline_seconds, reduction_seconds, step_time
+from simulator.cost.hierarchical import Crossing, expert_spread, hops_of
+from simulator.cost.step import (
+    Communication,
+    Independent,
+    pipeline_seconds,
+    reduction_seconds,
+    schedule_of,
+    step_time,
+)
 from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import FloatArray, IntArray
 
@@ -60,24 +67,27 @@ def alpha_beta(
 
     def price(placed: PlacedJob) -> StepTime:
         traffic, bandwidth = placed.traffic, placed.bandwidth
+        schedule = schedule_of(placed, calibration)
         domains = placed.cluster.level(placed.job.level).domain_of[placed.nodes]
-        one, other = hops_of(domains, around=placed.around)
+        one, other = hops_of(domains, around=schedule.around)
         ordered = np.sort(domains, axis=1)
         of_row = 1 + (ordered[:, 1:] != ordered[:, :-1]).sum(axis=1, keepdims=True)
         # a hop inside a minipod loses nothing, however many the rest of its PP group touches
         spreads = np.where(one != other, of_row, 1)
 
-        def communication(dp_spread: int, hop_spread: IntArray) -> Communication:
-            share = float(reductions.at(traffic.dp, dp_spread))
+        def communication(dp_spread: int, hop_spread: IntArray, ep_spread: int) -> Communication:
             hops = traffic.pp / (bandwidth * transfers.at(traffic.pp, hop_spread))
+            sent = traffic.microbatches * traffic.ep / bandwidth
             return Communication(
-                dp=reduction_seconds(placed, bandwidth * share),
-                pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
+                dp=reduction_seconds(placed, bandwidth * float(reductions.at(traffic.dp, dp_spread))),
+                pp=pipeline_seconds(hops, schedule, calibration.transfer_exposure),
+                ep=sent / float(reductions.at(traffic.ep_message, ep_spread)) if sent else 0.0,
             )
 
-        found = communication(int(Crossing.of(domains, placed.job.grid.dp_group).touched.max()), spreads)
-        ideal = communication(1, np.ones((1, spreads.shape[1]), dtype=np.int32))
-        return step_time(placed, found, ideal, calibration)
+        touched = int(Crossing.of(domains, placed.job.grid.dp_group).touched.max())
+        found = communication(touched, spreads, expert_spread(placed, domains))
+        ideal = communication(1, np.ones((1, spreads.shape[1]), dtype=np.int32), 1)
+        return step_time(placed, schedule, found, ideal, calibration)
 
     return Independent(
         "alpha-beta",

@@ -1,14 +1,15 @@
-"""Hierarchical: what crosses a tier is slowed by its oversubscription, as if every node below sent at once.
+"""Hierarchical: what crosses a shared tier is slowed as if every node below sent at once.
 
-A tier is a level of the tree with links upwards that carry less than those below.  A DP group of n nodes with k domains
-of a level, w nodes in the one with fewest, reduces in three turns: inside the domains, between them with w nodes of
-each side by side, inside again.  With bandwidth B of a node and stretch rho of the tier (its ratio times those of
-closer tiers)
+A shared tier is a level of the tree whose switches hash flows onto links upwards, of which there may be fewer than
+below.  A send waits for the flows on its link, a collective of many sub-flows for their mean
+(:mod:`simulator.cost.collisions`): by so much, the stretch rho, each is slower that leaves a domain.  A DP group of n
+nodes with k domains of a level, w nodes in the one with fewest, reduces in turns: inside the domains, between them with
+w nodes of each side by side, inside again.  With bandwidth B of a node each half of it takes
 
-    T = 2 V / B * [ (n - 1) / n + sum over tiers of (k - 1) / k * (rho - rho of the next closer tier) / w ]
+    T = V / B * [ (n - 1) / n + sum over tiers of (k - 1) / k * (rho - rho of the next closer tier) / w ]
 
-which for equal domains is what the three turns take, and for no oversubscription the flat ``2 (n - 1) / n * V / B``.
-A hop of a PP group is slowed as much as the broadest boundary that it crosses says.
+which for equal domains is what the turns take, and for rho 1 the flat ``(n - 1) / n * V / B``.  A hop of a PP group is
+slowed as much as the broadest boundary that it crosses says; of what experts send, the part that crosses it.
 """
 
 from __future__ import annotations
@@ -18,25 +19,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.objective import spread
 from simulator.cost.calibration import PUBLISHED, Calibration
-from simulator.cost.step import Communication, Independent, ideal_communication, pipeline_seconds, step_time
+from simulator.cost.collisions import Hashing
+from simulator.cost.step import (
+    Communication,
+    Independent,
+    ideal_communication,
+    pipeline_seconds,
+    schedule_of,
+    step_time,
+)
 from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import Cluster, FloatArray, IntArray, Level
 from topology.errors import InvalidInput
 
 Oversubscription = Mapping[str, float]
-"""Level -> ratio of bandwidth below its switches to bandwidth upwards; levels left out have 1.  As for
-:func:`topology.graph.uplinks`."""
+"""Level -> ratio of bandwidth below its switches to bandwidth upwards, 1 = as many links up as down; across levels left
+out nothing is slowed.  As for :func:`topology.graph.uplinks`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """One such level."""
+    """One such level, and by what is slower what leaves a domain of it when every node below sends at once."""
 
     level: Level
-    # by what a transfer that leaves a domain of the level is slower than one that does not leave any, when every node
-    # below sends at once: the ratios of this level and of all closer ones multiplied
-    stretch: float
+    dp: float  # reductions, and what experts send
+    pp: float  # transfers between stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +69,28 @@ class Crossing:
         return Crossing(domains, dp_group, np.bincount(group, minlength=groups).astype(np.int32), fewest)
 
 
-def oversubscription_of(cluster: Cluster, given: Oversubscription | None, calibration: Calibration) -> Oversubscription:
-    """Return ratios that are given; else what send-recv shows, at the broadest level with more than one domain."""
+def oversubscription_of(cluster: Cluster, given: Oversubscription | None) -> Oversubscription:
+    """Return ratios that are given; else one shared tier without any, the broadest level with more than one domain."""
     if given is not None:
         return given
-    return {cluster.default_level().name: calibration.send_recv_stretch} if cluster.levels else {}
+    return {cluster.default_level().name: 1.0} if cluster.levels else {}
 
 
-def oversubscription_assumption(given: Oversubscription | None, calibration: Calibration) -> str:
-    """Return how narrow the tiers are, in a sentence."""
+def tier_assumptions(given: Oversubscription | None, calibration: Calibration) -> tuple[str, str]:
+    """Return what tiers are shared, and how they hash flows, in two sentences."""
+    of_links = f"A switch hashes flows onto {calibration.uplinks} links as fast as a GPU's, a send as "
+    hashing = (
+        f"{of_links}{calibration.send_recv_flows:g} sub-flow and a collective as {calibration.collective_flows:g}; the "
+        "slowest flow sets the pace."
+    )
     if given is None:
-        return (
-            f"Minipods have {calibration.send_recv_stretch:.3g} times less bandwidth upwards than below: what "
-            f"send-recv loses when all nodes send between minipods.  Closer levels are not oversubscribed."
-        )
-    return f"Oversubscription: {', '.join(f'{level} {ratio:g}' for level, ratio in given.items()) or 'none anywhere'}."
+        return "Minipods have as much bandwidth upwards as below; closer levels slow nothing.", hashing
+    words = ", ".join(f"{level} {ratio:g}" for level, ratio in given.items()) or "no level slows anything"
+    return f"Oversubscription: {words}.", hashing
 
 
-def tiers_of(cluster: Cluster, oversubscription: Oversubscription) -> tuple[Tier, ...]:
-    """Return the oversubscribed levels, from the broadest to the closest.
+def tiers_of(cluster: Cluster, oversubscription: Oversubscription, calibration: Calibration) -> tuple[Tier, ...]:
+    """Return the shared levels, from the broadest to the closest.
 
     :raises UnknownName: no level is called that.
     :raises InvalidInput: a ratio below 1.
@@ -90,12 +102,19 @@ def tiers_of(cluster: Cluster, oversubscription: Oversubscription) -> tuple[Tier
                 f"the oversubscription of {name} is {ratio}", where=name, fix="a ratio is at least 1; 1 = none"
             )
     tiers: list[Tier] = []
-    stretch = 1.0
+    load = 1.0  # flows for each link when all nodes below send
     for level in reversed(cluster.levels):
-        if oversubscription.get(level.name, 1.0) > 1.0:
-            stretch *= oversubscription[level.name]
-            tiers.append(Tier(level, stretch))
+        if level.name in oversubscription:
+            load *= oversubscription[level.name]
+            tiers.append(Tier(level, *(float(hashing.slowdown(load)) for hashing in hashing_of(calibration))))
     return tuple(reversed(tiers))
+
+
+def hashing_of(calibration: Calibration) -> tuple[Hashing, Hashing]:
+    """Return how collectives and how sends are hashed on the links of a shared tier."""
+    flows = (calibration.collective_flows, calibration.send_recv_flows)
+    collectives, sends = (Hashing(calibration.uplinks, each) for each in flows)
+    return collectives, sends
 
 
 def hops_of(cells: IntArray, *, around: bool) -> tuple[IntArray, IntArray]:
@@ -108,6 +127,14 @@ def hops_of(cells: IntArray, *, around: bool) -> tuple[IntArray, IntArray]:
     return cells[:, :-1], cells[:, 1:]
 
 
+def expert_spread(placed: PlacedJob, domains: IntArray) -> int:
+    """Return the largest number of domains that a group of experts touches; 1 if none of them sends between nodes.
+
+    :param domains: shape [rows, columns], domain of each cell.
+    """
+    return spread(*placed.job.grid.groups["ep"].paired(domains)) if placed.traffic.ep else 1
+
+
 def crossing_step(
     placed: PlacedJob,
     crossings: Sequence[Crossing],
@@ -118,49 +145,57 @@ def crossing_step(
     """Return the step of a job with groups that are slowed where they cross tiers, from the broadest to the closest.
 
     :param dp: by what DP groups are slowed at each tier: shape [DP groups] or one number.  A broader tier is taken as
-        at least as slow as a closer one.
+        at least as slow as a closer one.  Experts are slowed as the slowest of them.
     :param pp: the same of PP groups, shape [rows].
     """
-    traffic, ideal = placed.traffic, ideal_communication(placed)
+    traffic, schedule = placed.traffic, schedule_of(placed, calibration)
+    ideal = ideal_communication(placed, schedule, calibration)
     excess: FloatArray = np.zeros(1)
     closer: FloatArray = np.ones(1)
-    slowed = np.ones(hops_of(placed.nodes, around=placed.around)[0].shape)
+    experts = 0.0
+    slowed = np.ones(hops_of(placed.nodes, around=schedule.around)[0].shape)
     for crossing, of_groups, of_rows in reversed(list(zip(crossings, dp, pp, strict=True))):
         touched = crossing.touched
         stretch = np.where(touched > 1, np.maximum(of_groups, closer), closer)
         excess = excess + (touched - 1) / touched * (stretch - closer) / crossing.fewest
+        if traffic.ep:
+            domains = expert_spread(placed, crossing.domains)
+            experts += (domains - 1) / domains * float(stretch.max() - closer.max())
         closer = stretch
-        one, other = hops_of(crossing.domains, around=placed.around)
+        one, other = hops_of(crossing.domains, around=schedule.around)
         of_hops = np.broadcast_to(np.reshape(of_rows, (-1, 1)), slowed.shape)
         slowed = np.where(one != other, np.maximum(slowed, of_hops), slowed)
     hops = slowed * traffic.pp / placed.bandwidth
     found = Communication(
-        dp=ideal.dp + 2.0 * traffic.dp / placed.bandwidth * float(excess.max()),
-        pp=pipeline_seconds(hops, microbatches=traffic.microbatches, chunks=placed.chunks),
+        dp=ideal.dp + traffic.dp / placed.bandwidth * float(excess.max()),
+        pp=pipeline_seconds(hops, schedule, calibration.transfer_exposure),
+        ep=ideal.ep * (1.0 + experts),
     )
-    return step_time(placed, found, ideal, calibration)
+    return step_time(placed, schedule, found, ideal, calibration)
 
 
 def hierarchical(
     calibration: Calibration = PUBLISHED, *, oversubscription: Oversubscription | None = None
 ) -> Independent:
-    """Return the model; ratios that are ``None`` are those of the calibration, between minipods."""
+    """Return the model.
+
+    :param oversubscription: of its tiers; ``None`` = one tier between minipods, which is shared but not oversubscribed.
+    """
 
     def price(placed: PlacedJob) -> StepTime:
         cluster = placed.cluster
-        tiers = tiers_of(cluster, oversubscription_of(cluster, oversubscription, calibration))
+        tiers = tiers_of(cluster, oversubscription_of(cluster, oversubscription), calibration)
         dp_group = placed.job.grid.dp_group
         crossings = [Crossing.of(tier.level.domain_of[placed.nodes], dp_group) for tier in tiers]
-        stretch = [tier.stretch for tier in tiers]
-        return crossing_step(placed, crossings, stretch, stretch, calibration)
+        dp, pp = [tier.dp for tier in tiers], [tier.pp for tier in tiers]
+        return crossing_step(placed, crossings, dp, pp, calibration)
 
     return Independent(
         "hierarchical",
-        "what leaves a domain is slowed by the oversubscription of its tier",
+        "what leaves a domain is slowed as if all nodes below its switch sent at once",
         (
-            "Every node below an oversubscribed switch sends upwards at once, so that each has its share and no more: "
-            "a busy cluster.",
-            oversubscription_assumption(oversubscription, calibration),
+            "Every node below a shared switch sends upwards at once: a busy cluster.",
+            *tier_assumptions(oversubscription, calibration),
             "Gradients are reduced inside the domains of a tier first, then between them, all nodes side by side.",
             *calibration.volume_assumptions,
         ),

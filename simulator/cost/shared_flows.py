@@ -1,8 +1,9 @@
-"""Flows: the jobs that run share the links between domains max-min fairly.
+"""Flows: the jobs that run share the links between domains max-min fairly, and their flows are hashed on them.
 
 Each tier is shared out by itself, once among the reductions of all jobs and once among their pipelines; within one the
-links of all closer tiers count too.  What a flow gets says by what its groups are stretched; the step follows as in the
-hierarchical model, with the stretch that each group really sees in place of the oversubscription.
+links of all closer tiers count too.  What a flow gets, and how many are on each link of the switches that it passes
+(:mod:`simulator.cost.collisions`), says by what its groups are stretched; the step follows as in the hierarchical
+model, with the stretch that each group really sees in place of that of a busy cluster.
 
 A DP group that touches several domains of a tier reduces between them with w nodes of each side by side, w being the
 nodes in the domain that has fewest: w lanes up and down at each domain that it touches.  A PP group has a lane at a
@@ -19,17 +20,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.collisions import Hashing
 from simulator.cost.hierarchical import (
     Crossing,
     Oversubscription,
     Tier,
     crossing_step,
+    hashing_of,
     hops_of,
-    oversubscription_assumption,
     oversubscription_of,
+    tier_assumptions,
     tiers_of,
 )
-from simulator.cost.step import flat_step, on_one_node
+from simulator.cost.step import flat_step, on_one_node, schedule_of
 from simulator.cost.types import PlacedJob, StepTime
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.errors import InvalidInput
@@ -86,7 +89,7 @@ class SharedFlows:
     def __init__(
         self, calibration: Calibration = PUBLISHED, *, oversubscription: Oversubscription | None = None
     ) -> None:
-        """:param oversubscription: ratio of each tier; ``None`` = that of the calibration, between minipods."""
+        """:param oversubscription: of its tiers; ``None`` = one between minipods, shared but not oversubscribed."""
         self._calibration = calibration
         self._oversubscription = oversubscription
         self._network: _Network | None = None
@@ -96,11 +99,11 @@ class SharedFlows:
     def assumptions(self) -> tuple[str, ...]:
         """Return what has to be true, a sentence each."""
         return (
-            "Every link between domains is shared max-min fairly; all that hangs on a switch shares its uplinks, of "
-            "which none is hit by more flows than another.",
+            "Every link between domains is shared max-min fairly; all that hangs on a switch shares its uplinks, and "
+            "the GPUs of a node are below one switch.",
             "Jobs meet in the same phase of their steps: reductions share links with reductions, pipelines with "
             "pipelines, and all send all the time.",
-            oversubscription_assumption(self._oversubscription, self._calibration),
+            *tier_assumptions(self._oversubscription, self._calibration),
             *self._calibration.volume_assumptions,
         )
 
@@ -125,8 +128,10 @@ class SharedFlows:
         if crossing:
             bandwidth = np.array([running[j].job.gpus_per_node * GPU_BANDWIDTH for j in crossing])
             demands = [known[j].demands for j in crossing]
-            dp = [_stretches([of[i].dp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
-            pp = [_stretches([of[i].pp for of in demands], c, bandwidth) for i, c in enumerate(network.capacity)]
+            capacities = list(enumerate(network.capacity))
+            collectives, sends = hashing_of(self._calibration)
+            dp = [_stretches([of[i].dp for of in demands], c, bandwidth, collectives) for i, c in capacities]
+            pp = [_stretches([of[i].pp for of in demands], c, bandwidth, sends) for i, c in capacities]
             for k, j in enumerate(crossing):
                 self._slow_down(running[j], known[j], [tier[k] for tier in dp], [tier[k] for tier in pp])
         return [job.step for job in known]
@@ -148,8 +153,8 @@ class SharedFlows:
             raise InvalidInput("jobs that share links are placed on different clusters", fix="place all on one cluster")
         network = self._network
         if network is None or network.cluster.levels is not first.levels or network.cluster.gpus is not first.gpus:
-            ratios = oversubscription_of(first, self._oversubscription, self._calibration)
-            tiers = tiers_of(first, ratios)
+            ratios = oversubscription_of(first, self._oversubscription)
+            tiers = tiers_of(first, ratios, self._calibration)
             upwards = uplinks(first, oversubscription=ratios)
             capacity = [upwards[tier.level.name] for tier in tiers]
             network = _Network(first, tiers, tuple(np.concatenate(capacity[i:]) for i in range(len(tiers))))
@@ -163,12 +168,17 @@ class SharedFlows:
             if placed.nodes.size == 1:
                 self._known[placed] = _Known((), on_one_node(placed))
             else:
-                self._known[placed] = _Known(demands_of(placed, network.tiers), flat_step(placed, self._calibration))
+                around = schedule_of(placed, self._calibration).around
+                demands = demands_of(placed, network.tiers, around=around)
+                self._known[placed] = _Known(demands, flat_step(placed, self._calibration))
         return self._known[placed]
 
 
-def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[TierDemand, ...]:
-    """Return what a job asks of each tier, from the broadest to the closest; nothing at all if it crosses none."""
+def demands_of(placed: PlacedJob, tiers: Sequence[Tier], *, around: bool) -> tuple[TierDemand, ...]:
+    """Return what a job asks of each tier, from the broadest to the closest; nothing at all if it crosses none.
+
+    :param around: whether the last stage sends back to the first.
+    """
     domains = [tier.level.domain_of[placed.nodes] for tier in tiers]
     if not any((of_cell != of_cell[0, 0]).any() for of_cell in domains):
         return ()
@@ -178,7 +188,7 @@ def demands_of(placed: PlacedJob, tiers: Sequence[Tier]) -> tuple[TierDemand, ..
     for i, of_cell in enumerate(domains):
         crossing = Crossing.of(of_cell, placed.job.grid.dp_group)
         dp = np.hstack([_reduction(crossing, *at) for at in sized[i:]])
-        pp = np.hstack([_hops(of_cell, *at, around=placed.around) for at in sized[i:]])
+        pp = np.hstack([_hops(of_cell, *at, around=around) for at in sized[i:]])
         found.append(TierDemand(crossing, _flows(dp), _flows(pp)))
     return tuple(found)
 
@@ -224,7 +234,9 @@ def _flows(lanes: FloatArray) -> Flows:
     )
 
 
-def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArray) -> list[FloatArray]:
+def _stretches(
+    asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArray, hashing: Hashing
+) -> list[FloatArray]:
     """Return by what each group of each job is slowed across one tier: for each job shape [groups], 1 = not at all.
 
     :param capacity: GB/s of each link.
@@ -233,14 +245,16 @@ def _stretches(asked: Sequence[Flows], capacity: FloatArray, bandwidth: FloatArr
     counts = np.array([flows.count for flows in asked])
     first = np.concatenate([[0], np.cumsum(counts)])
     most = np.repeat(bandwidth, counts)
-    rates = max_min_rates(
-        np.concatenate([flows.links for flows in asked]),
-        np.concatenate([flows.flows + first[j] for j, flows in enumerate(asked)]),
-        np.concatenate([flows.lanes for flows in asked]),
-        capacity=capacity,
-        most=most,
-    )
-    stretch = most / rates
+    links = np.concatenate([flows.links for flows in asked])
+    of_use = np.concatenate([flows.flows + first[j] for j, flows in enumerate(asked)])
+    lanes = np.concatenate([flows.lanes for flows in asked])
+    rates = max_min_rates(links, of_use, lanes, capacity=capacity, most=most)
+    # flows for each link of the fullest switches that a flow passes; those of its own node are always below one switch
+    load = np.bincount(links, weights=lanes * most[of_use], minlength=len(capacity)) / capacity
+    fullest = most / GPU_BANDWIDTH / hashing.links
+    np.maximum.at(fullest, of_use, load[links])
+    # sharing a link evenly is in the rates already
+    stretch = most / rates * hashing.slowdown(fullest) / np.maximum(1.0, fullest)
     return [
         np.append(stretch[first[j] : first[j + 1]], 1.0)[flows.flow_of]  # -1, the last: not slowed
         for j, flows in enumerate(asked)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scheduler.objective import spread
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.step import Independent, flat_step
@@ -14,7 +16,7 @@ def no_cost(calibration: Calibration = PUBLISHED) -> Independent:
         "none",
         "place has no effect; slow nodes cost what they cost in all models",
         (
-            "Where a job lies makes no difference to its step, but for the slowest of its nodes.",
+            "A job's place has no effect on its step, but for the slowest of its nodes.",
             *calibration.compute_assumptions,
         ),
         lambda placed: flat_step(placed, calibration),
@@ -29,11 +31,10 @@ def spread_counters(calibration: Calibration = PUBLISHED) -> Independent:
         job, flat = placed.job, flat_step(placed, calibration)
         domains = placed.cluster.level(job.level).domain_of[placed.nodes]
         groups, unit = job.grid.groups, flat.ideal * cost
-        return StepTime(
-            compute=flat.compute,
+        return replace(
+            flat,
             dp=flat.dp + unit * job.alpha * (spread(*groups["dp"].paired(domains)) - 1),
             pp=flat.pp + unit * job.beta * (spread(*groups["pp"].paired(domains)) - 1),
-            ideal=flat.ideal,
         )
 
     return Independent(

@@ -1,18 +1,18 @@
-"""The step of a pipeline: slots of compute, transfers between stages, and the reduction of gradients at its end.
+"""The step of a pipeline, written once for all models: what is computed, sent between stages, and reduced.
 
 A step takes m microbatches through p stages, ``m + p - 1`` slots of forward and backward compute; v chunks of layers
 in each stage (the interleaved schedule) shorten the idle ones to ``(p - 1) / v`` and repeat all transfers v times
 (Narayanan et al., "Efficient large-scale language model training on GPU clusters using Megatron-LM", SC'21,
 section 2.2).  A slot ends when its transfer has arrived: the first microbatch waits for every hop on its way through
-the stages and back, each later one for the slowest hop of its PP group.
+the stages and back, each later one for the slowest hop of its PP group.  Gradients are reduced and scattered behind the
+backward pass of the last microbatches, two thirds of a slot, and weights gathered behind the forward pass of the first.
+All-to-alls between experts wait for nothing and hide behind nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from scheduler.job import stage_slowdown
 from simulator.cost.calibration import Calibration
@@ -47,28 +47,80 @@ class Independent:
 
 @dataclass(frozen=True, slots=True)
 class Communication:
-    """Seconds of communication of a step."""
+    """Seconds that the network takes for what a step sends, hidden or not."""
 
-    dp: float  # of the slowest DP group
-    pp: float  # of the slowest PP group
+    # the slowest DP group, to pass as many bytes as its weights have to every node or to reduce as many: half of an
+    # all-reduce
+    dp: float
+    pp: float  # the slowest PP group, with what is waited for of each transfer
+    ep: float  # all-to-alls of all microbatches
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The pipeline of one step."""
+
+    stages: int  # p
+    microbatches: int  # m
+    chunks: int  # v, of layers in each stage
+    slot: float  # seconds of forward and backward compute of a microbatch in a stage
+
+    @property
+    def compute(self) -> float:
+        """Seconds of compute and of idle slots."""
+        return (self.microbatches + (self.stages - 1) / self.chunks) * self.slot
+
+    @property
+    def around(self) -> bool:
+        """Whether the last stage sends back to the first: the interleaved schedule."""
+        return self.chunks > 1
+
+
+def schedule_of(placed: PlacedJob, calibration: Calibration) -> Schedule:
+    """Return how a placed job computes."""
+    traffic = placed.traffic
+    chunks = placed.chunks
+    if chunks is None:
+        chunks = max(1, round(traffic.stage_layers / calibration.layers_a_chunk)) if traffic.stages > 1 else 1
+    return Schedule(traffic.stages, traffic.microbatches, chunks, traffic.operations / calibration.speed(traffic.gpu))
 
 
 def reduction_seconds(placed: PlacedJob, bandwidth: float) -> float:
-    """Return the least seconds of an all-reduce in a DP group: n nodes, B bytes a second, ``2 (n - 1) / n * V / B``."""
+    """Return the least seconds of half an all-reduce, ``(n - 1) / n * V / B`` for n nodes and B bytes a second."""
     nodes = len(placed.nodes) // placed.job.nodes_of_tp
-    return 2.0 * (nodes - 1) / nodes * placed.traffic.dp / bandwidth
+    return (nodes - 1) / nodes * placed.traffic.dp / bandwidth
 
 
-def pipeline_seconds(hops: FloatArray, *, microbatches: int, chunks: int = 1) -> float:
-    """Return what the slowest PP group waits for transfers in a step of m microbatches.
+def exposed_reduction(half: float, schedule: Schedule, calibration: Calibration) -> float:
+    """Return what is waited for of a reduction of gradients and a gathering of weights, in the unit of its parts.
 
-    :param hops: shape [groups, hops], seconds of one transfer between neighbours of a group, one way.
-    :param chunks: v; above 1, ``hops`` includes the way from the last stage back to the first.
+    The interleaved schedule takes p microbatches through one chunk and then through the next.  So a chunk is reduced
+    while the next ones are computed, and only for the last there is no more than its own pass.
+
+    :param half: of an all-reduce; gradients may be wider than weights.
+    """
+    chunks, stages = schedule.chunks, schedule.stages
+
+    def waited(seconds: float, share: float) -> float:
+        own = share * schedule.slot
+        least = max(0.0, (seconds - own) / chunks, seconds - own * (1.0 + (chunks - 1) * stages) / chunks)
+        return seconds - calibration.overlap * (seconds - least)
+
+    # of a slot the backward pass is two thirds
+    return waited(half * calibration.gradient_width, 2.0 / 3.0) + waited(half, 1.0 / 3.0)
+
+
+def pipeline_seconds(hops: FloatArray, schedule: Schedule, exposure: float = 1.0) -> float:
+    """Return what the slowest PP group waits for transfers in a step.
+
+    :param hops: shape [groups, hops], seconds of one transfer between neighbours of a group, one way; with more than
+        one chunk, also of the way from the last stage back to the first.
+    :param exposure: share of the transfers after the first microbatch's that is waited for.
     """
     if not hops.size:
         return 0.0
-    both_ways = 2.0 * hops
-    return float((both_ways.sum(axis=1) + (chunks * microbatches - 1) * both_ways.max(axis=1)).max())
+    later = exposure * (schedule.chunks * schedule.microbatches - 1)
+    return 2.0 * float((hops.sum(axis=1) + later * hops.max(axis=1)).max())
 
 
 def slowest_node(placed: PlacedJob) -> float:
@@ -86,42 +138,44 @@ def slowest_node(placed: PlacedJob) -> float:
 
 def on_one_node(placed: PlacedJob) -> StepTime:
     """Return the step of a job that sends nothing between nodes, in units of its ideal step: all of it is compute."""
-    return StepTime(compute=slowest_node(placed), dp=0.0, pp=0.0, ideal=1.0)
+    return StepTime(compute=slowest_node(placed), dp=0.0, pp=0.0, ep=0.0, other=0.0, ideal=1.0)
 
 
 def flat_step(placed: PlacedJob, calibration: Calibration) -> StepTime:
     """Return the step of a job on more than one node when communication costs what it costs without spread."""
-    ideal = ideal_communication(placed)
-    return step_time(placed, ideal, ideal, calibration)
+    schedule = schedule_of(placed, calibration)
+    ideal = ideal_communication(placed, schedule, calibration)
+    return step_time(placed, schedule, ideal, ideal, calibration)
 
 
-def step_time(placed: PlacedJob, found: Communication, ideal: Communication, calibration: Calibration) -> StepTime:
+def step_time(
+    placed: PlacedJob, schedule: Schedule, found: Communication, ideal: Communication, calibration: Calibration
+) -> StepTime:
     """Return the step of a job on more than one node, from its communication as placed and without spread.
 
-    Compute is what makes all communication, hidden or not, its share s of the ideal step: with overlap o and C of
-    compute, dp + pp is s of C + (1 - o) * dp + pp.  There is always more compute than is hidden behind it.
+    What is not compute is a share s of the ideal step, or what the network alone takes, if that is more: the rest of s
+    is the same wherever the job lies.
     """
-    share, overlap = calibration.communication_share, calibration.overlap
-    compute = (1.0 - share) / share * (ideal.dp + ideal.pp) + overlap * ideal.dp
-
-    def exposed(dp: float) -> float:
-        # a share of a reduction is hidden, if there is as much compute to hide behind
-        return dp - min(overlap * dp, compute)
-
+    compute, share = schedule.compute, calibration.communication_share
+    reduction = exposed_reduction(ideal.dp, schedule, calibration)
+    other = max(0.0, share / (1.0 - share) * compute - (reduction + ideal.pp + ideal.ep))
     return StepTime(
         compute=compute * slowest_node(placed),
-        dp=exposed(found.dp),
+        dp=exposed_reduction(found.dp, schedule, calibration),
         pp=found.pp,
-        ideal=compute + exposed(ideal.dp) + ideal.pp,
+        ep=found.ep,
+        other=other,
+        ideal=compute + reduction + ideal.pp + ideal.ep + other,
     )
 
 
-def ideal_communication(placed: PlacedJob) -> Communication:
+def ideal_communication(placed: PlacedJob, schedule: Schedule, calibration: Calibration) -> Communication:
     """Return communication of the same job without spread, all nodes at their full bandwidth."""
-    traffic, columns = placed.traffic, placed.nodes.shape[1]
-    hops = columns if placed.around and columns > 1 else columns - 1
-    each = np.full((1, hops), traffic.pp / placed.bandwidth)
+    traffic, columns, bandwidth = placed.traffic, placed.nodes.shape[1], placed.bandwidth
+    hops = columns if schedule.around and columns > 1 else columns - 1
+    later = calibration.transfer_exposure * (schedule.chunks * schedule.microbatches - 1) if hops else 0.0
     return Communication(
-        dp=reduction_seconds(placed, placed.bandwidth),
-        pp=pipeline_seconds(each, microbatches=traffic.microbatches, chunks=placed.chunks),
+        dp=reduction_seconds(placed, bandwidth),
+        pp=2.0 * (hops + later) * traffic.pp / bandwidth,
+        ep=traffic.microbatches * traffic.ep / bandwidth,
     )

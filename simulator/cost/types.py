@@ -1,4 +1,4 @@
-"""What every model of communication takes and returns, and what a job sends between nodes in one step.
+"""What every model of communication takes and returns, and what a job computes and sends between nodes in one step.
 
 The volumes are those of the placement's own affinity (:func:`scheduler.affinity.volumes`; paper, appendix), cut to
 nodes: what replicas in one node have in common crosses the network once, what they send each crosses for each.  Of a
@@ -29,15 +29,24 @@ found negligible (Huang et al., "GPipe", NeurIPS 2019)."""
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes between nodes."""
+    """Bytes between nodes, and the work between them."""
 
-    dp: float  # gradients that a node reduces with its DP group in a step
+    dp: float  # weights of a node's stages, for whose gradients it reduces with its DP group in a step
     # activations that a node sends to the next node of its PP group for one microbatch; their gradients come back, as
     # many
     pp: float
+    ep: float  # what a node sends to others in all-to-alls between experts for one microbatch, forward and backward
+    operations: float  # floating-point operations of one GPU for one microbatch, forward and backward
     stages: int  # pipeline stages p
+    stage_layers: float  # layers of a stage
     microbatches: int  # m of a step
     known_microbatches: bool  # whether job or model says m; else it is MICROBATCHES_A_STAGE times p
+    gpu: str | None  # type of GPU, where the model says one
+
+    @property
+    def ep_message(self) -> float:
+        """Bytes that a node sends in one all-to-all: there or back, forward or backward, of one layer."""
+        return self.ep / (4.0 * self.stage_layers)
 
 
 def traffic_of(job: Job, model: Model | None) -> Traffic:
@@ -55,13 +64,38 @@ def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, mo
     parts = parallelism.nodes_of_tp(gpus_per_node)
     replicas_in_node = ceil(parallelism.cp * parallelism.dp * parts / rows)  # the last node may have fewer
     known = microbatches(model, parallelism) if given is None else given
+    layers = model.layers / parallelism.pp
     return Traffic(
         dp=sizes.dp * ceil(parallelism.pp / columns) / parts,
         pp=sizes.pp * replicas_in_node / parts,
+        ep=_expert_bytes(model, parallelism, gpus_per_node) * layers * replicas_in_node / parts,
+        operations=operations(model) / (parallelism.pp * parallelism.cp * parallelism.tp),
         stages=parallelism.pp,
+        stage_layers=layers,
         microbatches=known or MICROBATCHES_A_STAGE * parallelism.pp,
         known_microbatches=known is not None,
+        gpu=model.gpu,
     )
+
+
+def operations(model: Model) -> float:
+    """Return floating-point operations of a microbatch, forward and backward, nothing recomputed.
+
+    Six for each weight that computes a token, 12 l s h in all for attention (Narayanan et al., SC'21, appendix).
+    """
+    h, s = model.hidden, model.sequence_length
+    mlp = 8 * h**2 if model.moe is None else model.moe.top_k * 2 * h * (model.moe.ffn_hidden or 4 * h)
+    a_token = model.layers * (6 * (4 * h**2 + mlp) + 12 * s * h) + 6 * h * model.vocab
+    return float(a_token * model.micro_batch * s)
+
+
+def _expert_bytes(model: Model, parallelism: Parallelism, gpus_per_node: int) -> float:
+    """Return what a replica sends to other nodes for the experts of one layer: there and back, forward and backward."""
+    if model.moe is None or parallelism.ep == 1:
+        return 0.0
+    nodes = parallelism.grid(gpus_per_node).groups["ep"].largest
+    tokens = model.micro_batch * model.sequence_length / parallelism.cp
+    return 4.0 * model.moe.top_k * tokens * model.hidden * model.bytes_per_value * (nodes - 1) / nodes
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -72,12 +106,9 @@ class PlacedJob:
     cluster: Cluster  # for its levels and the slowdown of its nodes; what is free does not matter
     nodes: IntArray  # shape [rows, columns], index of the node of each cell
     model: Model | None = None  # what is trained, for the volumes; None = DEFAULT_MODEL
-    chunks: int = 1  # v, chunks of layers in each pipeline stage (virtual stages of the interleaved schedule)
-
-    @property
-    def around(self) -> bool:
-        """Whether the last stage sends back to the first: the interleaved schedule."""
-        return self.chunks > 1
+    # v, chunks of layers in each pipeline stage (virtual stages of the interleaved schedule); None = as many as it has
+    # layers for (:attr:`simulator.cost.calibration.Calibration.layers_a_chunk`)
+    chunks: int | None = None
 
     @property
     def traffic(self) -> Traffic:
@@ -97,12 +128,14 @@ class StepTime:
     compute: float  # with the idle slots of the pipeline and the slowest node
     dp: float  # reduction of gradients that is not hidden behind compute
     pp: float  # activations and their gradients between stages
+    ep: float  # all-to-alls between experts on several nodes
+    other: float  # what is the same wherever the job lies, as tensor parallel traffic
     ideal: float  # the whole step without spread and without a slow node
 
     @property
     def total(self) -> float:
         """The whole step."""
-        return self.compute + self.dp + self.pp
+        return self.compute + self.dp + self.pp + self.ep + self.other
 
     @property
     def relative(self) -> float:
@@ -111,8 +144,8 @@ class StepTime:
 
     @property
     def communication(self) -> float:
-        """Share of the step that is communication."""
-        return (self.dp + self.pp) / self.total
+        """Share of the step that is not compute."""
+        return 1.0 - self.compute / self.total
 
 
 class CommModel(Protocol):

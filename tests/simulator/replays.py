@@ -104,7 +104,9 @@ def replayed(
     pace: Any = None,
 ) -> tuple[Replay, RunHistory]:
     """A run to its end, and its history."""
-    made = prepare(JobTrace(tuple(records), source="jobs.csv"), cluster or racks(8), ReplaySettings(policy, algorithm))
+    made = prepare(
+        JobTrace(tuple(records), source="jobs.csv"), cluster or racks(8), ReplaySettings(policy, algorithm, cost="none")
+    )
     engine = made.engine
     if pace is not None:
         engine.pace = pace

@@ -167,7 +167,7 @@ def test_simulate_with_failures(arnold: Arnold, tmp_path: Path) -> None:
     cluster, trace = tmp_path / "cluster.csv", tmp_path / "jobs.csv"
     cluster.write_text("\n".join(["node,rack", *(f"n{i:02},r{i // 4}" for i in range(20))]) + "\n")
     trace.write_text("job_id,submit,duration,gpus,nodes\n" + f"a,0,{90 * 86400},128,16\n")
-    files = ["simulate", "--cluster", cluster, "--trace", trace, "--algorithm", "best-fit", "--json"]
+    files = ["simulate", "--cluster", cluster, "--trace", trace, "--algorithm", "best-fit", "--cost", "none", "--json"]
     options = ["--failures", "rsc-1", "--spares", 2, "--repair-hours", 12, "--job-checkpoint-interval", 3600]
     done = arnold(*files, *options)
     assert done.code == 0, done.err

@@ -43,19 +43,21 @@ KEYS = [
     "ettr_worst_hour",
     "throughput_lost",
     "trace_wait_seconds",
+    "cost",
+    "assumptions",
 ]
 
 
 @pytest.fixture
 def simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Simulate:
-    """Runs the command on a small cluster and trace, or on what is given."""
+    """Runs the command on a small cluster and trace, or on what is given; place has no effect unless it is asked to."""
     (tmp_path / "cluster.csv").write_text(CLUSTER)
 
     def call(*arguments: str, trace: str = JOBS, cluster: str = "cluster.csv") -> Any:
         (tmp_path / "jobs.csv").write_text(trace)
-        code = run(
-            ["simulate", "--cluster", str(tmp_path / cluster), "--trace", str(tmp_path / "jobs.csv"), *arguments]
-        )
+        files = ["--cluster", str(tmp_path / cluster), "--trace", str(tmp_path / "jobs.csv")]
+        cost = [] if "--cost" in arguments else ["--cost", "none"]
+        code = run(["simulate", *files, *cost, *arguments])
         out, err = capsys.readouterr()
         return SimpleNamespace(code=code, out=out, err=err, json=json.loads(out) if "--json" in arguments else None)
 
@@ -78,6 +80,8 @@ def test_the_json_is_that_of_the_architecture(simulate: Simulate) -> None:
     # Nothing was lost, nobody was slow, no node away: all that was held was work, in every hour.
     assert said["goodput"] == said["utilization"] == pytest.approx(said["allocation"])
     assert (said["ettr_worst_hour"], said["throughput_lost"]) == (1.0, 0.0)
+    assert said["cost"] == "none"
+    assert any("place has no effect on its step" in line for line in said["assumptions"])
     # The gang of 8 nodes touches both pods, that of 2 nodes one: on average 1.5.
     assert said["spread"] == {"dp": 1.5, "pp": 1.0}
 
@@ -109,6 +113,19 @@ def test_every_policy_and_room_ends_all_jobs(simulate: Simulate, policy: str) ->
         said = simulate("--policy", policy, "--algorithm", algorithm, "--json").json
         assert (said["policy"], said["completed"]) == (policy, 4)
         assert (said["fragmentation"] is None) == (algorithm == "none")
+
+
+def test_spread_costs_what_was_measured_unless_another_cost_is_asked_for(tmp_path: Path, simulate: Simulate) -> None:
+    """Gang a over both pods, S = 2: 10 s take 0.77 % more, which is alpha 0.3 of 2.57 %, the default record's."""
+    simulate()  # writes the files
+    files = ["--cluster", str(tmp_path / "cluster.csv"), "--trace", str(tmp_path / "jobs.csv")]
+    ends = {}
+    for words in ([], ["--cost", "anchored"], ["--cost", "none"], ["--algorithm", "none"]):
+        assert run(["simulate", *files, *words, "--jobs-out", str(tmp_path / "rows.csv")]) == 0
+        rows = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
+        ends[" ".join(words)] = float(next(row["end_time"] for row in rows if row["job_id"] == "a"))
+    dear = pytest.approx(10 * (1 + 0.3 * 0.018 / 0.7))
+    assert ends == {"": dear, "--cost anchored": dear, "--cost none": 10.0, "--algorithm none": 10.0}
 
 
 def test_text_for_people(simulate: Simulate) -> None:

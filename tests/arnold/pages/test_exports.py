@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> list[str]:
     (tmp_path / "cluster.csv").write_text(CLUSTER)
     (tmp_path / "jobs.csv").write_text(TRACE)
     named = ["--cluster", str(tmp_path / "cluster.csv"), "--trace", str(tmp_path / "jobs.csv")]
-    return ["simulate", *named, "--algorithm", "gpu-packing"]
+    return ["simulate", *named, "--algorithm", "gpu-packing", "--cost", "none"]
 
 
 def test_every_format_says_the_same(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def without_parts(certificate: Certificate, **same: Any) -> Certificate:
 
 def test_slow_nodes_at_a_price() -> None:
     """Six cells on 4 healthy and 3 healthy nodes, or on 6 of one minipod of which 2 are slow: (1, 1) with a step 1.5 as
-    long is worse than (1, 2), as a unit of spread costs 2.3 %; so both are to be ruled out, each on its nodes.
+    long is worse than (1, 2), as a unit of spread costs 2.57 %; so both are to be ruled out, each on its nodes.
     """
     cluster, asked = minipods(6, 3, slow=2), job()
     certificate = certified(cluster, asked)

@@ -7,7 +7,7 @@ import pytest
 from scheduler.algorithm_run import run
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from simulator.capacity.job_shape import JobShape
-from simulator.capacity.minipods_throughput import LEVEL, MEASURED, Placed, model_assumptions, throughput
+from simulator.capacity.minipods_throughput import LEVEL, Placed, model_assumptions, throughput
 from simulator.cost.hierarchical import hierarchical
 from simulator.cost.types import PlacedJob
 from tests.simulator.capacity.clusters_in_use import with_free
@@ -26,7 +26,7 @@ def test_a_job_inside_one_minipod_loses_nothing() -> None:
 
 
 def test_one_job_is_its_model() -> None:
-    """One over the predicted step time relative to a flat network; at 1:1 the network is flat."""
+    """One over the predicted step time relative to a flat network; at 1:1 a little is lost where flows collide."""
     cluster, job, outcome = placed(3, 3, rows=3)
     assert outcome.proposal.nodes is not None
     step = hierarchical(oversubscription={LEVEL: 4.0}).relative_step_time(
@@ -34,7 +34,7 @@ def test_one_job_is_its_model() -> None:
     )
     assert step > 1.0
     assert throughput([(cluster, job, outcome)], 4.0) == pytest.approx(1.0 / step)
-    assert throughput([(cluster, job, outcome)], 1.0) == pytest.approx(1.0)
+    assert 1.0 / step < (throughput([(cluster, job, outcome)], 1.0) or 0.0) < 1.0
 
 
 def test_jobs_weigh_by_their_nodes() -> None:
@@ -55,15 +55,10 @@ def test_jobs_without_a_place_do_not_count() -> None:
     assert throughput([], None) is None
 
 
-def test_the_measured_ratio() -> None:
-    """3.33 (arXiv 2509.15940, section 4)."""
-    assert pytest.approx(3.33, abs=0.01) == MEASURED
-
-
 def test_assumptions_of_the_models() -> None:
     """Each line once, on one line, and both models are named."""
     lines = model_assumptions()
     assert len(set(lines)) == len(lines)
     assert all("\n" not in line and "  " not in line for line in lines)
     assert any("hierarchical" in line for line in lines)
-    assert any("alpha-beta" in line for line in lines)
+    assert any("anchored" in line for line in lines)

@@ -9,9 +9,9 @@ from topology.errors import UnknownName
 
 
 def test_the_models_of_the_house_are_found() -> None:
-    """The five names of the command line, each loading a model that knows its own name."""
+    """The six names of the command line, each loading a model that knows its own name."""
     names = COMM_MODELS.names()
-    assert {"none", "spread", "alpha-beta", "hierarchical", "flows"} <= set(names)
+    assert {"none", "anchored", "spread", "alpha-beta", "hierarchical", "flows"} <= set(names)
     assert [COMM_MODELS.load(name).name for name in names] == list(names)
 
 

@@ -1,10 +1,12 @@
 """Jobs that share links: by hand, and against the hierarchical model where the two must agree.
 
-Minipods have half the bandwidth upwards.  The job of 4 x 2 cells as in test_step.py: in units of 1 / (400 GB/s)
-reduction 444, pipeline 960, ideal 3510.
+Minipods have half the bandwidth upwards.  The job of 4 x 2 cells as in placed.py: ideal step 4500 units, of which half
+a reduction takes 222, transfers 960.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,9 +15,10 @@ from hypothesis import strategies as st
 
 from simulator.cost.hierarchical import hierarchical, tiers_of
 from simulator.cost.shared_flows import SharedFlows, demands_of
+from simulator.cost.step import flat_step
 from simulator.cost.types import PlacedJob
 from tests.case_counts import examples
-from tests.simulator.cost.placed import job, pods, put, slowed
+from tests.simulator.cost.placed import BY_HAND, job, pods, put, slowed
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 from topology.generate import minipods
@@ -34,25 +37,25 @@ def test_a_job_that_fills_its_minipods_has_its_share_of_the_links() -> None:
     """Two minipods of 4 nodes, all used: 2 columns of 2 lanes share 800 GB/s, as if all nodes sent: hierarchical."""
     for rows in (ROWS_APART, COLUMNS_APART):
         placed = put(pods(2, 4), rows)
-        alone = SharedFlows(oversubscription=HALF).step_time(placed)
-        busy = hierarchical(oversubscription=HALF).step_time(placed)
+        alone = SharedFlows(BY_HAND, oversubscription=HALF).step_time(placed)
+        busy = hierarchical(BY_HAND, oversubscription=HALF).step_time(placed)
         assert alone.relative == pytest.approx(busy.relative)
         assert alone.relative > 1.04
 
 
 def test_alone_in_large_minipods_nothing_is_short() -> None:
     """Minipods of 8 with 4 nodes used: 1,600 GB/s upwards for 4 lanes of 400."""
-    model = SharedFlows(oversubscription=HALF)
+    model = SharedFlows(BY_HAND, oversubscription=HALF)
     assert model.relative_step_time(put(pods(2, 8), ROWS_APART)) == pytest.approx(1.0)
 
 
 def test_a_second_job_takes_half() -> None:
-    """A second job of the same kind in the other halves: now each has 200 GB/s a lane, and 148 more to wait for."""
+    """A second job of the same kind in the other halves: now each has 200 GB/s a lane, and 3 * 74 more to wait for."""
     first = put(pods(2, 8), ROWS_APART)
     second = moved(first, 4)
-    model = SharedFlows(oversubscription=HALF)
-    assert model.relative_step_time(first, [second]) == pytest.approx((3510 + 148) / 3510)
-    assert [step.relative for step in model.step_times([second, first])] == pytest.approx([(3510 + 148) / 3510] * 2)
+    model = SharedFlows(BY_HAND, oversubscription=HALF)
+    assert model.relative_step_time(first, [second]) == pytest.approx((4500 + 222) / 4500)
+    assert [step.relative for step in model.step_times([second, first])] == pytest.approx([(4500 + 222) / 4500] * 2)
     assert model.relative_step_time(first) == pytest.approx(1.0)
 
 
@@ -60,7 +63,7 @@ def test_jobs_meet_in_the_same_phase_only() -> None:
     """One job reduces between the minipods, the other sends between its stages: neither is slowed by the other."""
     reduces = put(pods(2, 8), ROWS_APART)
     sends = moved(put(reduces.cluster, COLUMNS_APART), 4)
-    steps = SharedFlows(oversubscription=HALF).step_times([reduces, sends])
+    steps = SharedFlows(BY_HAND, oversubscription=HALF).step_times([reduces, sends])
     assert [step.relative for step in steps] == pytest.approx([1.0, 1.0])
 
 
@@ -75,17 +78,19 @@ def test_three_jobs_by_hand() -> None:
         return PlacedJob(job(len(cells), 1), cluster, np.array(cells, dtype=np.int32))
 
     wide, near, far = ring(0, 1, 4), ring(1, 2, 2), ring(0, 2, 1)
-    steps = SharedFlows(oversubscription=HALF).step_times([wide, near, far])
+    exposed = replace(BY_HAND, overlap=0.0)
+    steps = SharedFlows(exposed, oversubscription=HALF).step_times([wide, near, far])
     # Minipod 1 has 4 + 2 lanes for 1,200 GB/s: 200 each.  Minipod 0: 4 * 200 leave the third job all it can use, 400.
-    # Reduction: (n-1)/n + 1/2 * (2 - 1) / lanes against (n-1)/n, and 40 % of the step is reduction.
+    # Reduction: (n-1)/n + 1/2 * (2 - 1) / lanes against (n-1)/n.
     stretch = [(7 / 8 + 1 / 8) / (7 / 8), (3 / 4 + 1 / 4) / (3 / 4), 1.0]
-    assert [step.relative for step in steps] == pytest.approx([1 + 0.4 * (by - 1) for by in stretch])
+    alone = [flat_step(placed, exposed) for placed in (wide, near, far)]
+    assert [step.dp / flat.dp for step, flat in zip(steps, alone, strict=True)] == pytest.approx(stretch)
 
 
 def test_lanes_of_a_job_at_each_link() -> None:
     """A column of 3 + 1 nodes has one lane at both minipods; the row that crosses twice has one lane at each."""
     cluster = pods(2, 12)
-    (demand,) = demands_of(put(cluster, [[0, 1, 0]] + [[0, 0, 0]] * 3), tiers_of(cluster, HALF))
+    (demand,) = demands_of(put(cluster, [[0, 1, 0]] + [[0, 0, 0]] * 3), tiers_of(cluster, HALF, BY_HAND), around=False)
     assert demand.dp.flow_of.tolist() == [-1, 0, -1]
     assert demand.dp.lanes.tolist() == [1.0, 1.0]
     assert demand.pp.flow_of.tolist() == [0, -1, -1, -1]
@@ -95,7 +100,7 @@ def test_lanes_of_a_job_at_each_link() -> None:
 def test_equal_groups_are_one_flow() -> None:
     """Two columns with two nodes on either side: one flow of 2 * 2 lanes at each of two links."""
     cluster = pods(2, 4)
-    (demand,) = demands_of(put(cluster, ROWS_APART), tiers_of(cluster, HALF))
+    (demand,) = demands_of(put(cluster, ROWS_APART), tiers_of(cluster, HALF, BY_HAND), around=False)
     assert (demand.dp.count, demand.dp.lanes.tolist()) == (1, [4.0, 4.0])
     assert demand.pp.count == 0
 
@@ -114,7 +119,7 @@ def test_clusters_that_differ_in_what_is_busy_are_one() -> None:
     first = put(pods(2, 8), ROWS_APART)
     later = first.cluster.with_busy([0])
     second = PlacedJob(first.job, later, first.nodes + 4, first.model)
-    assert SharedFlows(oversubscription=HALF).relative_step_time(first, [second]) > 1.01
+    assert SharedFlows(BY_HAND, oversubscription=HALF).relative_step_time(first, [second]) > 1.01
 
 
 def test_jobs_of_two_clusters_are_refused() -> None:

@@ -42,7 +42,7 @@ def replay(
     record: JobRecord, nodes: int, failures: FailureSettings, *, incidents: list[Incident] | None = None
 ) -> Replay:
     """One job on so many nodes, to its end."""
-    settings = ReplaySettings(algorithm="best-fit", failures=failures)
+    settings = ReplaySettings(algorithm="best-fit", cost="none", failures=failures)
     made = prepare(JobTrace((record,)), racks(nodes), settings)
     if incidents is not None:
         script = Script(failures, incidents)

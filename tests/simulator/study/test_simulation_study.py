@@ -13,6 +13,7 @@ import pytest
 from arnold.commands.run import run
 from arnold.pages.replay.comparison import study_page
 from scheduler.study.executors import Here, Processes
+from simulator.replay_settings import ReplaySettings
 from simulator.study.compared import METRICS, Band, Bands, compare
 from simulator.study.on_dask import OnDask
 from simulator.study.study_file import Journal, read_comparison, read_rows, sweep, write_rows
@@ -24,7 +25,7 @@ from topology.errors import InvalidInput, UnknownName
 
 HOUR = 3600.0
 TRACE = JobTrace(tuple(random_records(1, 60)), source="jobs.csv")
-INPUTS = Inputs(TRACE, {"eight": racks(8)}, resample=300.0)
+INPUTS = Inputs(TRACE, {"eight": racks(8)}, ReplaySettings(cost="none"), resample=300.0)
 GRID = StudyGrid(["fifo", "fifo-backfill"], ["gpu-packing"], ["eight"], seeds=range(3))
 
 
