@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from math import ceil, isfinite
 from typing import TypeAlias
 
@@ -111,6 +111,56 @@ def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
     return low, median, high
 
 
+@dataclass(frozen=True)
+class InputPoints:
+    """Where an answer has to be known for its range: at draws of all inputs, at the medians, at the ends of each input.
+
+    Several numbers that follow from the same computation at each point have their ranges from one set of points.
+    """
+
+    inputs: tuple[UncertainInput, ...]
+    draws: int
+    """How many draws there are."""
+    seed: int
+    """Same seed, same draws."""
+
+    @cached_property
+    def swinging(self) -> dict[str, tuple[float, ...]]:
+        """Values of each uncertain input, by its name: P10 and P90, or some without order."""
+        return {
+            one.name: (one.quantile(LOW), one.quantile(HIGH))
+            if one.ordered
+            else tuple(one.quantile((i + 0.5) / MOST_SEEDS) for i in range(MOST_SEEDS))
+            for one in self.inputs
+            if not one.certain
+        }
+
+    @cached_property
+    def points(self) -> list[dict[str, float]]:
+        """Values of the inputs by name: the draws first, then the medians, then each input alone at its ends."""
+        medians = {one.name: one.quantile(MEDIAN) for one in self.inputs}
+        alone = [medians | {name: value} for name, values in self.swinging.items() for value in values]
+        return [*draw(self.inputs, draws=self.draws, seed=self.seed), medians, *alone]
+
+    def range_of(self, quantity: str, answers: Sequence[float], *, kind: Kind = "count") -> AnswerRange:
+        """Return the range of a number that was computed at each of the points.
+
+        :param answers: in the order of the points; infinity = no number is enough.
+        """
+        p10, p50, p90 = percentiles(answers[: self.draws])
+        swings, at = [], self.draws + 1
+        for one in (one for one in self.inputs if one.name in self.swinging):
+            values = self.swinging[one.name]
+            found, at = answers[at : at + len(values)], at + len(values)
+            if one.ordered:
+                swings.append(Swing(one.name, one.words, one.source, *values, *found))
+            else:
+                least, _, most = percentiles(found)
+                swings.append(Swing(one.name, one.words, one.source, None, None, least, most))
+        swings.sort(key=lambda one: one.width, reverse=True)
+        return AnswerRange(quantity, kind, p10, p50, p90, answers[self.draws], self.draws, tuple(swings))
+
+
 def answer_range(
     quantity: str,
     answer: AnswerTo,
@@ -124,22 +174,5 @@ def answer_range(
 
     :param answer: from values of the inputs to a number; infinity = no number is enough.
     """
-    p10, p50, p90 = percentiles([answer(values) for values in draw(inputs, draws=draws, seed=seed)])
-    medians = {one.name: one.quantile(MEDIAN) for one in inputs}
-    swings = [_swing(one, partial(_alone, answer, medians, one.name)) for one in inputs if not one.certain]
-    swings.sort(key=lambda one: one.width, reverse=True)
-    return AnswerRange(quantity, kind, p10, p50, p90, answer(medians), draws, tuple(swings))
-
-
-def _alone(answer: AnswerTo, medians: Mapping[str, float], name: str, value: float) -> float:
-    return answer({**medians, name: value})
-
-
-def _swing(one: UncertainInput, answer: Callable[[float], float]) -> Swing:
-    """Return the swing of one input; ``answer`` gives the answer at a value of it."""
-    if one.ordered:
-        low, high = one.quantile(LOW), one.quantile(HIGH)
-        return Swing(one.name, one.words, one.source, low, high, answer(low), answer(high))
-    found = [answer(one.quantile((i + 0.5) / MOST_SEEDS)) for i in range(MOST_SEEDS)]
-    least, _, most = percentiles(found)
-    return Swing(one.name, one.words, one.source, None, None, least, most)
+    where = InputPoints(tuple(inputs), draws, seed)
+    return where.range_of(quantity, [answer(values) for values in where.points], kind=kind)
