@@ -17,6 +17,7 @@ from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
+    from simulator.capacity.sheet import Sheet
 
 QUESTIONS = {
     name: CommandRow(f"simulator.capacity.{name}_question:{name.capitalize()}Question", words)
@@ -75,16 +76,22 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
 
     of_cluster = issubclass(kind, ClusterQuestion)
 
-    def ask(*, as_json: bool, html: str | None, svg: str | None, **options: Any) -> int:
+    def ask(*, as_json: bool, html: str | None, svg: str | None, tornado: str | None, **options: Any) -> int:
         question = take(kind, options, **(_cluster(**options) if of_cluster else {}))
         with progress(name.capitalize(), total=question.steps) as step:
             answer = question.answer(step=step)
-        _show(question, answer, as_json=as_json, html=html, svg=svg)
+        sheet = question.sheet(answer)
+        _save(sheet, answer, html=html, svg=svg, tornado=tornado)
+        if as_json:
+            emit_json(answer)
+        else:
+            _print(sheet, answer)
         return 0 if answer.reached else 3
 
     for option in (
+        click.option("--tornado", type=RESULT, metavar="FILE", help="Save the figure of what decides as a picture."),
         click.option("--svg", type=RESULT, metavar="FILE", help="Save the figure as a picture."),
-        click.option("--html", type=RESULT, metavar="FILE", help="Save a page with figure, tables and assumptions."),
+        click.option("--html", type=RESULT, metavar="FILE", help="Save all of the answer as a page."),
         options_of(kind),
     ):
         ask = option(ask)
@@ -119,33 +126,38 @@ def _cluster(*, cluster: str | None, **options: Any) -> dict[str, Any]:
     return {"cluster": tree, "source": cluster}
 
 
-def _show(
-    question: CapacityQuestion[Any], answer: CapacityAnswer, *, as_json: bool, html: str | None, svg: str | None
-) -> None:
-    """Print an answer as text or JSON, and save what was asked for.
+def _save(sheet: Sheet, answer: CapacityAnswer, *, html: str | None, svg: str | None, tornado: str | None) -> None:
+    """Save the page and the pictures that were asked for.
 
-    :raises InvalidInput: a file cannot be written.
+    :raises InvalidInput: a file cannot be written, or an answer without a range is to have a tornado.
     """
+    from arnold.pages.capacity import answer_page as pages
     from topology.files import write_file
 
-    sheet = question.sheet(answer)
+    if tornado is not None and not answer.ranges:
+        fix = "leave --tornado away; the assumptions say why there is no range"
+        raise InvalidInput("this answer has no range", where="--tornado", fix=fix)
     if html is not None:
-        from arnold.pages.capacity.answer_page import answer_page
-
-        write_file(html, answer_page(sheet, answer))
+        write_file(html, pages.answer_page(sheet, answer))
     if svg is not None:
-        from arnold.pages.capacity.answer_page import picture
+        write_file(svg, pages.picture(sheet.charts[0]))
+    if tornado is not None:
+        write_file(tornado, pages.tornado_picture(answer.ranges[0]))
 
-        write_file(svg, picture(sheet.charts[0]))
-    if as_json:
-        emit_json(answer)
-        return
+
+def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
+    """Print an answer as a person reads it: question, verdict, range, tables, what would change it, assumptions."""
     out = console()
+    out.print(answer.question, style="dim")
     out.print(answer.verdict, style=GOOD)
-    for shown in sheet.tables:
+    for one in answer.ranges:
+        decides = f"; {one.decides} decides" if one.decides else ""
+        out.print(f"{one.quantity[:1].upper()}{one.quantity[1:]}: {one.words} of {one.draws:,} draws{decides}.")
+    for shown in (*sheet.tables, *(one.table() for one in answer.ranges)):
         rows = table(*shown.headers, title=shown.title)
         for row in shown.rows:
             rows.add_row(*row)
         out.print()
         out.print(rows)
+    print_sentences(out, "What would change it", answer.changes)
     print_sentences(out, "Assumptions", answer.assumptions)

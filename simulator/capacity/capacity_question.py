@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
+from simulator.capacity.answer_range import AnswerRange
 from simulator.capacity.sheet import Sheet
 from topology.field_types import check_bounds
 from topology.json_record import JsonRecord
@@ -16,10 +17,16 @@ from topology.json_record import JsonRecord
 class CapacityAnswer(JsonRecord):
     """What every answer has."""
 
-    verdict: str
-    """The answer in a sentence or two."""
-    assumptions: tuple[str, ...]
+    question: str = ""
+    """What was asked."""
+    verdict: str = ""
+    """The answer in a sentence or two, with its range."""
+    ranges: tuple[AnswerRange, ...] = ()
+    """How sure the answer is: the headline's number first; empty = it is of one state, and has no range."""
+    assumptions: tuple[str, ...] = ()
     """What was taken for granted, one sentence each."""
+    changes: tuple[str, ...] = ()
+    """What would change the answer, one sentence each."""
 
     @property
     def reached(self) -> bool:
@@ -49,7 +56,17 @@ class CapacityQuestion(ABC, Generic[A]):
         :raises ArnoldError: the question makes no sense; with the option and what to do.
         """
         found = self.compute(step)
-        return replace(found, verdict=self.verdict(found), assumptions=tuple(self.assumptions(found)))
+        return replace(
+            found,
+            question=self.title(found),
+            verdict=self.verdict(found),
+            assumptions=tuple(self.assumptions(found)),
+            changes=(*(line for one in found.ranges for line in one.sentences()), *self.changes(found)),
+        )
+
+    @abstractmethod
+    def title(self, found: A) -> str:
+        """Return the question in words."""
 
     @property
     @abstractmethod
@@ -58,7 +75,7 @@ class CapacityQuestion(ABC, Generic[A]):
 
     @abstractmethod
     def compute(self, step: Callable[[str], None]) -> A:
-        """Return the answer in numbers; verdict and assumptions are still empty."""
+        """Return the answer in numbers and their ranges; the sentences are still empty."""
 
     @abstractmethod
     def verdict(self, found: A) -> str:
@@ -67,6 +84,10 @@ class CapacityQuestion(ABC, Generic[A]):
     @abstractmethod
     def assumptions(self, found: A) -> Sequence[str]:
         """Return what was taken for granted, one sentence each; never empty."""
+
+    @abstractmethod
+    def changes(self, found: A) -> Sequence[str]:
+        """Return what would change the answer beside the inputs of its ranges, one sentence each."""
 
     @abstractmethod
     def sheet(self, answer: A) -> Sheet:

@@ -123,8 +123,6 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             step(f"shape {shape.name}")
             shapes.append(self._shape(now, empty, shape))
         return FragmentationAnswer(
-            verdict="",
-            assumptions=(),
             cluster=self.cluster_name,
             level=level.name,
             nodes=len(self.now),
@@ -172,6 +170,10 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             for size in left.sizes
         ]
 
+    def title(self, found: FragmentationAnswer) -> str:  # noqa: ARG002
+        """Return the question in words."""
+        return "What still fits, and what does fragmentation cost, by job shape?"
+
     def verdict(self, found: FragmentationAnswer) -> str:
         """Return what is free, and how much of it the shape that loses most can use."""
         in_use = plural(sum(count > 0 for count in found.free_by_domain), found.level)
@@ -215,6 +217,10 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             "is too small or left over, count all types together.",
         )
 
+    def changes(self, found: FragmentationAnswer) -> Sequence[str]:  # noqa: ARG002
+        """Return what would change the answer."""
+        return ()
+
     def sheet(self, answer: FragmentationAnswer) -> Sheet:
         """Return the largest jobs, jobs of several sizes, and the free nodes of each domain."""
         largest: dict[str, Callable[[ShapeLeft], str]] = {
@@ -240,7 +246,6 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         }
         sized = [(row.shape, size) for row in answer.shapes for size in row.sizes]
         return Sheet(
-            title="What fragmentation costs, by job shape",
             tables=(
                 text_table("Largest job that still fits, nodes", answer.shapes, largest),
                 text_table("What a job is worth now and on the empty cluster", sized, sizes),

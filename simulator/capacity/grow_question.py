@@ -154,8 +154,6 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings):
                 grown = with_domain(grown, added, level=level.name)
             rows.append(self._grown(grown, more))
         return GrowAnswer(
-            verdict="",
-            assumptions=(),
             cluster=self.cluster_name,
             level=level.name,
             added_nodes=added,
@@ -207,6 +205,10 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings):
         engine.run()
         return wait_times(engine.jobs)
 
+    def title(self, found: GrowAnswer) -> str:
+        """Return the question in words."""
+        return f"What does one more {found.level} of {plural(found.added_nodes, 'node')} buy?"
+
     def verdict(self, found: GrowAnswer) -> str:
         """Return what the first cluster that grew has over today's: waits, and the last shape's largest job."""
         today, one = found.rows[0], found.rows[1]
@@ -242,6 +244,10 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings):
             "Nothing fails, and what a new minipod costs is not weighed.",
         )
 
+    def changes(self, found: GrowAnswer) -> Sequence[str]:  # noqa: ARG002
+        """Return what would change the answer."""
+        return ("The workload: how much it asks for, and how jobs arrive, which another --seed draws otherwise.",)
+
     def sheet(self, answer: GrowAnswer) -> Sheet:
         """Return waits by cluster, largest job and objective by shape and cluster."""
         waits: dict[str, Callable[[GrownCluster], str]] = {
@@ -272,7 +278,6 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings):
         ]
         inside = f"Largest job with PP groups inside one {answer.level}"
         return Sheet(
-            title=f"What one more {answer.level} of {plural(answer.added_nodes, 'node')} buys",
             tables=(
                 text_table(f"Waiting under {answer.policy}", rows, waits),
                 text_table(

@@ -15,81 +15,15 @@ from annotated_types import Interval
 
 from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.affinity_question import AffinityQuestion, spelled
-from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.job_shape import JobShape, parse_job
+from simulator.capacity.minipods_answer import MinipodCell, MinipodsAnswer, StudiedJob
 from simulator.capacity.minipods_throughput import EVEN, LEVEL, Placed, model_assumptions, throughput
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
 from simulator.confidence import half_width
 from topology.errors import InvalidInput
-from topology.field_types import AtLeastOne, NotNegative, Share
-from topology.json_record import JsonRecord
+from topology.field_types import AtLeastOne, Share
 
 SIZES = (32, 64, 128, 256, 512, 1024)  # Usual nodes of a minipod
-
-
-@dataclass(frozen=True, slots=True)
-class StudiedJob(JsonRecord):
-    """A job that is placed on every cluster."""
-
-    shape: str
-    """tp x pp."""
-    rows: AtLeastOne
-    """PP groups."""
-    nodes: AtLeastOne
-    """Nodes."""
-    alpha: Share
-    """DP affinity."""
-
-
-@dataclass(frozen=True, slots=True)
-class MinipodCell(JsonRecord):
-    """One algorithm on clusters of one size of minipod under one oversubscription."""
-
-    algorithm: str
-    """Name of the placement algorithm."""
-    minipod_nodes: AtLeastOne
-    """Nodes of a minipod, rounded so that minipods are as even as can be."""
-    minipods: AtLeastOne
-    """Minipods of the cluster."""
-    oversubscription: float | None
-    """Between minipods; null = the loss measured between minipods on an otherwise quiet network."""
-    throughput: float | None
-    """Share of the throughput of a flat network that the jobs keep, weighted by their nodes, a mean over seeds; null =
-    no job was placed."""
-    half_width: NotNegative
-    """Half of the 95 % interval of the throughput; 0 with one seed."""
-    dp_spread: float | None
-    """Mean DP spread of the jobs; null = no job was placed."""
-    pp_spread: float | None
-    """Mean PP spread of the jobs; null = no job was placed."""
-    placed: Share
-    """Share of the jobs that found a place."""
-    cut_short: Share
-    """Share of the jobs for which the algorithm ran into its time limit: they may come out otherwise on a machine of
-    another speed."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MinipodsAnswer(CapacityAnswer):
-    """Minipod size and oversubscription against throughput."""
-
-    nodes: AtLeastOne
-    """Nodes of each cluster."""
-    busy_share: float
-    """Nodes that other jobs use."""
-    seeds: AtLeastOne
-    """States of each cluster."""
-    alpha: float | None
-    """DP affinity of the jobs; null = they differ, as their model has it."""
-    jobs: tuple[StudiedJob, ...]
-    """The jobs."""
-    cells: tuple[MinipodCell, ...]
-    """By algorithm, size and oversubscription."""
-
-    def cell(self, algorithm: str, size: int, ratio: float | None) -> MinipodCell:
-        """Return one cell."""
-        wanted = (algorithm, size, ratio)
-        return next(one for one in self.cells if (one.algorithm, one.minipod_nodes, one.oversubscription) == wanted)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +109,6 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
         # stable: sizes and oversubscriptions stay in their order
         cells.sort(key=lambda cell: (self.algorithms.index(cell.algorithm), cell.minipod_nodes))
         return MinipodsAnswer(
-            verdict="",
-            assumptions=(),
             nodes=self.nodes,
             busy_share=self.busy_share,
             seeds=self.seeds,
@@ -205,6 +137,10 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
             placed=len(spreads) / len(outcomes),
             cut_short=float(np.mean([one.proposal.solve_seconds >= self.time_limit for one in outcomes])),
         )
+
+    def title(self, found: MinipodsAnswer) -> str:  # noqa: ARG002
+        """Return the question in words."""
+        return "How large should minipods be, and what does oversubscription between them cost?"
 
     def verdict(self, found: MinipodsAnswer) -> str:
         """Return what the first algorithm keeps with the smallest and the largest minipods, and gains on the next."""
@@ -253,10 +189,13 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
                     "out a little better or worse on a machine of another speed."
                 )
 
+    def changes(self, found: MinipodsAnswer) -> Sequence[str]:  # noqa: ARG002
+        """Return what would change the answer."""
+        return ("The model of communication, and how much of the network other jobs use.",)
+
     def sheet(self, answer: MinipodsAnswer) -> Sheet:
         """Return a table and a chart for each algorithm."""
         return Sheet(
-            title="Minipod size and oversubscription against throughput",
             tables=[self._table(answer, name) for name in self.algorithms],
             charts=[self._chart(answer, name) for name in self.algorithms],
         )

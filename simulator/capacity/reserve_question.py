@@ -158,8 +158,6 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
             zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
             policies.append(replay_policy(engine, name, large, zone=zone, horizon=self.horizon))
         return ReserveAnswer(
-            verdict="",
-            assumptions=(),
             cluster_nodes=len(self.empty),
             nodes=shape.pp * rows,
             zone=len(zone),
@@ -168,6 +166,10 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
             load=self.others.asked,
             policies=tuple(policies),
         )
+
+    def title(self, found: ReserveAnswer) -> str:
+        """Return the question in words."""
+        return f"When would a job of {found.nodes:,} nodes fit, and what does reserving cost the others?"
 
     def verdict(self, found: ReserveAnswer) -> str:
         """Return what the first policy makes of the large job, in full, and the others in brief."""
@@ -208,6 +210,10 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
             "that yet.",
         )
 
+    def changes(self, found: ReserveAnswer) -> Sequence[str]:  # noqa: ARG002
+        """Return what would change the answer."""
+        return ("How long the others run, against the notice: --longest-hours, --notice-hours.",)
+
     def sheet(self, answer: ReserveAnswer) -> Sheet:
         """Return a line for each policy, the first policy hour by hour, allocation and zone over time."""
         columns: dict[str, Callable[[ReservePolicy], str]] = {
@@ -225,7 +231,6 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         allocation = self._chart(answer, "Allocation", "of the cluster", lambda one: one.allocation)
         zone = self._chart(answer, "Nodes of the zone that others hold", "nodes", lambda one: float(one.zone_held))
         return Sheet(
-            title=f"When would a job of {answer.nodes:,} nodes fit, and what does reserving cost the others?",
             tables=(text_table(title, answer.policies, columns), self._timeline(answer.policies[0])),
             charts=(replace(allocation, ceiling=1.0, percent=True), zone),
         )

@@ -66,9 +66,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """An answer, ready to be shown beside its verdict and its assumptions."""
+    """Tables and charts of an answer, ready to be shown beside its sentences."""
 
-    title: str
-    """The question."""
     tables: Sequence[TextTable]
     charts: Sequence[Chart]

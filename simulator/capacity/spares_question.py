@@ -11,8 +11,9 @@ from typing import Annotated, ClassVar
 from annotated_types import Interval
 
 from health.recovery.standby import standby_pool
-from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
+from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
+from simulator.capacity.spares_answer import SparesAnswer, SparesRow
 from simulator.failures.expected_ettr import (
     Losses,
     best_interval,
@@ -26,76 +27,12 @@ from simulator.failures.monte_carlo import EttrEstimate, exponential, simulate_e
 from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, FailureRate, failure_rate, mttf
 from simulator.failures.restart_delay import parse_restart
 from topology.errors import Infeasible
-from topology.field_types import AtLeastOne, Count, NotNegative, Seed, Share
-from topology.json_record import FloatOrInfinity, JsonRecord
+from topology.field_types import Seed
 
 ROWS = 12  # Rows of the answer, about
 SECONDS = {"metavar": "SECONDS"}
 
 NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
-
-
-@dataclass(frozen=True, slots=True)
-class SparesRow(JsonRecord):
-    """What a number of spares is worth."""
-
-    spares: Count
-    """Spare nodes."""
-    waiting: Share
-    """Share of time in which the job waits for a repair, by formula."""
-    formula: Share
-    """First-order ETTR."""
-    exact: Share
-    """ETTR of failures that come at random, a Poisson process."""
-    simulated: Share
-    """Mean ETTR of the Monte Carlo."""
-    half_width: NotNegative
-    """Half of the 95 % interval of the mean ETTR."""
-    apart: NotNegative
-    """|formula - simulated| / simulated."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparesAnswer(CapacityAnswer):
-    """Spares for a target ETTR."""
-
-    nodes: AtLeastOne
-    """Nodes of the job."""
-    target: float
-    """ETTR to reach."""
-    rate: FailureRate
-    """The rate of failures that was assumed."""
-    restart_seconds: NotNegative
-    """From a failure to training again, with a spare at hand."""
-    checkpoint_interval: FloatOrInfinity
-    """Productive seconds between checkpoints; null = none is ever written, as nothing fails."""
-    checkpoint_write: float
-    """Seconds that a checkpoint takes."""
-    repair_hours: float
-    """Hours until a failed node is back, on average."""
-    mttf_hours: float
-    """Mean time to failure of the job by the rate."""
-    mttf_hours_at_1024_gpus: float
-    """Mean time to failure of a job of 1,024 GPUs by the rate, to be read beside what was measured."""
-    measured_mttf_hours_at_1024_gpus: float
-    """Mean time to failure that jobs of 1,024 GPUs on RSC-1 measured."""
-    nodes_away: float
-    """Nodes in repair on average: N r T."""
-    standby: Count
-    """P99 of a day's failures at this rate: a pool that is filled up again every day."""
-    needed: int | None
-    """The fewest spares that reach the target; null = no number does."""
-    ettr_with_unlimited_spares: float
-    """First-order ETTR with a spare always at hand, which no number of spares exceeds."""
-    exact_ettr_with_unlimited_spares: float
-    """ETTR with a spare always at hand, exact for failures that come at random."""
-    rows: tuple[SparesRow, ...]
-    """By number of spares, the fewest that reach the target among them."""
-
-    @property
-    def reached(self) -> bool:
-        """Whether some number of spares reaches the target."""
-        return self.needed is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +112,6 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
     def compute(self, step: Callable[[str], None]) -> SparesAnswer:
         """Return the formulas and the Monte Carlo for every number of spares."""
         return SparesAnswer(
-            verdict="",
-            assumptions=(),
             nodes=self.nodes,
             target=self.target,
             rate=self.rate,
@@ -208,6 +143,10 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
             half_width=simulated.half_width,
             apart=abs(formula - simulated.mean) / simulated.mean if simulated.mean > 0.0 else 0.0,
         )
+
+    def title(self, found: SparesAnswer) -> str:
+        """Return the question in words."""
+        return f"How many spares does a job of {found.nodes:,} nodes need for an ETTR of {found.target:.1%}?"
 
     def verdict(self, found: SparesAnswer) -> str:
         """Return the number to keep, or why none is enough."""
@@ -244,6 +183,10 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
             "the mean.",
         )
 
+    def changes(self, found: SparesAnswer) -> Sequence[str]:  # noqa: ARG002
+        """Return what would change the answer."""
+        return ()
+
     def sheet(self, answer: SparesAnswer) -> Sheet:
         """Return the job, ETTR by number of spares, and the curve of the formula with the dots of the Monte Carlo."""
         unlimited = f"{answer.ettr_with_unlimited_spares:.4f}, exact {answer.exact_ettr_with_unlimited_spares:.4f}"
@@ -275,9 +218,8 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
         title = "ETTR by number of spares"
         mark = () if answer.needed is None else ((answer.needed, f"{answer.needed} spares"),)
         return Sheet(
-            f"Spares for a job of {answer.nodes:,} nodes and an ETTR of {answer.target:.1%}",
-            (TextTable("The job", ("", "value"), list(job.items())), text_table(title, rows, columns)),
-            (Chart(title, "spares", "ETTR", series, ceiling=1.0, percent=True, lines=mark),),
+            tables=(TextTable("The job", ("", "value"), list(job.items())), text_table(title, rows, columns)),
+            charts=(Chart(title, "spares", "ETTR", series, ceiling=1.0, percent=True, lines=mark),),
         )
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from math import nan
 
+from arnold.pages.capacity.tornado import TITLE, tornado_card, tornado_parts, tornado_plot
 from arnold.pages.line_chart import ChartLine, LineChart, card_of, chart_parts, plot_of
+from arnold.pages.plot import Plot
+from simulator.capacity.answer_range import AnswerRange
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.sheet import Chart, Series, Sheet
 from topology.drawing.elements import label, line, svg
@@ -12,6 +16,7 @@ from topology.drawing.templates import render, source
 from topology.quantities import Kind, label_of
 
 LEGEND = 20.0  # Height of a line of the legend of a file
+TITLES = 60.0  # Where the title of a file begins at most, pixels
 OWN = """
 svg { --ink: #1d2329; --muted: #626c77; --line: #dde1e5; background: #ffffff;
   font-family: system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
@@ -26,11 +31,10 @@ def answer_page(sheet: Sheet, answer: CapacityAnswer) -> str:
         "arnold.pages.capacity",
         "capacity.html.j2",
         styles=("pages.css", "charts.css", "capacity.css"),
-        title=sheet.title,
-        verdict=answer.verdict,
-        charts=[card_of(chart_of(chart)) for chart in sheet.charts],
-        tables=sheet.tables,
-        assumptions=list(answer.assumptions),
+        title=answer.question,
+        answer=answer,
+        charts=[*(card_of(chart_of(chart)) for chart in sheet.charts), *map(tornado_card, answer.ranges[:1])],
+        tables=(*sheet.tables, *(one.table() for one in answer.ranges)),
         data={},
     )
 
@@ -54,17 +58,31 @@ def picture(chart: Chart) -> str:
     """Return a chart as an SVG file with its title, legend and colours.  Same input, same bytes."""
     drawn = chart_of(chart)
     plot = plot_of(drawn)
-    head = 30.0 + LEGEND * ((len(drawn.keys) + 1) // 2)
+    return _file(chart.title, drawn.keys, plot, chart_parts(drawn, plot))
+
+
+def tornado_picture(found: AnswerRange) -> str:
+    """Return the tornado of an answer as an SVG file.  Same input, same bytes."""
+    plot = tornado_plot(found)
+    return _file(f"{TITLE}: {found.quantity} {found.words}", (), plot, tornado_parts(found, plot))
+
+
+def _file(title: str, keys: Sequence[tuple[str, str]], plot: Plot, drawn: Iterable[str]) -> str:
+    """Return a drawing with its title, legend and colours.
+
+    :param keys: class of the colour and name of each line of the legend.
+    """
+    head = 30.0 + LEGEND * ((len(keys) + 1) // 2)
     parts = [
         f"<style>{OWN}{source('arnold.pages', 'charts.css')}</style>",
-        label(plot.left, 20, chart.title, kind="name", size=15),
+        label(min(plot.left, TITLES), 20, title, kind="name", size=15),
     ]
-    for i, (tone, name) in enumerate(drawn.keys):
+    for i, (tone, name) in enumerate(keys):
         x, y = plot.left + plot.width / 2 * (i % 2), 40.0 + LEGEND * (i // 2)
         parts += [line((x, y - 4), (x + 18, y - 4), f"line {tone}"), label(x + 25, y, name)]
-    parts += [f'<g transform="translate(0 {head:g})">', *chart_parts(drawn, plot), "</g>"]
+    parts += [f'<g transform="translate(0 {head:g})">', *drawn, "</g>"]
     address = "http://www.w3.org/2000/svg"
-    return svg("chart", plot.width, plot.height + head, parts, title=chart.title, xmlns=address) + "\n"
+    return svg("chart", plot.width, plot.height + head, parts, title=title, xmlns=address) + "\n"
 
 
 def _line(chart: Chart, series: Series, colour: int, kind: Kind) -> ChartLine:

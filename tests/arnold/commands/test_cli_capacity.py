@@ -16,9 +16,9 @@ from arnold.commands.field_options import option_names
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.fragmentation_question import FragmentationAnswer
 from simulator.capacity.grow_question import GrowAnswer
-from simulator.capacity.minipods_question import MinipodsAnswer
+from simulator.capacity.minipods_answer import MinipodsAnswer
 from simulator.capacity.reserve_question import ReserveAnswer
-from simulator.capacity.spares_question import SparesAnswer
+from simulator.capacity.spares_answer import SparesAnswer
 from topology.field_types import field_docs
 from topology.json_record import read_json
 
@@ -52,7 +52,7 @@ def test_every_question(arnold: Arnold, tmp_path: Path, question: str) -> None:
     assert "Assumptions" in html.read_text()
     text = arnold("capacity", question, *options)
     assert text.code == 0
-    assert text.out.startswith(document.verdict[:40])
+    assert document.verdict[:40] in text.out
     assert "Assumptions" in text.out
 
 

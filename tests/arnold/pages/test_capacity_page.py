@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from math import inf
 
 import pytest
 
-from arnold.pages.capacity.answer_page import answer_page, chart_of, picture
+from arnold.pages.capacity.answer_page import answer_page, chart_of, picture, tornado_picture
 from arnold.pages.line_chart import plot_of
+from simulator.capacity.answer_range import answer_range
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable
+from simulator.capacity.uncertain_input import given_input, seed_input
 
 NAME = '<script>"&'
 
@@ -29,8 +32,22 @@ CHART = Chart(
     percent=True,
 )
 
-SHEET = Sheet(NAME, [TextTable("A table", ("name", "value"), [(NAME, "1")])], [CHART])
-ANSWER = CapacityAnswer(verdict="It is so.", assumptions=("One thing.",))
+SHEET = Sheet([TextTable("A table", ("name", "value"), [(NAME, "1")])], [CHART])
+ANSWER = CapacityAnswer(
+    question=f"Is it so, {NAME}?",
+    verdict="It is so.",
+    ranges=(
+        answer_range(
+            f"spares {NAME}",
+            lambda values: inf if values["rate"] > 9.0 else 10.0 - values["rate"] + 0.1 * (values["seed"] > 2**30),
+            [given_input("1..8", "rate", f"rate {NAME}", where="--rate"), seed_input()],
+            draws=32,
+            seed=0,
+        ),
+    ),
+    assumptions=("One thing.",),
+    changes=("Another thing.",),
+)
 
 
 def test_a_picture_is_svg_that_stands_alone() -> None:
@@ -46,6 +63,17 @@ def test_a_picture_is_svg_that_stands_alone() -> None:
     assert picture(CHART) == drawn
 
 
+def test_a_tornado_has_a_bar_for_each_input() -> None:
+    """The answer falls as the rate rises: its P90 stands at the left of its bar; two halves a bar, one dot for P50."""
+    drawn = tornado_picture(ANSWER.ranges[0])
+    root = ET.fromstring(drawn)
+    bars = [element for element in root.iter() if element.get("class", "").startswith("span")]
+    assert len(bars) == 4
+    words = {element.text: float(element.get("x", "nan")) for element in root.iter() if element.tag.endswith("text")}
+    assert words["8"] < words["1"]
+    assert sum(element.get("class") == "spot l0" for element in root.iter()) == 1
+
+
 def test_the_page_stands_alone() -> None:
     """No address, no unescaped name, assumptions and tables in it, and a policy that forbids fetching."""
     page = answer_page(SHEET, ANSWER)
@@ -54,6 +82,7 @@ def test_the_page_stands_alone() -> None:
     assert NAME not in page
     assert "&lt;script&gt;" in page
     assert "One thing." in page
+    assert "Another thing." in page
     assert "<td>1</td>" in page
 
 

@@ -29,23 +29,24 @@ QUESTIONS: list[CapacityQuestion[Any]] = [
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
 def test_an_answer_is_its_json(question: CapacityQuestion[Any]) -> None:
-    """It comes back from JSON as it went; verdict and assumptions stand first; each step is called once."""
+    """It comes back from JSON as it went; question and verdict stand first; each step is called once."""
     steps: list[str] = []
     answer = question.answer(step=steps.append)
     assert len(steps) == question.steps
     data = json_data(question.answer_type, answer)
-    assert list(data)[:2] == ["verdict", "assumptions"]
+    assert list(data)[:5] == ["question", "verdict", "ranges", "assumptions", "changes"]
     assert read_json(question.answer_type, data) == answer
     assert answer.verdict.endswith(".")
+    assert answer.question.endswith("?")
     assert len(answer.assumptions) >= 4
-    assert all(line.endswith(".") and line == " ".join(line.split()) for line in answer.assumptions)
+    sentences = (*answer.assumptions, *answer.changes)
+    assert all(line.endswith(".") and line == " ".join(line.split()) for line in sentences)
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: type(question).__name__)
 def test_a_sheet_is_complete(question: CapacityQuestion[Any]) -> None:
-    """A title, tables whose rows are as wide as their headers, charts whose error bars belong to points."""
+    """Tables whose rows are as wide as their headers, charts whose error bars belong to points."""
     sheet = question.sheet(question.answer())
-    assert sheet.title
     assert sheet.tables
     assert all(len(row) == len(table.headers) for table in sheet.tables for row in table.rows)
     assert sheet.charts

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from simulator.capacity.minipods_question import MinipodsAnswer, MinipodsQuestion
+from simulator.capacity.minipods_answer import MinipodsAnswer
+from simulator.capacity.minipods_question import MinipodsQuestion
 from simulator.capacity.minipods_throughput import EVEN
 from topology.errors import InvalidInput, InvalidJob, UnknownName
 

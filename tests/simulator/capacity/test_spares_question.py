@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from health.recovery.standby import PUBLISHED
-from simulator.capacity.spares_question import SparesAnswer, SparesQuestion, monte_carlo
+from simulator.capacity.spares_answer import SparesAnswer
+from simulator.capacity.spares_question import SparesQuestion, monte_carlo
 from simulator.failures.expected_ettr import first_order_ettr
 from tests.case_counts import examples
 from topology.errors import InvalidInput, UnknownName

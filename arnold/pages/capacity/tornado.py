@@ -1,0 +1,67 @@
+"""A tornado: how far an answer goes as each input alone goes from its P10 to its P90, the widest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import isfinite
+
+from arnold.pages.axis import axis_range, round_ticks
+from arnold.pages.line_chart import ChartCard
+from arnold.pages.plot import WIDTH, Plot
+from simulator.capacity.answer_range import AnswerRange, end_words
+from topology.drawing.elements import circle, label, line, rect, svg
+from topology.drawing.layout import fit
+
+ROW, NAMES = 32.0, 206.0  # Height of a row, and width of the names at the left, pixels
+ROOM = 0.14  # What stays free at both ends of the axis for words, as a share of its values
+TITLE = "What decides"
+
+
+def tornado_card(found: AnswerRange) -> ChartCard:
+    """Return the drawing with its words."""
+    plot = tornado_plot(found)
+    note = (
+        f"{found.quantity[:1].upper()}{found.quantity[1:]}: {found.words} of {found.draws:,} draws of all inputs; "
+        "below, each input alone from its P10 to its P90 (words beside the bars), the others at their medians."
+    )
+    return ChartCard(TITLE, note, svg("chart", plot.width, plot.height, tornado_parts(found, plot), title=TITLE))
+
+
+def tornado_plot(found: AnswerRange) -> Plot:
+    """Return axes that hold the whole range; what is infinite stands at the right border."""
+    ends = [end for one in found.swings for end in (one.at_low, one.at_high)]
+    values = [value for value in (found.p10, found.p90, found.at_medians, *ends) if isfinite(value)] or [0.0]
+    room = ROOM * (max(values) - min(values))
+    across = axis_range([min(values) - room, max(values) + room], found.kind, most=5, floor_at=None)
+    height = ROW * (1 + len(found.swings)) + 54
+    return Plot(WIDTH, height, (NAMES, 24.0, 10.0, 44.0), across)
+
+
+def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
+    """Yield what is in the drawing: axis, the line of the medians, the whole range, a bar for each input."""
+    x, middle = plot.x, plot.x(found.at_medians)
+    yield from plot.x_axis(round_ticks(*plot.across, most=5, kind=found.kind))
+    yield label((plot.left + plot.right) / 2, plot.height - 7, found.quantity, anchor="middle")
+    yield line((middle, plot.top), (middle, plot.bottom), "upright")
+    ends = (x(found.p10), x(found.p90))
+    yield from _row("all inputs, P10 to P90", plot.top + ROW / 2, ends, ("", ""))
+    y = plot.top + ROW / 2
+    yield line((ends[0], y), (ends[1], y), "stem l0")
+    yield circle(x(found.p50), y, 4.5, "spot l0", tip=f"{found.quantity}\n{found.words}")
+    for i, one in enumerate(found.swings, start=1):
+        y = plot.top + ROW * (i + 0.5)
+        low, high = x(one.at_low), x(one.at_high)
+        words = (end_words(one.low), end_words(one.high))
+        yield from _row(one.words, y, (low, high), words)
+        tip = f"{one.words} {words[0]} to {words[1]}\n{found.value(one.at_low)} to {found.value(one.at_high)}"
+        for end, tone in ((low, "l0"), (high, "l1")):
+            yield rect(min(end, middle), y - 8, abs(end - middle), 16, f"span {tone}", tip=tip)
+
+
+def _row(name: str, y: float, ends: tuple[float, float], words: tuple[str, str]) -> Iterator[str]:
+    """Yield the name of a row, and words beside the ends of its bar, each on the side where the bar is not."""
+    yield label(NAMES - 10, y + 4, fit(name, 12.0, NAMES - 12), anchor="end")
+    # a bar whose low end is at the right has its words there
+    for end, other, said in ((ends[0], ends[1], words[0]), (ends[1], ends[0], words[1])):
+        left = end < other or (end == other and said is words[0])
+        yield label(end + (-5 if left else 5), y + 4, said, anchor="end" if left else "")
