@@ -291,10 +291,12 @@ class Engine(SimulatedCluster):
             if incident.node in self.out:
                 self.out.remove(incident.node)
                 self.pool.bring_back(incident.node)
-        elif incident.node not in self.out:
-            for job in [job for job in self.active.values() if incident.node in job.places]:
-                self.stop(job, "failure")
-            self.out.add(incident.node)
-            self.pool.take_out(incident.node)
+        else:
+            if incident.kind == "down":
+                for job in [job for job in self.active.values() if incident.node in job.places]:
+                    self.stop(job, "failure")
+            if incident.node not in self.out:
+                self.out.add(incident.node)
+                self.pool.take_out(incident.node)
         self.room_given()
         self._expect()
