@@ -96,8 +96,8 @@ class ReplaySettings(QueueSettings):
         if self.algorithm != COUNT_ONLY:
             return
         fix = "choose an --algorithm that places"
-        if faulty := next((flag for flag in self.flags if flag.slowdown == FAULTY and (flag.since or flag.until)), None):
-            wrong = f"{faulty.node} is faulty for a time, and this run only counts GPUs"
+        if faulty := [flag.node for flag in self.flags if flag.slowdown == FAULTY and (flag.since or flag.until)]:
+            wrong = f"{faulty[0]} is faulty for a time, and this run only counts GPUs"
             raise InvalidInput(wrong, where="--flags", fix=fix)
         if self.failures is not None:
             raise InvalidInput("nodes fail, and this run only counts GPUs", where="--failures", fix=fix)

@@ -61,16 +61,14 @@ def flags_over_time(path: str | Path, nodes: Collection[str]) -> tuple[list[Node
         return _of_nodes(log.over_time(), nodes, path)
 
 
-def _of_nodes(flags: Iterable[NodeFlag], nodes: Collection[str], path: str | Path) -> tuple[list[NodeFlag], tuple[str, ...]]:
+def _of_nodes(
+    flags: Iterable[NodeFlag], nodes: Collection[str], path: str | Path
+) -> tuple[list[NodeFlag], tuple[str, ...]]:
     """Return the flags of some nodes: a store outlives nodes, and a note names those that are none."""
-    known, strangers = [], {}
-    for flag in flags:
-        if flag.node in nodes:
-            known.append(flag)
-        else:
-            strangers[flag.node] = True
-    words = f"flagged in {path} and no nodes of the cluster, left out: {some([*strangers])}"
-    return known, (words,) if strangers else ()
+    every = list(flags)
+    strangers = list(dict.fromkeys(flag.node for flag in every if flag.node not in nodes))
+    words = f"flagged in {path} and no nodes of the cluster, left out: {some(strangers)}"
+    return [flag for flag in every if flag.node in nodes], (words,) if strangers else ()
 
 
 def _flags_of(source: Source, nodes: Collection[str]) -> list[NodeFlag]:

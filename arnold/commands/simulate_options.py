@@ -93,7 +93,7 @@ def _out_of_time(flags: Sequence[NodeFlag], first: float, last: float) -> Iterat
     """Yield notes on flags that hold before or after all submissions, which are seconds since 1970."""
     words = f"{datetime.fromtimestamp(first, UTC):%Y-%m-%dT%H:%M:%SZ}"
     if ended := sum(flag.until is not None and flag.until.timestamp() <= first for flag in flags):
-        yield f"flags that ended before the first job was submitted, at {words}, without effect: {ended} of {len(flags)}"
+        yield f"flags that ended before the first job was submitted ({words}), without effect: {ended} of {len(flags)}"
     if late := sum(flag.since is not None and flag.since.timestamp() > last for flag in flags):
         yield f"flags that begin after the last job is submitted: {late} of {len(flags)}"
 

@@ -12,6 +12,7 @@ from simulator.job_record import JobRecord
 
 YEAR_2000 = 946_684_800.0  # Seconds since 1970 at the beginning of the year 2000, UTC
 
+
 @dataclass(frozen=True, slots=True)
 class JobTrace:
     """Jobs in order of submission; of those submitted at one instant, in order of the file."""
