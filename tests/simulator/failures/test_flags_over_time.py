@@ -226,3 +226,16 @@ def test_gpus_of_a_faulty_node_are_away_in_the_series() -> None:
     made = ended(ready([JobRecord("one", 0.0, 100.0, 8.0, nodes=1)], flag(5, FAULTY, 50.0, 90.0)))
     series = time_series(run_history(made.engine, made.log, made.places), step=10.0)
     assert series.away.tolist() == [0.0] * 5 + [8.0] * 4 + [0.0]
+
+
+def test_slow_nodes_are_in_the_series_and_the_history() -> None:
+    """n1 for good, n2 from 30 to 60 of 100 s, by 2 in the middle of it: one node, then two, then one."""
+    flags = flag(1, 1.3), flag(2, 1.2, 30.0, 60.0), flag(2, 2.0, 40.0, 50.0)
+    past = run_history((made := ended(ready([gang("one", 0.0, 100.0, 4)], *flags))).engine, made.log, made.places)
+    assert past.slow == (
+        (1, 0.0, 100.0, 1.3),
+        (2, 30.0, 40.0, 1.2),
+        (2, 40.0, 50.0, 2.0),
+        (2, 50.0, 60.0, 1.2),
+    )
+    assert time_series(past, step=10.0).slow.tolist() == pytest.approx([1.0] * 3 + [2.0] * 3 + [1.0] * 4)
