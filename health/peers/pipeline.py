@@ -14,8 +14,9 @@ import numpy as np
 
 from health.peers.denoise import Denoiser, level
 from health.peers.distance import LEAST_MACHINES, Candidates, candidates, together
+from health.peers.doubts import doubted, new_beside
 from health.peers.metrics import PAPER_ORDER, in_order, is_code, is_step_time, metric_of
-from health.peers.peers_verdict import Examined, Stretch, doubted, new_beside
+from health.peers.peers_verdict import Examined, Stretch
 from health.peers.streams import FloatArray, MetricRecording, SampleGrid, align
 from topology.cluster import BoolArray
 from topology.errors import InvalidInput

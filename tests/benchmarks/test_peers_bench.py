@@ -15,7 +15,8 @@ from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
 from benchmarks.peers.mahalanobis import whitened
 from benchmarks.peers.picture import picture
 from benchmarks.peers.streams import SHAPES, healthy_job, recording
-from health.peers.peers_verdict import Stretch, doubted
+from health.peers.doubts import doubted
+from health.peers.peers_verdict import Stretch
 from health.peers.pipeline import ComparisonSettings, examine
 from health.peers.streams import align
 from tests.case_counts import cases as case_count
