@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from simulator.engine.hooks import Pace
 from simulator.engine.node_pool import NodePool
 from simulator.engine.sim_job import SimJob
 from simulator.failures.cluster_failures import FailureSettings
+from simulator.failures.flag_incidents import FlagSpan
 from simulator.replay_settings import NO_COST, ReplaySettings
 from topology.flags import HEALTHY, NodeFlag
 
@@ -135,10 +136,13 @@ class CheckpointPace:
         return {key: pace * self._overhead.get(key, 1.0) for key, pace in paces.items()}
 
 
-def job_pace(settings: ReplaySettings, pool: NodePool) -> Pace | None:
-    """Return how fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace."""
+def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]) -> Pace | None:
+    """Return how fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
+
+    :param spans: flags that come and go.
+    """
     failures = settings.failures
-    slow = any(flag.slowdown > HEALTHY for flag in pool.cluster.flags.values())
+    slow = bool(spans) or any(flag.slowdown > HEALTHY for flag in pool.cluster.flags.values())
     slow = slow or (failures is not None and failures.model.slowness.per_thousand_node_days > 0.0)
     inner = CommPace(COMM_MODELS.load(settings.cost_model), pool) if slow or settings.cost_model != NO_COST else None
     return inner if failures is None else CheckpointPace(failures, inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +11,11 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.queue_policy import POLICIES
 from simulator.cluster_fit import check_against
 from simulator.engine.engine import Engine
+from simulator.engine.hooks import Incidents
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import GpuPool, Pool
 from simulator.failures.cluster_failures import ClusterFailures
+from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan, lay_out
 from simulator.job_pace import job_pace
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
@@ -46,9 +49,12 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         node that a job could use; or a job could never run.
     """
     policy, failing = POLICIES.load(settings.policy), settings.failures
+    start = trace.records[0].submit
+    epoch = settings.epoch if settings.epoch is not None else trace.epoch
+    cluster, spans = lay_out(cluster, settings.flags, epoch=epoch, start=start)
     sound = _sound(cluster)
     pool = _pool(cluster, settings)
-    pace = job_pace(settings, pool) if isinstance(pool, NodePool) else None
+    pace = job_pace(settings, pool, spans) if isinstance(pool, NodePool) else None
     # nodes that wait for others to fail, so that no job may count on them
     spares = () if failing is None else failing.spares_of(sound)
     for node in spares:
@@ -63,10 +69,9 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         )
     failures = None
     if failing is not None:
-        start = trace.records[0].submit
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
     told = predict_all(trace.records, settings.predictor)
-    log = AttemptLog(failures, failures)
+    log = AttemptLog(failures, _incidents(failures, spans, cluster, start))
     engine = Engine(
         trace.records,
         pool,
@@ -90,6 +95,16 @@ def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="placement", clock="work")
     return NodePool(cluster, algorithm=ALGORITHMS.load(settings.algorithm), limits=limits, level=settings.level)
+
+
+def _incidents(
+    failures: ClusterFailures | None, spans: Sequence[FlagSpan], cluster: Cluster, start: float
+) -> Incidents | None:
+    """Return what happens to nodes; ``None`` = nothing."""
+    if not spans:
+        return failures
+    flags = FlagIncidents(spans, cluster, start=start)
+    return flags if failures is None else FailuresAndFlags(failures, flags)
 
 
 def _sound(cluster: Cluster) -> list[int]:

@@ -12,6 +12,7 @@ from simulator.failures.cluster_failures import FailureSettings
 from simulator.job_record import JobRecord, ShareBy
 from topology.errors import InvalidInput, did_you_mean
 from topology.field_types import Seed
+from topology.flags import FAULTY, NodeFlag
 
 if TYPE_CHECKING:
     from scheduler.queue.queue_policy import QueuePolicy
@@ -84,6 +85,10 @@ class ReplaySettings(QueueSettings):
     """Same seed, same run."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})
     """What goes wrong; ``None`` = nothing."""
+    flags: tuple[NodeFlag, ...] = field(default=(), metadata={"option": False})
+    """Slow and faulty nodes besides those of the cluster, each from its ``since`` to its ``until``."""
+    epoch: float | None = field(default=None, metadata={"option": False})
+    """Seconds since 1970 UTC at second 0 of the trace's clock; ``None`` = as its dates say."""
 
     def __post_init__(self) -> None:
         """Refuse, by :class:`InvalidInput`, what are no weights, and nodes asked for where GPUs are only counted."""
@@ -91,6 +96,9 @@ class ReplaySettings(QueueSettings):
         if self.algorithm != COUNT_ONLY:
             return
         fix = "choose an --algorithm that places"
+        if faulty := [flag.node for flag in self.flags if flag.slowdown == FAULTY and (flag.since or flag.until)]:
+            wrong = f"{faulty[0]} is faulty for a time, and this run only counts GPUs"
+            raise InvalidInput(wrong, where="--flags", fix=fix)
         if self.failures is not None:
             raise InvalidInput("nodes fail, and this run only counts GPUs", where="--failures", fix=fix)
         if self.cost not in (None, NO_COST):

@@ -12,7 +12,9 @@ import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,6 +73,21 @@ class FlagLog:
     def holding(self, at: datetime) -> list[NodeFlag]:
         """Return the flags of an instant, one a node, merged over the sources."""
         return merge_by_node(self.standing(at))
+
+    def over_time(self) -> Iterator[NodeFlag]:
+        """Yield all that was ever held, by node and source: flags with the times from which and until which they held.
+
+        Those that are active at an instant are what :meth:`standing` returns of it, and slower flags of the source.
+        """
+        ordered = self.events("node != '' ORDER BY node, source, number")
+        for event, following in pairwise(chain(ordered, [None])):
+            assert event is not None
+            same = following is not None and (following.node, following.source) == (event.node, event.source)
+            last = following.time if following is not None and same else LAST
+            for step in event.steps:
+                since, until = max(event.time, step.flag.since or event.time), min(last, step.until)
+                if since < until:
+                    yield replace(step.flag, since=since, until=until)
 
     def nodes(self) -> set[str]:
         """Return the names of all nodes that an event is about."""

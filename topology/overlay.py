@@ -7,6 +7,7 @@ it) with the fields of :class:`~topology.flags.NodeFlag`; of a faulty node the s
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,12 +36,9 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
     """Return the cluster with the flags of a flag file or a flag store that hold now, and notes about the others; raise
     InvalidTopology where it has no node that a flag file names.
     """
-    if is_store(path):  # a store outlives nodes: those that the cluster does not have are left out and named
-        flags = merge_by_node(read_flags(path, now=now))
-        known = [flag for flag in flags if flag.node in cluster.index_of]
-        strangers = [flag.node for flag in flags if flag.node not in cluster.index_of]
-        words = f"flagged in {path} and no nodes of the cluster, left out: {some(strangers)}"
-        return cluster.with_flags(known), (words,) if strangers else ()
+    if is_store(path):
+        known, notes = _of_nodes(merge_by_node(read_flags(path, now=now)), cluster.index_of, path)
+        return cluster.with_flags(known), notes
     source = read_source(path)
     cluster, expired = with_flag_file(cluster, source, now=now)
     return cluster, (f"flags of {source.name} not active now, left out: {expired}",) if expired else ()
@@ -48,14 +46,40 @@ def with_flags(cluster: Cluster, path: str | Path, *, now: datetime) -> tuple[Cl
 
 def with_flag_file(cluster: Cluster, source: Source, *, now: datetime) -> tuple[Cluster, int]:
     """Return the cluster with the flags of a file that are active now, and the number of those that are not."""
-    document, flags = _flags(source)
-    for i, flag in enumerate(flags):
-        if flag.node not in cluster.index_of:
-            where = document.where(*(["flags"] if isinstance(document.data, dict) else []), i, "node")
-            fix = f"{did_you_mean(flag.node, cluster.names)}use names of the cluster file"
-            raise InvalidTopology(f"the cluster has no node {flag.node[:80]!r}", where=where, fix=fix)
+    flags = _flags_of(source, cluster.index_of)
     active = [flag for flag in flags if flag.active(now)]
     return cluster.with_flags(active), len(flags) - len(active)
+
+
+def flags_over_time(path: str | Path, nodes: Collection[str]) -> tuple[list[NodeFlag], tuple[str, ...]]:
+    """Return all flags of a flag file, or all that a flag store ever held, with their times, and notes; raise
+    InvalidTopology where a flag file names none of the nodes.
+    """
+    if not is_store(path):
+        return _flags_of(read_source(path), nodes), ()
+    with open_log(path) as log:
+        return _of_nodes(log.over_time(), nodes, path)
+
+
+def _of_nodes(
+    flags: Iterable[NodeFlag], nodes: Collection[str], path: str | Path
+) -> tuple[list[NodeFlag], tuple[str, ...]]:
+    """Return the flags of some nodes: a store outlives nodes, and a note names those that are none."""
+    every = list(flags)
+    strangers = list(dict.fromkeys(flag.node for flag in every if flag.node not in nodes))
+    words = f"flagged in {path} and no nodes of the cluster, left out: {some(strangers)}"
+    return [flag for flag in every if flag.node in nodes], (words,) if strangers else ()
+
+
+def _flags_of(source: Source, nodes: Collection[str]) -> list[NodeFlag]:
+    """Return the flags of a file, all of some nodes."""
+    document, flags = _flags(source)
+    for i, flag in enumerate(flags):
+        if flag.node not in nodes:
+            where = document.where(*(["flags"] if isinstance(document.data, dict) else []), i, "node")
+            fix = f"{did_you_mean(flag.node, list(nodes))}use names of the cluster file"
+            raise InvalidTopology(f"the cluster has no node {flag.node[:80]!r}", where=where, fix=fix)
+    return flags
 
 
 def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFlag]:

@@ -93,13 +93,13 @@ class ClusterFiles:
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-_OVERLAY = ("levels", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy", "flags")
+_OVERLAY = ("levels", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy")
 
-state_options = options_of(ClusterFiles, only=("format", *_OVERLAY))
+state_options = options_of(ClusterFiles, only=("format", *_OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""
 
 overlay_options = options_of(ClusterFiles, only=_OVERLAY)
-"""Give a command what lies over a cluster file; its ``--format`` is that of another file."""
+"""Give a command what lies over a cluster file, flags aside; its ``--format`` is that of another file."""
 
 
 def read_cluster(**files: Any) -> tuple[Cluster, tuple[str, ...]]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 from annotated_types import Ge
 
-from arnold.commands.cluster_options import overlay_options, read_cluster
+from arnold.commands.cluster_options import check_stdin, overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import emit_json
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
-from arnold.commands.simulate_options import FailureOptions, TraceOptions
+from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidTopology
 
@@ -58,6 +58,7 @@ class RunOptions:
 @click.option("--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format.")
 @click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
 @overlay_options
+@options_of(FlagOptions)
 @options_of(TraceOptions)
 @options_of(ReplaySettings, completions={"policy": complete_policy, "algorithm": complete_algorithm})
 @options_of(FailureOptions)
@@ -120,12 +121,15 @@ def _prepare(
     from simulator.replay import prepare
     from simulator.traces import scale_load
 
+    flagged = take(FlagOptions, options)
+    check_stdin({"--cluster": options["cluster"], "--trace": chosen.trace, "--flags": flagged.flags})
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
     trace = chosen.read()
     settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
+    settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
     if scale is not None:
         trace = scale_load(trace, scale)
     try:
-        return prepare(trace, cluster, settings, lenient=chosen.lenient), notes
+        return prepare(trace, cluster, settings, lenient=chosen.lenient), (*notes, *of_flags)
     except InvalidTopology as error:
         raise InvalidTopology(error.message, where=error.where or options["cluster"], fix=error.fix) from error

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Interval
@@ -12,7 +14,9 @@ from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
+    from simulator.replay_settings import ReplaySettings
     from simulator.traces import JobTrace
+    from topology.flags import NodeFlag
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,46 @@ class TraceOptions:
         if self.window is not None:
             found = window(found, *parse_window(self.window, found))
         return found if self.max_gpus is None else max_gpus(found, self.max_gpus)
+
+
+@dataclass(frozen=True, slots=True)
+class FlagOptions:
+    """Flags that begin and end while a trace is replayed."""
+
+    flags: tuple[str, ...] = field(default=(), metadata={"file": True})
+    """Slow and faulty nodes besides, each from its since to its until: YAML, JSON, flag store; may be repeated."""
+    starts_at: str | None = field(default=None, metadata={"metavar": "TIME", "default": "as the trace's dates say"})
+    """When the first job is submitted, by the clock of the flags."""
+
+    def settings(
+        self, settings: ReplaySettings, trace: JobTrace, nodes: Collection[str]
+    ) -> tuple[ReplaySettings, tuple[str, ...]]:
+        """Return the settings with these flags, and notes about them.
+
+        :param nodes: names, of all clusters of a study.
+        :raises ArnoldError: a file is unusable or names no such node, or ``--starts-at`` is no time.
+        """
+        from arnold.commands.flags.store_commands import parse_time
+        from topology.overlay import flags_over_time
+
+        first, epoch = trace.records[0].submit, trace.epoch
+        if self.starts_at is not None:
+            epoch = parse_time(self.starts_at, option="--starts-at")[0].timestamp() - first
+        read = [flags_over_time(file, nodes) for file in self.flags]
+        flags = tuple(flag for found, _ in read for flag in found)
+        notes = [note for _, more in read for note in more]
+        if epoch is not None and flags:
+            notes += _out_of_time(flags, first + epoch, trace.records[-1].submit + epoch)
+        return replace(settings, flags=flags, epoch=epoch), tuple(notes)
+
+
+def _out_of_time(flags: Sequence[NodeFlag], first: float, last: float) -> Iterator[str]:
+    """Yield notes on flags that hold before or after all submissions, which are seconds since 1970."""
+    words = f"{datetime.fromtimestamp(first, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    if ended := sum(flag.until is not None and flag.until.timestamp() <= first for flag in flags):
+        yield f"flags that ended before the first job was submitted ({words}), without effect: {ended} of {len(flags)}"
+    if late := sum(flag.since is not None and flag.since.timestamp() > last for flag in flags):
+        yield f"flags that begin after the last job is submitted: {late} of {len(flags)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import console, emit_json, plain, progress, table
 from arnold.commands.result_files import RESULT
-from arnold.commands.simulate_options import TraceOptions
+from arnold.commands.simulate_options import FlagOptions, TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput
 
@@ -34,6 +34,7 @@ Examples:
     "--cluster", "clusters", required=True, multiple=True, type=FILE, metavar="FILE", help="A cluster; repeat it."
 )
 @options_of(ClusterFiles, only=("gpus_per_node", "gpu_type"))
+@options_of(FlagOptions)
 @options_of(TraceOptions)
 @click.option("--policies", default="fifo,fifo-backfill", show_default=True, metavar="A,B,..", help="Of the queue.")
 @click.option("--algorithms", default="exact", show_default=True, metavar="A,B,..", help="Of placement, or none.")
@@ -122,10 +123,14 @@ def _inputs(options: dict[str, Any]) -> Inputs:
     for file, topology in zip(files, loaded, strict=True):
         for note in topology.notes:
             click.echo(f"{file}: {note}", err=True)
+    trace, nodes = jobs.read(), {name for topology in loaded for name in topology.cluster.names}
+    settings, notes = take(FlagOptions, options).settings(take(ReplaySettings, options), trace, nodes)
+    for note in notes:
+        click.echo(note, err=True)
     return Inputs(
-        trace=jobs.read(),
+        trace=trace,
         clusters=dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True)),
-        settings=take(ReplaySettings, options),
+        settings=settings,
         lenient=jobs.lenient,
         resample=None if hours is None else hours * 3600,
     )

@@ -76,7 +76,7 @@ def _finite(time: float) -> float | None:
 
 
 SERIES_COLUMNS: Mapping[str, type] = {
-    **dict.fromkeys(("time", "seconds", "gpus_held", "gpus_away", "allocation", "utilization"), float),
+    **dict.fromkeys(("time", "seconds", "gpus_held", "gpus_away", "nodes_slow", "allocation", "utilization"), float),
     **dict.fromkeys(("jobs_running", "jobs_waiting", "gpus_waiting", "fragmentation", "dp_spread"), float),
     **dict.fromkeys(("throughput_lost", "ettr", "ettr_hour", "ettr_so_far"), float),
     **dict.fromkeys(("jobs_submitted", "jobs_ended", "failures", "preemptions"), int),
@@ -86,6 +86,7 @@ SERIES_COLUMNS: Mapping[str, type] = {
 _SERIES_FIELDS = {
     "gpus_held": "held",
     "gpus_away": "away",
+    "nodes_slow": "slow",
     "jobs_running": "running",
     "jobs_waiting": "waiting",
     "dp_spread": "spread",

@@ -65,6 +65,9 @@ _ERRORS = re.compile(r"error|fail|xid|ecc|replay|remapped|discard|violat")
 # Names of metrics that exporters count up from the start of a machine, so that only what is added means anything
 _COUNTS_UP = re.compile(r"_total$|_counter$|total_energy_consumption$|remapped_rows$")
 
+# Names of metrics whose values are codes of what happened last, such as DCGM's XID errors
+_CODES = re.compile(r"(?:^|_)xid(?:_|$)")
+
 _STEP_TIME = re.compile(r"(?:step|iter|iteration|batch|mini_?batch)s?_?(?:time|seconds|duration|ms)")
 
 
@@ -102,6 +105,11 @@ def idle_level(name: str) -> float | None:
 def counts_errors(name: str) -> bool:
     """Return whether a metric counts what no machine should have any of."""
     return _ERRORS.search(name) is not None
+
+
+def is_code(name: str) -> bool:
+    """Return whether the values of a metric are codes, 0 = nothing happened: 79 is no more than 13."""
+    return _CODES.search(name) is not None
 
 
 def counts_up(name: str) -> bool:

@@ -83,6 +83,6 @@ def _examined(samples: Samples) -> Examined:
             name, peers = samples.machines[there[row]], float(np.median(np.delete(mean, row)))
             own = float(mean[row])
             stretches.append(
-                Stretch(name, time, time, None, score, own, peers, None, lasting=True, late=None, doubt=None)
+                Stretch(name, time, time, None, score, own, peers, None, None, lasting=True, late=None, doubt=None)
             )
     return Examined(samples.metric, len(there), step=0.0, needed=0.0, stretches=tuple(stretches), silent=())

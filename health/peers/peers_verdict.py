@@ -9,17 +9,21 @@ from typing import Literal
 
 import numpy as np
 
-from health.peers.distance import few
-from health.peers.metrics import idle_level, is_step_time, is_work, metric_of, tells_idleness
+from health.peers.metrics import is_code, is_step_time, metric_of
 from health.peers.streams import MetricRecording, Samples
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
 from topology.quantities import number, plural
 
-# Why a machine that stands out is no alert: it works more than its peers, these do not work, or too many stand out
-Doubt = Literal["busier", "idle-peers", "many"]
+# Why a machine that stands out is no alert: it works more than its peers, these do not work, too many stand out, or it
+# may always have differed as much
+Doubt = Literal["busier", "idle-peers", "many", "role"]
 SOURCE = "peers"  # The detector's name in flags
-CANNOT_TELL: tuple[Doubt, ...] = ("idle-peers", "many")  # Doubts that leave it open whether a machine is at fault
+CANNOT_TELL: tuple[Doubt, ...] = (
+    "idle-peers",
+    "many",
+    "role",
+)  # Doubts that leave it open whether a machine is at fault
 COARSE = 5.0  # Seconds between samples from which on a note says that they are far apart
 MOST_STRETCHES = 5  # Most machines that are listed for a metric
 
@@ -44,13 +48,16 @@ class Stretch(JsonRecord):
     """Its peers' median value meanwhile."""
     past: float | None
     """Its own median value before, as far back as the recording goes; null = fewer samples than a window has."""
+    past_peers: float | None
+    """Its peers' median value before; null as of its own."""
     lasting: bool
     """Whether it went on to the end of the recording."""
     late: float | None
     """Seconds by which it follows its peers, where that alone makes it stand out, which is no alert."""
     doubt: Doubt | None
     """Why it is no alert although it lasted long enough: it works more than its peers, which is no fault; its peers
-    idle; or so many machines stand out that they are no peers. null = it is one, or did not last."""
+    idle; so many machines stand out that they are no peers; or it may always have differed as much, which is a role of
+    its own. null = it is one, or did not last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,41 +85,6 @@ class Examined(JsonRecord):
     def doubtful(self, doubt: Doubt) -> list[str]:
         """Return machines that raise no alert for this reason, in order of their names."""
         return sorted({one.machine for one in self.stretches if one.doubt == doubt})
-
-
-def doubted(examined: Examined, recording: MetricRecording) -> Examined:
-    """Return the same, with alerts that are to be doubted taken back.
-
-    Where healthy machines do not do the same, there are no peers, and a verdict would accuse a machine that works.
-    Step times are left alone: they are measured where a machine works, and count only where it is slower.
-    """
-    if is_step_time(examined.metric) or not examined.alerts:
-        return examined
-    doubts = {one: _doubt(one, examined.metric, recording) for one in examined.alerts}
-    if len({one.machine for one, doubt in doubts.items() if doubt is None}) > few(examined.machines):
-        doubts = {one: doubt or "many" for one, doubt in doubts.items()}
-    judged = [
-        replace(one, alert=None, doubt=doubt) if (doubt := doubts.get(one)) is not None else one
-        for one in examined.stretches
-    ]
-    return replace(examined, stretches=tuple(judged))
-
-
-def _doubt(one: Stretch, metric: str, recording: MetricRecording) -> Doubt | None:
-    if one.own > one.peers and is_work(metric):
-        return "busier"
-    telling = [samples for name, samples in recording.metrics.items() if tells_idleness(name) or name == metric]
-    return "idle-peers" if any(_idle(samples, one) for samples in telling) else None
-
-
-def _idle(samples: Samples, one: Stretch) -> bool:
-    """Return whether the other machines do not work by this metric while one stands out."""
-    level = idle_level(samples.metric)
-    if level is None:
-        return False
-    own = samples.machines.index(one.machine) if one.machine in samples.machines else -1
-    value = samples.value[(samples.time >= one.start) & (samples.time <= one.end) & (samples.machine != own)]
-    return len(value) > 0 and float(np.median(value)) <= level
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +119,7 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
             if held is None or alert.end - alert.start > held.end - held.start:
                 longest[alert.machine][one.metric] = alert
     machines = len(recording.machines)
-    flags = [_flag(found, peers=machines - 1, absolute=recording.absolute) for found in longest.values()]
+    flags = [_flag(found, recording, peers=machines - 1) for found in longest.values()]
     return PeersVerdict(
         verdict=_in_words(flags, machines, examined),
         source=recording.source,
@@ -158,10 +130,14 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
     )
 
 
-def evidence(metric: str, one: Stretch, *, peers: int, absolute: bool) -> str:
-    """Return one alert in a sentence."""
+def evidence(one: Stretch, samples: Samples, *, peers: int, absolute: bool) -> str:
+    """Return one alert in a sentence; its metric is that of the samples."""
     when = f"from {clock(one.start, absolute)} " + ("on" if one.lasting else f"to {clock(one.end, absolute)}")
     score = f"{one.score:.1f}" if one.score < 100 else "over 100"
+    metric = samples.metric
+    if is_code(metric):
+        codes = ", ".join(number(code) for code in _codes(samples, one))
+        return f"{metric_of(metric).title} {codes}, of most of its {peers} peers none, {when}"
     past = "" if one.past is None else f" and {number(one.past)} of its own past"
     if one.past and one.peers and min(one.own, one.past, one.peers) > 0.0:
         past += f" ({one.own / one.peers:.3g}x its peers, {one.own / one.past:.3g}x its own past)"
@@ -169,6 +145,13 @@ def evidence(metric: str, one: Stretch, *, peers: int, absolute: bool) -> str:
         f"{metric_of(metric).title} {number(one.own)} against {number(one.peers)} of its {peers} peers{past}, {when}; "
         f"{score} times farther from them than they are from each other"
     )
+
+
+def _codes(samples: Samples, one: Stretch) -> list[float]:
+    """Return the codes of a machine while it stood out."""
+    there = (samples.time >= one.start) & (samples.time <= one.end) & (samples.value != 0.0)
+    own = samples.machine == samples.machines.index(one.machine)
+    return [float(code) for code in np.unique(samples.value[there & own])]
 
 
 def clock(seconds: float, absolute: bool) -> str:
@@ -181,8 +164,9 @@ def instant(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _flag(found: Mapping[str, Stretch], *, peers: int, absolute: bool) -> NodeFlag:
+def _flag(found: Mapping[str, Stretch], recording: MetricRecording, *, peers: int) -> NodeFlag:
     """Return the flag of a machine by its stretches in each metric."""
+    absolute = recording.absolute
     slow = [one for metric, one in found.items() if is_step_time(metric)]
     causes = [one for metric, one in found.items() if not is_step_time(metric)]
     chosen = (slow or causes)[0]
@@ -196,7 +180,9 @@ def _flag(found: Mapping[str, Stretch], *, peers: int, absolute: bool) -> NodeFl
         source=SOURCE,
         since=instant(min(one.start for one in found.values())) if absolute else None,
         until=instant(max(one.end for one in found.values())) if absolute and ended else None,
-        evidence="; and ".join(evidence(metric, one, peers=peers, absolute=absolute) for metric, one in found.items()),
+        evidence="; and ".join(
+            evidence(one, recording.metrics[metric], peers=peers, absolute=absolute) for metric, one in found.items()
+        ),
     )
 
 
@@ -217,6 +203,11 @@ def _cannot_tell(examined: Examined) -> str:
     title, reasons = metric_of(examined.metric).title, []
     if many := examined.doubtful("many"):
         reasons.append(f"{len(many)} of {examined.machines} stand out in {title}, so they are no peers")
+    if of_role := examined.doubtful("role"):
+        differ = "differs" if len(of_role) == 1 else "differ"
+        reasons.append(
+            f"{_few(of_role)} {differ} in {title} as before, or since the recording began, as a role of its own"
+        )
     if among_idle := examined.doubtful("idle-peers"):
         reasons.append(
             f"{_few(among_idle)} stand{'s' if len(among_idle) == 1 else ''} out in {title} among machines that idle"

@@ -14,8 +14,9 @@ import numpy as np
 
 from health.peers.denoise import Denoiser, level
 from health.peers.distance import LEAST_MACHINES, Candidates, candidates, together
-from health.peers.metrics import PAPER_ORDER, in_order, is_step_time, metric_of
-from health.peers.peers_verdict import Examined, Stretch, doubted
+from health.peers.doubts import doubted, new_beside
+from health.peers.metrics import PAPER_ORDER, in_order, is_code, is_step_time, metric_of
+from health.peers.peers_verdict import Examined, Stretch
 from health.peers.streams import FloatArray, MetricRecording, SampleGrid, align
 from topology.cluster import BoolArray
 from topology.errors import InvalidInput
@@ -32,7 +33,6 @@ LAG_SHARE = 8
 EXPLAINED = 0.5  # A shift that leaves at most this part of the distance explains it
 # Seconds to which longer times without any sample are cut: days between two runs cost nothing, and join nothing
 LONGEST_GAP = 3_600.0
-NEW_SHARE = 0.5  # From this part of its distance on, what a machine differs by is new, and not its role
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's mean level is not noticeable, whatever the metric
 
 
@@ -71,8 +71,11 @@ def detect(recording: MetricRecording, settings: ComparisonSettings, *, everythi
             fix="give the metrics of all machines of the job",
         )
     for name in in_order(recording.metrics, settings.order):
-        grid = align(recording.metrics[name], step=settings.step, machines=machines, longest_gap=LONGEST_GAP)
-        examined = doubted(examine(grid, settings), recording)
+        samples = recording.metrics[name]
+        if is_code(name):
+            samples = replace(samples, value=(samples.value != 0.0).astype(np.float64))
+        grid = align(samples, step=settings.step, machines=machines, longest_gap=LONGEST_GAP)
+        examined = doubted(examine(grid, settings), recording, threshold=settings.threshold)
         yield examined
         if examined.alerts and not is_step_time(name) and not everything:
             return
@@ -83,8 +86,8 @@ def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
     timed = is_step_time(grid.metric)
     needed = settings.step_time_continuity if timed else settings.continuity
     found = scores(grid, settings)
-    if timed:
-        found = _slower_only(found, grid, settings.window)
+    if timed or is_code(grid.metric):
+        found = _higher_only(found, grid, settings.window)
     windows = max(1, round(needed / grid.step))
     if needed and not timed:
         # A sample is in ``window`` windows, and no machine is to be excluded for a single one.
@@ -145,8 +148,8 @@ def _among_the_heard(windows: FloatArray, silent: BoolArray, threshold: float | 
     return together(parts)
 
 
-def _slower_only(found: Candidates, grid: SampleGrid, window: int) -> Candidates:
-    """Return candidates of a step time whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
+def _higher_only(found: Candidates, grid: SampleGrid, window: int) -> Candidates:
+    """Return candidates whose window's median is :data:`LEAST_SLOWDOWN` times their peers' or more."""
     kept = np.zeros(len(found.window), dtype=np.bool_)
     for k, (begin, row) in enumerate(zip(found.window, found.machine, strict=True)):
         part = grid.values[:, begin : begin + window]
@@ -163,23 +166,27 @@ def _runs(found: Candidates, slack: int) -> Iterator[Candidates]:
             yield mine.only(run == k)
 
 
-def _past(grid: SampleGrid, row: int, first: int, window: int) -> float | None:
-    """Return a machine's median before a column, ``None`` = it was heard in fewer columns than a window has."""
-    before = grid.values[row, :first][~grid.silent[row, :first]]
-    return float(np.median(before)) if len(before) >= window else None
+def _past(grid: SampleGrid, row: int, first: int, window: int) -> tuple[float, float] | None:
+    """Return the medians of a machine and of its peers before a column; ``None`` = it was heard in fewer columns than a
+    window has.
+    """
+    heard = ~grid.silent[row, :first]
+    before = grid.values[:, :first][:, heard]
+    if before.shape[1] < window:
+        return None
+    return float(np.median(before[row])), float(np.median(np.delete(before, row, axis=0)))
 
 
 def _is_new(grid: SampleGrid, run: Candidates, window: int) -> bool:
-    """Return whether a machine that stands out differs from its own past by :data:`NEW_SHARE` of what it differs from
-    its peers.
+    """Return whether a machine differs from its peers otherwise than before.
 
     One that does not counts only where it stands out most: several that differ for good have different roles.
     """
     first, row = int(run.window[0]), int(run.machine[0])
-    past = _past(grid, row, first, window)
     part = grid.values[:, first + window // 2 : int(run.window[-1]) + window // 2 + 1]
-    own = float(np.median(part[row]))
-    return past is not None and abs(own - past) >= NEW_SHARE * abs(own - float(np.median(part)))
+    past = _past(grid, row, first, window)
+    peers = float(np.median(np.delete(part, row, axis=0)))
+    return new_beside(past, own=float(np.median(part[row])), peers=peers)
 
 
 def lag(values: FloatArray, row: int, first: int, last: int) -> int | None:
@@ -217,6 +224,7 @@ def _stretch(grid: SampleGrid, run: Candidates, *, window: int, windows: int, ho
     # The first and the last windows are only half in what they show.
     core = slice(first + window // 2, max(end - window // 2, first + window // 2) + 1)
     part = grid.values[:, core]
+    past, past_peers = _past(grid, row, first, window) or (None, None)
     late = None if alert is None else lag(grid.values, row, core.start, core.stop - 1)
     return Stretch(
         machine=grid.machines[row],
@@ -226,7 +234,8 @@ def _stretch(grid: SampleGrid, run: Candidates, *, window: int, windows: int, ho
         score=float(np.median(run.score)),
         own=float(np.median(part[row])),
         peers=float(np.median(np.delete(part, row, axis=0))),
-        past=_past(grid, row, first, window),
+        past=past,
+        past_peers=past_peers,
         lasting=end == grid.values.shape[1] - 1,
         late=None if late is None else late * grid.step,
         doubt=None,

@@ -24,6 +24,7 @@ from topology.quantities import plural
 NOTHING = 1.005  # A slowdown below this rounds to 1.00
 REPLAY_ERROR = 0.05  # The published error of the replay has a median of 1.3 %; from here on there is a warning
 FEW = 5  # Fewer steps than this say little about persistence
+LEAST_WORKERS = 4  # Of fewer it is open which is the odd one, as in health.peers.distance.LEAST_MACHINES
 # What to do about causes that no node is to blame for
 INSTEAD = {
     "sequence-length": (
@@ -148,6 +149,11 @@ def notes_on(replayed: Replayed, analysis: Analysis) -> list[str]:
 
 def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence[SlowWorker]) -> str:
     saved = _saved(" A step would take", analysis.slowest, analysis, ".")
+    if workers and analysis.dp * analysis.pp < LEAST_WORKERS:
+        return (
+            f"Of so few workers it is not known which is unusual: {worker_names(workers)} may be slow, or the rest "
+            f"fast. Run it on another node, and measure both, before any is replaced.{saved}"
+        )
     if workers:
         return f"Replace the nodes of {worker_names(workers)}, and look at what slows them.{saved}"
     if more := _more_work(replayed, analysis):

@@ -287,13 +287,13 @@ class Engine(SimulatedCluster):
         elif incident.kind == "flag":
             self.flags[incident.node] = incident.slowdown
             self.pool.flag(incident.node, incident.slowdown)
-        elif incident.kind == "up":
-            if incident.node in self.out:
-                self.out.remove(incident.node)
-                self.pool.bring_back(incident.node)
-        elif incident.node not in self.out:
+        elif incident.kind == "down":
             for job in [job for job in self.active.values() if incident.node in job.places]:
                 self.stop(job, "failure")
+        if incident.kind == "up" and incident.node in self.out:
+            self.out.remove(incident.node)
+            self.pool.bring_back(incident.node)
+        elif incident.kind in ("down", "drain") and incident.node not in self.out:
             self.out.add(incident.node)
             self.pool.take_out(incident.node)
         self.room_given()

@@ -45,8 +45,8 @@ class Incident:
     time: float
     # down: no job may use it, and those on it are interrupted; up: it is back; slow: it is slow from now on by slowdown
     # (1.0 = healthy again), and the scheduler does not know it; flag: the scheduler knows of a slowdown (1.0 = the flag
-    # is lifted)
-    kind: Literal["down", "up", "slow", "flag"]
+    # is lifted); drain: no job may use it from now on, and those on it go on
+    kind: Literal["down", "up", "slow", "flag", "drain"]
     node: int
     slowdown: float = 1.0
 

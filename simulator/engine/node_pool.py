@@ -284,10 +284,11 @@ class NodePool:
         self.cluster = self.cluster.replace(flags=flags)
 
     def _set_total(self, node: int, units: int) -> None:
-        """Change what jobs may use of a node on which there is none."""
+        """Change what jobs may use of a node; where those on it hold more, less than nothing is free."""
+        held = int(self.total[node] - self.free[node])
         self.total[node] = units
         self._whole[node] = units == self.occupancy.size[node]
-        self.occupancy.put(node, free=units)
+        self.occupancy.put(node, free=units - held)
         self._usable.clear()
 
 

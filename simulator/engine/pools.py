@@ -101,7 +101,7 @@ class Pool(Protocol):
         """Return nodes to reserve for an announced job, besides those that are taken; empty = there are none."""
 
     def take_out(self, node: int) -> None:
-        """Let no job use a node any more; those on it have left."""
+        """Let no job use a node any more; one that is still on it goes on there."""
 
     def bring_back(self, node: int) -> None:
         """Let jobs use a node again."""

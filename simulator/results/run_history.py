@@ -19,6 +19,7 @@ from simulator.engine.hooks import FromScratch, Incident, Incidents, Recovery, S
 from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.engine.simulated_cluster import SimulatedCluster
 from topology.cluster import Cluster, FloatArray, IntArray
+from topology.flags import FAULTY, HEALTHY
 
 
 class CutShort(NamedTuple):
@@ -143,6 +144,15 @@ class Spans:
     end: FloatArray
 
 
+class SlowTime(NamedTuple):
+    """A time in which the scheduler knew a node as slow; seconds since the first submission."""
+
+    node: int
+    begin: float
+    end: float
+    slowdown: float
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RunHistory:
     """What happened."""
@@ -156,7 +166,8 @@ class RunHistory:
     attempts: Attempts
     present: Spans  # of each job that started, the time from its first start to its end
     waits: Spans  # times in which jobs waited
-    away: Spans  # times in which no job might use a node: failed, or kept as a spare
+    away: Spans  # times in which no job might use a node: failed, flagged as faulty, or kept as a spare
+    slow: tuple[SlowTime, ...]  # by node and begin
 
 
 def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> RunHistory:
@@ -169,6 +180,7 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
     usable = np.zeros(0) if cluster is None else cluster.usable_gpus.astype(np.float64)
     present = [(job.key, job.first_start, min(job.end, end)) for job in engine.jobs if isfinite(job.first_start)]
     waits = [(job.key, begin, until) for job in engine.jobs for begin, until in _waits(job, end) if until > begin]
+    attempts = _attempts(engine.jobs, list(_rows(engine.jobs, log, end)), origin, placed=cluster is not None)
     return RunHistory(
         jobs=engine.jobs,
         cluster=cluster,
@@ -176,10 +188,11 @@ def run_history(engine: Engine, log: AttemptLog, cluster: Cluster | None) -> Run
         length=max(end - origin, 1e-9),
         capacity=engine.pool.capacity / UNITS,
         usable=usable,
-        attempts=_attempts(engine.jobs, list(_rows(engine.jobs, log, end)), origin, placed=cluster is not None),
+        attempts=attempts,
         present=_spans(present, origin),
         waits=_spans(waits, origin),
-        away=_spans(_away(log, origin, end), origin),
+        away=_spans(_away(log, attempts, origin, end), origin),
+        slow=() if cluster is None else tuple(sorted(_slow(log, cluster, origin, end))),
     )
 
 
@@ -231,17 +244,43 @@ def _waits(job: SimJob, end: float) -> Iterator[tuple[float, float]]:
         yield since, end
 
 
-def _away(log: AttemptLog, origin: float, end: float) -> list[tuple[int, float, float]]:
+def _away(log: AttemptLog, attempts: Attempts, origin: float, end: float) -> list[tuple[int, float, float]]:
     rows: list[tuple[int, float, float]] = []
     since: dict[int, float] = {}
     for incident in log.incidents:
         if incident.time > end:
             continue
         if incident.kind == "down":
-            since.setdefault(incident.node, max(incident.time, origin))
+            since[incident.node] = min(since.get(incident.node, inf), max(incident.time, origin))
+        elif incident.kind == "drain":
+            since.setdefault(incident.node, origin + _left(attempts, incident.node, max(incident.time - origin, 0.0)))
         elif incident.kind == "up" and incident.node in since:
             rows.append((incident.node, since.pop(incident.node), incident.time))
-    return rows + [(node, begin, end) for node, begin in since.items()]
+    rows += [(node, begin, end) for node, begin in since.items()]
+    return [row for row in rows if row[1] < row[2]]
+
+
+def _left(attempts: Attempts, node: int, time: float) -> float:
+    """Return when the jobs that hold a part of a node at a time have left it."""
+    there = np.repeat(np.arange(len(attempts)), np.diff(attempts.first))[attempts.places == node]
+    held = there[(attempts.begin[there] <= time) & (attempts.end[there] > time)]
+    return float(attempts.end[held].max(initial=time))
+
+
+def _slow(log: AttemptLog, cluster: Cluster, origin: float, end: float) -> Iterator[SlowTime]:
+    """Yield when nodes were flagged as slow: by the cluster at the start, then as flags came and went."""
+    held = {node: (0.0, flag.slowdown) for node, flag in cluster.flags.items() if HEALTHY < flag.slowdown < FAULTY}
+    for incident in log.incidents:
+        if incident.kind != "flag" or incident.time > end:
+            continue
+        now, (since, factor) = max(incident.time - origin, 0.0), held.pop(incident.node, (0.0, HEALTHY))
+        if factor > HEALTHY and since < now:
+            yield SlowTime(incident.node, since, now, factor)
+        if incident.slowdown > HEALTHY:
+            held[incident.node] = now, incident.slowdown
+    for node, (since, factor) in held.items():
+        if since < end - origin:
+            yield SlowTime(node, since, end - origin, factor)
 
 
 def _spans(rows: Sequence[tuple[int, float, float]], origin: float) -> Spans:

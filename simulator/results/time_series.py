@@ -40,6 +40,7 @@ class TimeSeries:
     edges: FloatArray  # shape [buckets + 1], seconds since the first submission
     held: FloatArray  # GPUs that jobs held
     away: FloatArray  # GPUs of nodes that no job might use
+    slow: FloatArray  # nodes that were flagged as slow
     allocation: FloatArray  # held over those that jobs might use
     utilization: FloatArray  # held over all
     running: FloatArray  # jobs with nodes
@@ -84,6 +85,7 @@ def time_series(
         edges=edges,
         held=held,
         away=away,
+        slow=np.maximum(integrals(edges, *np.array(history.slow, dtype=np.float64).reshape(-1, 4).T[1:3]) / width, 0.0),
         allocation=np.minimum(ratio(held, history.capacity - away), 1.0),
         utilization=held / history.capacity,
         running=np.maximum(integrals(edges, attempts.begin, attempts.end) / width, 0.0),

@@ -10,6 +10,8 @@ from typing import Any
 
 from simulator.job_record import JobRecord
 
+YEAR_2000 = 946_684_800.0  # Seconds since 1970 at the beginning of the year 2000, UTC
+
 
 @dataclass(frozen=True, slots=True)
 class JobTrace:
@@ -24,6 +26,14 @@ class JobTrace:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @property
+    def epoch(self) -> float | None:
+        """Seconds since 1970 UTC at second 0 of its clock: 0 where times are dates; ``None`` = it has none.
+
+        Dates are read as seconds since 1970; a clock that began with the trace would have run for 30 years.
+        """
+        return 0.0 if self.records and self.records[0].submit >= YEAR_2000 else None
 
     def replace(self, **changes: Any) -> JobTrace:
         """Return a copy with some fields changed."""

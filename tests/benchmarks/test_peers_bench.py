@@ -15,7 +15,8 @@ from benchmarks.peers.faults import KINDS, Effect, Fault, Kind, inject
 from benchmarks.peers.mahalanobis import whitened
 from benchmarks.peers.picture import picture
 from benchmarks.peers.streams import SHAPES, healthy_job, recording
-from health.peers.peers_verdict import Stretch, doubted
+from health.peers.doubts import doubted
+from health.peers.peers_verdict import Stretch
 from health.peers.pipeline import ComparisonSettings, examine
 from health.peers.streams import align
 from tests.case_counts import cases as case_count
@@ -65,7 +66,7 @@ def test_figures_by_hand() -> None:
 
     def result(machine: str | None, alerted: str | None) -> Result:
         fault = None if machine is None else Fault("k", machine, 100, "full", "8 min")
-        seen = Stretch(alerted or "", 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, None, False, None, None)
+        seen = Stretch(alerted or "", 110.0, 500.0, 350.0, 9.0, 1.0, 2.0, None, None, False, None, None)
         return Result(fault, None if alerted is None else seen)
 
     found = quality([result("a", "a"), result("a", None), result("a", "b"), result(None, "c"), result(None, None)])
@@ -98,7 +99,7 @@ def test_a_fault_that_its_group_shows_or_nobody_sees_is_not_seen_alone(change: d
 def test_an_alert_before_the_fault_is_not_right() -> None:
     """The right machine, for something that was over before the fault began, is a false alarm."""
     fault = Fault("k", "a", 400, "full", "8 min")
-    assert not Result(fault, Stretch("a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, None, False, None, None)).right
+    assert not Result(fault, Stretch("a", 50.0, 390.0, 300.0, 9.0, 1.0, 2.0, None, None, False, None, None)).right
 
 
 def test_a_plain_fault_is_found() -> None:

@@ -16,7 +16,7 @@ from topology.cluster import Node
 from topology.errors import InvalidInput
 from topology.flag_log import is_store, open_log
 from topology.flags import FAULTY, EventName, FlagEvent, FlagKind, HeldFlag, NodeFlag, merge_by_node, merged
-from topology.overlay import read_flags, with_flags
+from topology.overlay import flags_over_time, read_flags, with_flags
 from topology.readers import load_topology
 
 NOON = datetime(2026, 11, 17, 12, tzinfo=UTC)
@@ -150,3 +150,32 @@ def test_merging_takes_the_worst_in_any_order(flags: list[NodeFlag], chance: obj
     assert merged(flags).slowdown == max(flag.slowdown for flag in flags)
     assert merged(flags[:1]) == flags[0]
     assert merge_by_node(flags) == [merged(flags)]
+
+
+def test_over_time_is_what_stands_at_every_instant(store: Path) -> None:
+    """The intervals of the whole history, asked at quarter hours around all changes, give the flags that stand then."""
+    with open_log(store) as log:
+        held = list(log.over_time())
+        assert {(flag.node, flag.source) for flag in held} == {("n1", "what-if"), ("n1", "peers"), ("n9", "nvsentinel")}
+        for quarter in range(-20, 110):
+            at = NOON + quarter * HOUR / 4
+            active: dict[tuple[str, str], float] = {}
+            for flag in held:
+                if flag.active(at):
+                    key = flag.node, flag.source
+                    active[key] = max(flag.slowdown, active.get(key, 1.0))
+            assert active == {(flag.node, flag.source): flag.slowdown for flag in log.standing(at)}
+
+
+def test_over_time_reads_files_and_stores(store: Path, tmp_path: Path) -> None:
+    """Of a file all flags, whenever they hold, and a node that the cluster does not have is an error with its place; of
+    a store those of the nodes that the cluster has, and a note on the others.
+    """
+    held, notes = flags_over_time(store, CLUSTER.index_of)
+    assert {flag.node for flag in held} == {"n1"}
+    assert notes == (f"flagged in {store} and no nodes of the cluster, left out: 1 (n9)",)
+    file = tmp_path / "flags.json"
+    file.write_text('[{"node": "n1", "kind": "faulty", "until": "2020-01-01T00:00:00Z"}]')
+    assert [flag.node for flag in flags_over_time(file, CLUSTER.index_of)[0]] == ["n1"]
+    with pytest.raises(InvalidInput, match="the cluster has no node 'n1'"):
+        flags_over_time(file, ["n2"])

@@ -119,11 +119,13 @@ def _instants(past: RunHistory, plan: Layout, found: Frames) -> dict[str, Any]:
     kept = np.sort(np.argsort(-gpus, kind="stable")[:MOST_NAMED])
     jobs = [past.jobs[key] for key in found.jobs[kept].tolist()]
     owner, share = found.owner[:, plan.nodes], found.share[:, plan.nodes]
+    square = {node: place for place, node in enumerate(plan.nodes.tolist())}
     # owners as differences from the frame before, int32 little-endian, then shares
     change = np.diff(owner, axis=0, prepend=np.zeros((1, owner.shape[1]), dtype=np.int32))
     return {
         "times": [round(time, 1) for time in found.times.tolist()],
         # the page begins at the first instant at which most jobs are seen
+        "slow": [[square[one.node], one.begin, one.end, one.slowdown] for one in past.slow if one.node in square],
         "start": int(np.argmax([len(np.unique(row)) for row in found.owner])),
         "cells": _packed(change.astype("<i4").tobytes() + share.tobytes()),
         "classes": packed_json(size_class(gpus).tolist()),

@@ -68,6 +68,11 @@ def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]
             yield _chart("lost", "Throughput lost to slower steps", note, "share", lost)
         else:
             yield NO_LOSS
+    if over_time.slow.any():
+        slow = line("slow nodes", 4, over_time.slow, filled=True)
+        yield _chart(
+            "slow", "Nodes flagged as slow", "As the scheduler knew them; faulty ones are away.", "count", slow
+        )
     if not (over_time.failures.any() or over_time.preemptions.any() or over_time.away.any()):
         yield NO_FAILURE
         return
@@ -75,7 +80,7 @@ def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]
     cut = line("failures", 5, over_time.failures), line("preemptions", 1, over_time.preemptions)
     yield _chart("failures", "Jobs cut short", note, "count", *cut)
     away = line("GPUs away", 6, over_time.away, filled=True)
-    yield _chart("away", "GPUs away", "On nodes that failed or are kept as spares.", "count", away)
+    yield _chart("away", "GPUs away", "On nodes that failed, are faulty or kept as spares.", "count", away)
     hourly = float(over_time.edges[1] - over_time.edges[0]) == HOUR
     words = "hour by hour" if hourly else "over a sliding hour, in each bucket"
     ettr = [] if hourly else [line("sliding hour", 1, over_time.ettr_hour)]

@@ -62,6 +62,7 @@ def simulation_page(
         sizes=list(enumerate(NAMES)),
         map_frames=len(drawn.instants.get("times", ())),
         seen=drawn.jobs,
+        slow=bool(past.slow),
         wait_rows=waits,
         spread=spread,
         listed=len(listed),

@@ -33,6 +33,10 @@ function paint(square, job, share) {
   square.style.fill = fill;
 }
 
+function slowAt(time) {
+  return new Map(page.map.slow.filter(([, begin, end]) => begin <= time && time < end).map(([i, , , by]) => [i, by]));
+}
+
 function draw() {
   const count = squares.length;
   const start = frame * count;
@@ -44,6 +48,8 @@ function draw() {
     squares[i].classList.toggle("lit", lit > 0 && job === lit);
   }
   const time = page.map.times[frame];
+  const slow = slowAt(time);
+  squares.forEach((square, i) => square.classList.toggle("slow", slow.has(i)));
   const label = document.getElementById("time-label");
   label.textContent = clock(time);
   if (page.origin > 1e8) {
@@ -71,11 +77,13 @@ moreLines.push((i) => {
   const share = cells.share[frame * squares.length + i];
   const job = cells.owner[frame * squares.length + i];
   if (share === 255) return ["away: no job may use it"];
-  if (!job) return ["idle"];
+  const by = slowAt(page.map.times[frame]).get(i);
+  const flagged = by === undefined ? [] : [`flagged: ${short(by)} times slower`];
+  if (!job) return ["idle", ...flagged];
   const place = cells.named.get(job - 1);
-  if (place === undefined) return [`${share}% in use`];
+  if (place === undefined) return [`${share}% in use`, ...flagged];
   const info = cells.info;
-  const lines = [`${share}% in use`, `job ${info.id[place]}: ${short(info.gpus[place])} GPUs, waited ${spoken(info.wait[place])}`];
+  const lines = [...flagged, `${share}% in use`, `job ${info.id[place]}: ${short(info.gpus[place])} GPUs, waited ${spoken(info.wait[place])}`];
   if (info.spread[place]) lines.push(`DP spread ${info.spread[place]}`);
   return lines;
 });

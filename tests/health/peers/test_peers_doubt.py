@@ -139,3 +139,40 @@ def test_which_metrics_say_how_much_a_gpu_works() -> None:
     work = ["DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_PROF_SM_ACTIVE", "gpu_power_draw", "nvlink_bandwidth", "GPU-Utilization"]
     other = ["cpu_usage", "pfc_tx_packet_rate", "DCGM_FI_DEV_XID_ERRORS", "DCGM_FI_DEV_GPU_TEMP", "step_time"]
     assert [is_work(canonical(name)) for name in work + other] == [True] * 5 + [False] * 5
+
+
+def test_codes_of_errors_are_events_and_no_levels() -> None:
+    """XID 13 and 79 are alike beside machines without: both are flagged, each with its code; that 79 is more means
+    nothing where every machine has a code, nor is the only one without at fault.
+    """
+    made = np.zeros((12, 600))
+    made[4, 100:], made[7, 150:] = 13.0, 79.0
+    flags = verdict({"dcgm_fi_dev_xid_errors": made}).flags
+    assert [flag.node for flag in flags] == ["n04", "n07"]
+    assert "dcgm_fi_dev_xid_errors 13, of most of its 11 peers none" in flags[0].evidence
+    assert "dcgm_fi_dev_xid_errors 79," in flags[1].evidence
+    made[:] = 13.0
+    made[7, 150:] = 79.0
+    assert verdict({"dcgm_fi_dev_xid_errors": made}).flags == ()
+    made[7, 150:] = 0.0
+    assert verdict({"dcgm_fi_dev_xid_errors": made}).flags == ()
+
+
+def test_what_differs_for_good_is_no_alert() -> None:
+    """A machine 1.4 times above the others all along, or above them as much while all do less, has a role of its own:
+    told in the verdict, not flagged; the same from 250 s on is a fault, and so is one far away from the beginning.
+    """
+    offsets = 1.0 + 0.05 * np.random.default_rng(3).standard_normal((12, 1))
+    made = values() * offsets
+    made[4] *= 1.4
+    found = verdict({"pressure": made})
+    assert found.flags == ()
+    assert found.verdict.startswith("whether a machine of 12 is at fault cannot be told: n04 differs in pressure")
+    calmer = values() * offsets
+    calmer[:, 250:] *= 0.5
+    calmer[4] *= 1.05
+    calmer[4, 250:] *= 1.4
+    assert [flag.node for flag in verdict({"pressure": calmer}).flags] == ["n04"]
+    broken = values() * offsets
+    broken[4] *= 0.1
+    assert [flag.node for flag in verdict({"pressure": broken}).flags] == ["n04"]

@@ -54,6 +54,18 @@ def test_the_slow_worker_is_found_with_its_own_factor(factor: float, dp: int, pp
     assert f"dp 2 / stage {pp - 1}" in verdict(analysis)
 
 
+@pytest.mark.parametrize(("dp", "pp", "replaced"), [(2, 1, False), (3, 1, False), (2, 2, True), (4, 1, True)])
+def test_of_fewer_than_four_workers_none_is_to_be_replaced(dp: int, pp: int, replaced: bool) -> None:
+    """Two or three workers leave open which is unusual: the advice is to measure; from four on it is to replace."""
+    replayed = prepare(make_trace(Recipe(dp=dp, pp=pp, microbatches=8, slow={(1, 0): 1.5}, seed=5)))
+    analysis = analyse(replayed)
+    (advice,) = help_for(replayed, analysis, slow_workers(replayed, analysis, WIDE))
+    assert analysis.cause == "worker"
+    assert "dp 1 / stage 0" in advice
+    assert advice.startswith("Replace the nodes") == replaced
+    assert ("it is not known which is unusual" in advice) == (not replaced)
+
+
 def test_a_node_of_two_slow_workers_has_one_flag() -> None:
     """Two workers on one node are one flag with the larger factor; a worker without a node flags nobody."""
     recipe = Recipe(dp=9, pp=4, microbatches=4, slow={(3, 0): 1.8, (4, 0): 1.6})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,16 @@ from simulator.traces import JobTrace, resampled
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records
 from topology.errors import InvalidInput, UnknownName
+from topology.flags import NodeFlag
 
 HOUR = 3600.0
 TRACE = JobTrace(tuple(random_records(1, 60)), source="jobs.csv")
+FLAGS = (
+    NodeFlag("n1", "straggler", 1.7, since=datetime.fromtimestamp(50, UTC), until=datetime.fromtimestamp(400, UTC)),
+    NodeFlag("n2", "faulty", since=datetime.fromtimestamp(100, UTC), until=datetime.fromtimestamp(300, UTC)),
+)
 INPUTS = Inputs(TRACE, {"eight": racks(8)}, ReplaySettings(cost="none"), resample=300.0)
+FLAGGED = Inputs(TRACE, {"eight": racks(8)}, ReplaySettings(cost="none", flags=FLAGS, epoch=0.0), resample=300.0)
 GRID = StudyGrid(["fifo", "fifo-backfill"], ["gpu-packing"], ["eight"], seeds=range(3))
 
 
@@ -58,10 +65,10 @@ def rows() -> list[dict[str, Any]]:
 
 
 def test_processes_and_order_change_no_byte(tmp_path: Path) -> None:
-    """One after the other, backwards, and in two processes: the same file, byte for byte."""
-    swept(tmp_path / "here.parquet")
-    swept(tmp_path / "back.parquet", Backwards())
-    swept(tmp_path / "two.parquet", Processes(2))
+    """One after the other, backwards, and in two processes: the same file, byte for byte, flags included."""
+    swept(tmp_path / "here.parquet", inputs=FLAGGED)
+    swept(tmp_path / "back.parquet", Backwards(), inputs=FLAGGED)
+    swept(tmp_path / "two.parquet", Processes(2), inputs=FLAGGED)
     once = (tmp_path / "here.parquet").read_bytes()
     assert (tmp_path / "back.parquet").read_bytes() == once
     assert (tmp_path / "two.parquet").read_bytes() == once
@@ -72,9 +79,9 @@ def test_processes_and_order_change_no_byte(tmp_path: Path) -> None:
 def test_dask_changes_no_byte_either(tmp_path: Path) -> None:
     """On a Dask cluster of this machine the file is the same."""
     distributed = pytest.importorskip("distributed", reason="distributed is not installed (extra dask)")
-    swept(tmp_path / "here.parquet")
+    swept(tmp_path / "here.parquet", inputs=FLAGGED)
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as local:
-        swept(tmp_path / "dask.parquet", OnDask(local.scheduler_address))
+        swept(tmp_path / "dask.parquet", OnDask(local.scheduler_address), inputs=FLAGGED)
     assert (tmp_path / "dask.parquet").read_bytes() == (tmp_path / "here.parquet").read_bytes()
 
 

@@ -1,0 +1,154 @@
+"""Flags in simulated time: each begins and ends on the clock of the trace, beside failures that are drawn.
+
+While a flag holds, what it says is true: its node is slow by its factor, and the scheduler knows it.  A faulty node is
+given to no job; a job that is on it goes on there, as production stops none because of a flag.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any
+
+from simulator.engine.hooks import Incident, Incidents
+from topology.cluster import Cluster
+from topology.errors import InvalidInput
+from topology.flags import FAULTY, NodeFlag
+
+
+@dataclass(frozen=True, slots=True)
+class FlagSpan:
+    """A flag that begins or ends while a trace is replayed, times on the trace's clock."""
+
+    node: int  # its index
+    slowdown: float  # FAULTY = no job may use the node
+    begin: float  # -inf = it held before the trace
+    end: float
+
+
+def lay_out(
+    cluster: Cluster, flags: Iterable[NodeFlag], *, epoch: float | None, start: float
+) -> tuple[Cluster, list[FlagSpan]]:
+    """Return a cluster with the flags that hold from the start of a trace on without an end, and the others that hold
+    at some time after it; those of the cluster itself are among both.
+
+    :param flags: besides those of the cluster; of nodes that it does not have, left out.
+    :param epoch: seconds since 1970 UTC at second 0 of the trace's clock; ``None`` = not known.
+    :raises InvalidInput: a flag has a begin or an end, and the epoch is not known.
+    """
+    given = [*cluster.flags.values(), *(flag for flag in flags if flag.node in cluster.index_of)]
+    if epoch is None and (timed := next((flag for flag in given if flag.since or flag.until), None)) is not None:
+        wrong = f"the flag of {timed.node} has a begin or an end, and the clock of the trace has no dates"
+        fix = "say with --starts-at when the first job is submitted, by the clock of the flags"
+        raise InvalidInput(wrong, where=timed.source or "flags", fix=fix)
+    for_good: list[NodeFlag] = []
+    spans: list[FlagSpan] = []
+    for flag in given:
+        begin = -inf if flag.since is None else flag.since.timestamp() - (epoch or 0.0)
+        end = inf if flag.until is None else flag.until.timestamp() - (epoch or 0.0)
+        if begin <= start and end == inf:
+            for_good.append(flag)
+        elif max(begin, start) < end:
+            spans.append(FlagSpan(cluster.index_of[flag.node], flag.slowdown, begin, end))
+    return cluster.replace(flags={}).with_flags(for_good), spans
+
+
+class FlagIncidents:
+    """What happens to nodes whose flags begin and end, as incidents; of several flags of a node the worst counts.
+
+    :param cluster: with the flags that hold all the time.
+    :param start: the first instant; flags that hold then begin then.
+    """
+
+    def __init__(self, spans: Sequence[FlagSpan], cluster: Cluster, *, start: float) -> None:
+        by_node: dict[int, list[FlagSpan]] = defaultdict(list)
+        for span in spans:
+            if cluster.slowdown[span.node] < FAULTY:  # one that is faulty all the time is no part of the run
+                by_node[span.node].append(span)
+        found = (one for node, mine in by_node.items() for one in _changes(node, mine, cluster, start))
+        self._incidents = sorted(found, key=lambda one: (one.time, one.node))
+        self._asked = 0
+
+    def next(self) -> Incident | None:
+        """Return the next incident."""
+        self._asked += 1
+        return self._incidents[self._asked - 1] if self._asked <= len(self._incidents) else None
+
+    def state(self) -> dict[str, int]:
+        """Return how often it was asked: everything follows from that."""
+        return {"asked": self._asked}
+
+    def restore(self, state: Any) -> None:
+        """Go on from there."""
+        self._asked = int(state["asked"])
+
+
+def _changes(node: int, spans: Sequence[FlagSpan], cluster: Cluster, start: float) -> Iterator[Incident]:
+    """Yield what changes on a node, in order of time."""
+    always = float(cluster.slowdown[node])
+    slow, out = always, False
+    bounds = {bound for span in spans for bound in (span.begin, span.end) if start < bound < inf}
+    for time in sorted({start, *bounds}):
+        held = [span.slowdown for span in spans if span.begin <= time < span.end]
+        now, faulty = max([always, *(factor for factor in held if factor < FAULTY)]), FAULTY in held
+        if now != slow:
+            yield Incident(time, "slow", node, now)
+            yield Incident(time, "flag", node, now)
+        if faulty != out:
+            yield Incident(time, "drain" if faulty else "up", node)
+        slow, out = now, faulty
+
+
+class FailuresAndFlags:
+    """What happens to nodes by failures that are drawn and by flags: of a node the worse of both counts."""
+
+    def __init__(self, failures: Incidents, flags: Incidents) -> None:
+        self._sources = (failures, flags)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._asked = 0
+        self._heads: list[Incident | None] = [None, None]
+        self._slow: tuple[dict[tuple[str, int], float], ...] = ({}, {})
+        self._out: tuple[set[int], ...] = (set(), set())
+
+    def next(self) -> Incident | None:
+        """Return the next incident of either."""
+        self._asked += 1
+        while True:
+            # the next of a source is asked for when its last has happened: failures say then what that one costs
+            self._heads = [head or source.next() for head, source in zip(self._heads, self._sources, strict=True)]
+            times = [(head.time, which) for which, head in enumerate(self._heads) if head is not None]
+            if not times:
+                return None
+            which = min(times)[1]
+            head, self._heads[which] = self._heads[which], None
+            if head is not None and (found := self._with_other(head, which)) is not None:
+                return found
+
+    def state(self) -> dict[str, int]:
+        """Return how often it was asked: everything follows from that."""
+        return {"asked": self._asked}
+
+    def restore(self, state: Any) -> None:
+        """Ask as often again."""
+        for source in self._sources:
+            source.restore({"asked": 0})
+        self._begin()
+        for _ in range(int(state["asked"])):
+            self.next()
+
+    def _with_other(self, incident: Incident, which: int) -> Incident | None:
+        """Return an incident as it is with what the other source says of the node; ``None`` = it changes nothing."""
+        other, node = 1 - which, incident.node
+        if incident.kind in ("slow", "flag"):
+            key = incident.kind, node
+            self._slow[which][key] = incident.slowdown
+            return replace(incident, slowdown=max(incident.slowdown, self._slow[other].get(key, incident.slowdown)))
+        if incident.kind == "up":
+            self._out[which].discard(node)
+            return None if node in self._out[other] else incident
+        self._out[which].add(node)
+        return incident
