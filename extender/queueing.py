@@ -24,7 +24,7 @@ from extender.gangs.pods_on_nodes import nodes_needed, on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang
 from extender.kubernetes_names import SCHEDULER
 from extender.plans.reservation import Reservation
-from scheduler.queue.queue_policy import CapacityReservation, QueuedJob, Waiting
+from scheduler.queue.queue_policy import CapacityReservation, QueuedJob, Running, Waiting
 from topology.cluster import BoolArray, IntArray
 from topology.readers.kubernetes_pods import Pod
 
@@ -270,6 +270,15 @@ class FleetState:
             else:
                 self._masks[about] = known.of(self._table)
         return self._masks[about]
+
+    @cached_property
+    def domains(self) -> Sequence[IntArray]:
+        """For each level from broad to close: shape [nodes], the domain of each node."""
+        return () if self._table.tree is None else tuple(one.domain_of for one in self._table.tree.levels)
+
+    def unsaved(self, one: Running) -> float:
+        """Return the seconds since a gang or pod started, as its checkpoints are not known; 0 of one that leaves."""
+        return 0.0 if one.leaving else max(0.0, self.now - one.started)
 
     def share(self, namespace: str) -> float:
         """Return the GPUs that a namespace has in use or is promised, divided by its weight."""

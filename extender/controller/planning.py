@@ -24,8 +24,9 @@ from extender.controller.pacing import Reminders
 from extender.controller.side_writes import SideWrites
 from extender.gangs.types import GangKey
 from extender.planner.planning_round import Answer, PlanningRound
-from extender.planner.question import Question, Stopping, repair_question, worth_question
+from extender.planner.question import Question, repair_question, worth_question
 from extender.planner.solve import solve, weigh
+from extender.planner.stopping import Stopping
 from extender.plans.gang_plan import CHECKED, HINTS_READ, IN_LINE, GangPlan, PlanPhase, object_name, uids_of
 from extender.texts import counted
 from topology.errors import ArnoldError
@@ -91,9 +92,9 @@ class Planning:
                         # Nobody waits for what it is told: the next is asked about meanwhile.
                         blocked = blocked or answer.usable is not None
                         refusals.start(key, settle_aside(question, answer, claimed.pop_all()))
-                    if question.stopping is not None and answer.found:
+                    if question.stopping is not None and answer.found and not question.trial:
                         try:
-                            await self._stop(key, question.stopping)
+                            await self._stop(key, question.stopping.on(answer.plan.nodes))
                         except ArnoldError as error:
                             failed(key, error)
                             came.add(PlanningOutcome.NOTHING)

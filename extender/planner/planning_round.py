@@ -10,7 +10,7 @@ import numpy as np
 
 from extender.cluster_cache import ClusterCache
 from extender.gangs.types import GangKey
-from extender.planner.question import Question, question_of, stopping
+from extender.planner.question import Question, question_of, without
 from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, UsableRows, waiting_gang
 from scheduler.queue.candidate import Candidate, closed_to
@@ -70,13 +70,15 @@ class PlanningRound:
         gang = state.gang(key)
         assert gang is not None
         question = question_of(state, gang, now, self._candidate, closed=closed_to(self._candidate, cluster))
-        return stopping(state, question, self._candidate.victims) if self._candidate.victims else question
+        return without(state, question, self._candidate.victims) if self._candidate.victims else question
 
     def tell(self, answer: Answer) -> None:
         """Take note of what came of the last question."""
         if self._candidate is None or self._candidate.job.key != answer.key:
             return
         self._candidate.found = answer.found
+        if answer.plan.objective is not None:
+            self._candidate.objective = answer.plan.objective
         self._candidate.possible = answer.usable is not None
         if answer.usable is not None:
             # Gangs that can use the same nodes share one array: policies look at each only once.

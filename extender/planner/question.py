@@ -17,6 +17,7 @@ from extender.fleet.hosts import demands_of
 from extender.gangs.gang_job import holds_for
 from extender.gangs.pods_on_nodes import on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
+from extender.planner.stopping import Stopping, stopping_of
 from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
 from scheduler.job import Job, NodeSize
@@ -25,15 +26,6 @@ from scheduler.queue.queue_policy import CapacityReservation, Keep, QueuedJob, Q
 from scheduler.queue.run_times import Prediction
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import ArnoldError, did_you_mean
-from topology.readers.kubernetes_pods import Pod
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """Whole gangs, in this order, and single pods that may be stopped, and would have to for a gang to have room."""
-
-    gangs: tuple[GangKey, ...]
-    pods: tuple[Pod, ...]
 
 
 @dataclass(frozen=True)
@@ -68,6 +60,11 @@ class Question:
         """What a gang that is understood asks for: its job, a cell for each pod."""
         assert self.gang.job is not None
         return self.gang.job
+
+    @property
+    def trial(self) -> bool:
+        """Whether nothing is to be done with the answer, but to compare it with others."""
+        return self.candidate is not None and self.candidate.trial
 
     @property
     def attempts(self) -> Iterator[Cluster]:
@@ -192,17 +189,10 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
     return replace(question, job=job, cluster=cluster, left_out=view.counted_out)
 
 
-def stopping(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
+def without(state: ClusterCache, question: Question, victims: Sequence[Running]) -> Question:
     """Return the same question on the cluster without those that are to be stopped, or are leaving already."""
     entries = [one for one in victims if isinstance(one, RunningEntry)]
-    stay = {one.key for one in entries if not one.leaving}
-    gangs = tuple(one.key for one in entries if one.key in stay and state.gang(one.key) is not None)
-    pods = tuple(
-        pod
-        for uid, pod in sorted(state.pods.items())
-        if state.member(uid) is None and key_of_pod(pod) in stay and not pod.leaving and not pod.terminal
-    )
-    question = replace(question, stopping=Stopping(gangs, pods))
+    question = replace(question, stopping=stopping_of(state, entries))
     if question.cluster is None or question.table is None:
         return question
     held = np.zeros(len(question.table.hosts) + 1, dtype=np.int32)  # the last stands for nodes that are gone

@@ -57,14 +57,14 @@ class Arnold(PriorityFirst):
         if open_zones:
             yield _inside(cluster, [one for one in others if one not in open_zones])
 
-    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Sequence[Running]]:
         """Return the preemptible jobs in the zone of a large job that is here, once no other is there."""
         own = next((one for one in cluster.reservations if one.name == job.reservation and one.zone), None)
         if own is None:
             return ()
         zone = set(own.zone)
         there = [one for one in cluster.running if not zone.isdisjoint(one.places)]
-        return there if all(one.preemptible for one in there) else ()
+        return [there] if there and all(one.preemptible for one in there) else ()
 
 
 class NoReserve(PriorityFirst):

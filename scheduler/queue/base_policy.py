@@ -61,7 +61,7 @@ class BasePolicy:
         """Offer everything but what is kept beyond the job's expected end."""
         return (kept([hold for hold in holds if not ends_by(job, cluster.now, hold.until)], job, cluster),)
 
-    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:  # noqa: ARG002
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Sequence[Running]]:  # noqa: ARG002
         """Stop none."""
         return ()
 

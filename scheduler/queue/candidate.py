@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -39,10 +40,12 @@ class Candidate(Generic[J]):
     emptying: bool = field(default=False, init=False)
     """Its own zone will be clear when those have gone that are leaving or may be stopped."""
     victims: Sequence[Running] = field(default=(), init=False)
-    """Asked as if these had left; they are to be stopped if there is room then."""
-    trial: bool = field(default=False, init=False)  # Nothing is to be started
+    """Asked as if these had left; those of them who are on nodes that it then has are to be stopped for it."""
+    trial: bool = field(default=False, init=False)  # Nothing is to be started or stopped
     found: bool | None = field(default=None, init=False)
     """The answer; ``None`` = there is none, and the job is left out of this pass."""
+    objective: float = field(default=inf, init=False)
+    """Of a placement with which a set of victims is compared with others, its objective; infinite = it has none."""
     possible: bool = field(default=True, init=False)
     """Of a live cluster, whether the job would have room if the cluster were empty."""
 
@@ -58,6 +61,15 @@ def live_candidate(
     emptying = _is_being_emptied(job, cluster)
     candidate = Candidate(job, tuple(islice(offers, 1) if emptying else offers))
     candidate.emptying = emptying
+    return candidate
+
+
+def candidate_without(
+    victims: Sequence[Running], policy: QueuePolicy, job: J, cluster: ClusterState, *, live: bool
+) -> Candidate[J]:
+    """Return the question whether a job has room when some others have left."""
+    candidate = live_candidate(policy, job, cluster) if live else Candidate(job, policy.offers(job, cluster, ()))
+    candidate.victims = sorted(victims, key=lambda one: (one.started, one.key))
     return candidate
 
 

@@ -35,17 +35,19 @@ change while the solver works.  Hence four differences, all of them here:
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from math import inf
 from operator import itemgetter
 from typing import Generic, TypeVar
 
 from scheduler.queue.backlog import Backlog, Lane
-from scheduler.queue.candidate import Candidate, live_candidate
+from scheduler.queue.candidate import Candidate, candidate_without, live_candidate
 from scheduler.queue.namespace_turns import Place, Turns
 from scheduler.queue.queue_policy import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Waiting
 
 J = TypeVar("J", bound=Waiting)
+
+DIGITS = 9  # Decimals to which objectives are compared: sums in another order differ by less
 
 
 class Dispatch(Generic[J]):
@@ -106,10 +108,8 @@ class Dispatch(Generic[J]):
                 yield candidate
                 if candidate.found:
                     continue
-            if (stopping := self._stopping(job)) is not None:
-                yield stopping
-                if stopping.found:
-                    continue
+            if (yield from self._stopping(job)):
+                continue
             self.stuck = job
             break
         self.freed = False
@@ -131,10 +131,8 @@ class Dispatch(Generic[J]):
             if self._may_fit(job):
                 candidate = self._candidate(job, self.backlog.ahead(job, most=self.policy.claims))
                 yield candidate
-            if (candidate is None or not candidate.found) and (stopping := self._stopping(job)) is not None:
-                yield stopping
-                if stopping.found:
-                    return
+            if (candidate is None or not candidate.found) and (yield from self._stopping(job)):
+                return
 
     def _all(self) -> Generator[Candidate[J], None, None]:
         """Ask all by rank; of those of one kind, after one without room only those predicted to run shorter."""
@@ -159,10 +157,8 @@ class Dispatch(Generic[J]):
             # those that were asked before its namespace got more may be before it now: another pass
             self.freed |= bool(found and blocked and self.policy.sharing)
             if not found:
-                if (stopping := self._stopping(job)) is not None:
-                    yield stopping
-                    if stopping.found:
-                        return
+                if (yield from self._stopping(job)):
+                    return
                 if claims is None or len(blocked) < claims:
                     blocked.append(job)
                     self._closed = self._closed or (claims is None and self._nothing_left(blocked))
@@ -200,7 +196,7 @@ class Dispatch(Generic[J]):
                 if candidate.found or not candidate.possible:
                     break
                 if candidate.found is False:
-                    yield from self._stopping_while_it_waits(first)
+                    yield from self._stopping(first)
                 continue
             asked_again = False
             if seen != self.cluster.version:
@@ -222,7 +218,7 @@ class Dispatch(Generic[J]):
             if candidate.found is False and candidate.possible:
                 insort(blocked, (place, job), key=itemgetter(0))
                 if candidate.passing:
-                    yield from self._stopping_while_it_waits(job)
+                    yield from self._stopping(job)
         self.freed = True
 
     def _live_candidate(self, job: J, before: Sequence[J]) -> Candidate[J]:
@@ -248,22 +244,29 @@ class Dispatch(Generic[J]):
         candidate.trial = predicted is not None
         return candidate
 
-    def _stopping(self, job: J) -> Candidate[J] | None:
-        """Return the question whether a job without room has some when those are stopped that the policy names."""
-        victims = self.policy.victims(job, self.cluster)
-        if not victims or all(one.leaving for one in victims):
-            return None
-        if self.live:
-            candidate = live_candidate(self.policy, job, self.cluster)
-        else:
-            candidate = Candidate(job, self.policy.offers(job, self.cluster, ()))
-        candidate.victims = sorted(victims, key=lambda one: (one.started, one.key))
-        return candidate
+    def _stopping(self, job: J) -> Generator[Candidate[J], None, bool]:
+        """Ask whether a job without room has some when others are stopped, and return whether it has.
 
-    def _stopping_while_it_waits(self, job: J) -> Iterator[Candidate[J]]:
-        """Yield the same, unless the job has gone while its answer was awaited."""
-        if job in self.backlog and (stopping := self._stopping(job)) is not None:
-            yield stopping
+        Where there are several sets that could be, each is tried first: the best objective counts, then the order.
+        """
+        if job not in self.backlog:  # it has gone while its answer was awaited
+            return False
+        choices = [one for one in self.policy.victims(job, self.cluster) if not all(other.leaving for other in one)]
+        worth = list[tuple[float, int]]()
+        for number, victims in enumerate(choices if len(choices) > 1 else ()):
+            trial = candidate_without(victims, self.policy, job, self.cluster, live=self.live)
+            trial.trial = True
+            yield trial
+            if job not in self.backlog:
+                return False
+            if trial.found:
+                worth.append((round(trial.objective, DIGITS), number))
+        if not choices or (len(choices) > 1 and not worth):
+            return False
+        victims = choices[min(worth)[1] if worth else 0]
+        candidate = candidate_without(victims, self.policy, job, self.cluster, live=self.live)
+        yield candidate
+        return bool(candidate.found)
 
     def _may_fit(self, job: J) -> bool:
         """Return whether enough is free for a job; false for all of its shape until the pass is over."""

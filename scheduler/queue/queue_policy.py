@@ -174,6 +174,13 @@ class ClusterState(Protocol):
     def may_fit(self, job: Any) -> bool:
         """Return whether enough is free for a job that waits; quick, true more often than there is a placement."""
 
+    @property
+    def domains(self) -> Sequence[IntArray]:
+        """For each level from broad to close: shape [nodes], the domain of each node."""
+
+    def unsaved(self, one: Running) -> float:
+        """Return the seconds of work that a running job would lose if it were stopped now."""
+
     def share(self, namespace: str) -> float:
         """Return the GPUs that a namespace has in use or is promised, divided by its weight; asked of policies with
         :attr:`QueuePolicy.sharing` alone.
@@ -238,8 +245,11 @@ class QueuePolicy(Protocol):
         :param holds: for those blocked before it.
         """
 
-    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Running]:
-        """Return running jobs to be stopped so that a job without room has room; none = it waits."""
+    def victims(self, job: Waiting, cluster: ClusterState) -> Sequence[Sequence[Running]]:
+        """Return sets of running jobs, one to be stopped so that a job without room has room; none = it waits.
+
+        Of several that counts which gives the best place, of places of the same objective the first.
+        """
 
 
 POLICIES: PluginGroup[QueuePolicy] = PluginGroup("arnold.queue", unknown="no queue policy is called", where="--policy")

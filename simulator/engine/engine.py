@@ -229,10 +229,10 @@ class Engine(SimulatedCluster):
                 break
         for victim in victims:
             pool.take(victim)
-        candidate.found = found is not None
+        candidate.found, candidate.objective = found is not None, inf if found is None else found.objective
         if found is not None and not candidate.trial:
             for victim in victims:
-                if not victim.leaving:
+                if not (victim.leaving or set(victim.places).isdisjoint(found.places)):
                     self.stop(victim, "preemption")
             if not (victims and live):
                 self.start(job, found)

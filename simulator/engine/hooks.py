@@ -82,6 +82,9 @@ class Setback(NamedTuple):
 class Recovery(Protocol):
     """What a job has left after an interruption."""
 
+    def saved(self, job: SimJob, *, done: float) -> float:
+        """Return the seconds of work that are safe, of those that it has done in all."""
+
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
         """A job is stopped.
 
@@ -91,6 +94,10 @@ class Recovery(Protocol):
 
 class FromScratch:
     """Jobs keep nothing: no trace says when they wrote checkpoints."""
+
+    def saved(self, job: SimJob, *, done: float) -> float:  # noqa: ARG002
+        """Nothing."""
+        return 0.0
 
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
         """All is lost."""

@@ -49,10 +49,10 @@ class NodePool:
             cluster.level_index(level, where="--level")
         self.cluster = cluster
         self.total: IntArray = cluster.usable_gpus * UNITS
+        self.domains = tuple(one.domain_of for one in cluster.levels)
         self._at_start: IntArray = self.total.copy()
         self.capacity = int(self.total.sum())
-        self._algorithm = algorithm
-        self._limits = limits
+        self._algorithm, self._limits = algorithm, limits
         self._level = level
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
@@ -215,7 +215,8 @@ class NodePool:
         outcome = self._outcome(gang, rows)
         if outcome.evaluation is None or outcome.proposal.nodes is None:
             return None
-        return Found(tuple(outcome.proposal.nodes.ravel().tolist()), (outcome.evaluation.dp, outcome.evaluation.pp))
+        worth = outcome.evaluation
+        return Found(tuple(outcome.proposal.nodes.ravel().tolist()), (worth.dp, worth.pp), worth.objective)
 
     def _found(self, nodes: Rows) -> Found:
         """Return nodes of a gang without a grid: one DP group."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Protocol
 
 import numpy as np
@@ -56,6 +57,7 @@ class Found:
 
     places: Sequence[int]
     spread: tuple[int, int] | None = None  # DP and PP spread, of a gang that was placed
+    objective: float = inf  # of a gang of whole nodes; infinite = nothing was minimised
 
 
 class Pool(Protocol):
@@ -75,6 +77,10 @@ class Pool(Protocol):
 
     def need(self, record: JobRecord) -> Need:
         """Return what a job asks for; raises Disagreement if it could not run even if the cluster were empty."""
+
+    @property
+    def domains(self) -> Sequence[IntArray]:
+        """For each level from broad to close: shape [nodes], the domain of each node."""
 
     def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Shape [nodes], the compartment of each, where a job must lie in one; ``None`` = it may span the cluster."""
@@ -112,6 +118,8 @@ class Pool(Protocol):
 
 class GpuPool:
     """A cluster as a number of GPUs: no nodes, no topology; for speed, and where queues have exact answers."""
+
+    domains: Sequence[IntArray] = ()
 
     def __init__(self, cluster: Cluster) -> None:
         self._sizes: list[int] = (cluster.usable_gpus * UNITS).tolist()

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from scheduler.queue.backlog import Backlog
 from scheduler.queue.dispatch import Dispatch
-from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
+from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy, Running
 from simulator.engine.hooks import FromScratch, Pace, Recovery, Why
 from simulator.engine.pools import Found, Pool
 from simulator.engine.sim_job import UNITS, JobState, SimJob, kind_of
@@ -79,6 +79,7 @@ class SimulatedCluster:
     ) -> None:
         self.jobs, self.pool, self.policy = jobs, pool, policy
         self.usable, self.may_fit, self.compartments = pool.usable, pool.may_fit, pool.compartments
+        self.domains = pool.domains
         self.recovery, self.pace = recovery or FromScratch(), pace
         self._drain_seconds = drain_seconds
         self._weights = weights
@@ -115,6 +116,14 @@ class SimulatedCluster:
         if self._ending is None:
             self._ending = sorted((job.ends, job.key, job) for job in self.active.values())
         return (job for _, _, job in self._ending)
+
+    def unsaved(self, one: Running) -> float:
+        """Return the seconds of work that a job has done since its last checkpoint; 0 of one that leaves."""
+        job = self.jobs[one.key] if isinstance(one.key, int) else None
+        if job is None or job.leaving:
+            return 0.0
+        done = job.record.duration - job.left + max(0.0, self.now - job.since) / job.pace
+        return max(0.0, done - self.recovery.saved(job, done=done))
 
     def share(self, namespace: str) -> float:
         """Return the GPUs that jobs of a namespace hold, divided by its weight."""

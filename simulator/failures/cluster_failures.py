@@ -119,10 +119,14 @@ class ClusterFailures:
         for _ in range(int(state["asked"])):
             self.next()
 
+    def saved(self, job: SimJob, *, done: float) -> float:
+        """Return what the last checkpoint holds."""
+        interval = self.settings.interval_of(job.nodes)
+        return 0.0 if interval == inf else floor(done / interval + _SAME) * interval
+
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
         """What the last checkpoint holds is kept; then detection, restart and reload."""
-        interval = self.settings.interval_of(job.nodes)
-        kept = 0.0 if interval == inf else floor(done / interval + _SAME) * interval
+        kept = self.saved(job, done=done)
         gpus = job.units / UNITS
         if why == "failure" and self._last is not None:
             return Setback(kept, self.settings.restart.seconds(gpus=gpus, failure=self._last.kind))

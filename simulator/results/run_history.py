@@ -51,6 +51,10 @@ class AttemptLog:
         """Return what happened to nodes, and at the end what would have come next."""
         return () if self.nodes is None else self.nodes.seen
 
+    def saved(self, job: SimJob, *, done: float) -> float:
+        """Return what the recovery says."""
+        return self._recovery.saved(job, done=done)
+
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
         """Return what the recovery says, and note it."""
         setback = self._recovery.interrupted(job, done=done, why=why)

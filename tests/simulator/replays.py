@@ -46,6 +46,10 @@ class KeepsHalf:
 
     delay: float = 30.0
 
+    def saved(self, job: SimJob, *, done: float) -> float:
+        """Half of it."""
+        return done / 2
+
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
         """Half of it."""
         return Setback(done / 2, self.delay)

@@ -9,7 +9,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.queue.queue_policy import CapacityReservation, Waiting
+from scheduler.queue.queue_policy import CapacityReservation, Running, Waiting
 from topology.cluster import BoolArray, IntArray
 
 
@@ -58,6 +58,8 @@ class Flat:
     trunks: Sequence[int] = ()
     closed: Mapping[int, Sequence[int]] = field(default_factory=dict)
     shares: Mapping[str, float] = field(default_factory=dict)
+    racks: Sequence[int] = ()
+    saved: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def total(self) -> IntArray:
@@ -76,6 +78,16 @@ class Flat:
     def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Those given; none where all nodes are joined."""
         return np.array(self.trunks, dtype=np.int32) if self.trunks else None
+
+    @property
+    def domains(self) -> Sequence[IntArray]:
+        """One level of those racks, if there are any."""
+        return (np.array(self.racks, dtype=np.int32),) if self.racks else ()
+
+    def unsaved(self, one: Running) -> float:
+        """Since its last checkpoint, or its start; nothing of one that leaves."""
+        assert isinstance(one.key, int)
+        return 0.0 if one.leaving else self.now - self.saved.get(one.key, one.started)
 
     def may_fit(self, job: Waiting) -> bool:
         """Whether enough nodes have enough free."""

@@ -34,7 +34,7 @@ def asked(dispatch: Dispatch[Wants], answer: Driver = lambda _: False) -> list[t
     for one in dispatch.candidates():
         keeps = [None if keep is None else keep.tolist() for keep in one.offers]
         one.found = answer(one)
-        if one.found and not (one.victims and dispatch.live):
+        if one.found and not one.trial and not (one.victims and dispatch.live):
             dispatch.backlog.leave(one.job)
         found.append((one, keeps))
     return found
@@ -193,3 +193,32 @@ def test_where_all_happens_at_once_a_job_starts_in_place_of_those_it_stops() -> 
     cluster = Flat(3, [Runs(9, [0], preemptible=True)])
     questions = asked(dispatch_of(PriorityPreempt(), cluster, high, low, live=False), lambda one: bool(one.victims))
     assert [(one.job.key, [two.key for two in one.victims]) for one, _ in questions] == [(1, [9]), (2, [])]
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize(
+    ("objectives", "taken"), [((2.0, 1.0), [3, 4]), ((1.0, 1.0 - 1e-12), [1, 3]), ((2.0, None), [1, 3])]
+)
+def test_placement_decides_between_sets_of_victims(
+    live: bool, objectives: Sequence[float | None], taken: Sequence[int]
+) -> None:
+    """Jobs 1 and 3, the cheapest, or 3 and 4 in one rack: each is tried; the better objective counts, then the order.
+
+    A set with which placement finds nothing is none.
+    """
+    running = [Runs(key, [key - 1], started=8.0 - key // 4, preemptible=True) for key in (1, 2, 3, 4)]
+    running[1] = replace(running[1], started=0.0)
+    cluster = Flat(4, running, now=10.0, racks=(0, 0, 1, 1))
+    dispatch = dispatch_of(PriorityPreempt(), cluster, Wants(9, nodes=2, priority=1), live=live)
+    worth = iter(objectives)
+
+    def answer(one: Candidate[Wants]) -> bool:
+        if one.trial:
+            objective = next(worth)
+            one.objective = objective or 0.0
+            return objective is not None
+        return bool(one.victims)
+
+    questions = [one for one, _ in asked(dispatch, answer) if one.victims]
+    assert [(one.trial, [two.key for two in one.victims]) for one in questions[:2]] == [(True, [1, 3]), (True, [4, 3])]
+    assert [(one.trial, sorted(two.key for two in one.victims)) for one in questions[2:]] == [(False, taken)]

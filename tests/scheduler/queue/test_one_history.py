@@ -217,7 +217,8 @@ class ByHand:
             answer = solve(question, LIMITS)
             if question.stopping is not None:
                 assert not question.stopping.pods
-                for victim in question.stopping.gangs if answer.found else ():
+                needed = question.stopping.on(answer.plan.nodes).gangs
+                for victim in needed if answer.found and not question.trial else ():
                     self._stop(victim.name)
             else:
                 self.state.put_plan(answer.plan)

@@ -23,6 +23,10 @@ from tests.simulator.engine.runs import finished, placed, placed_run
 class EverySecond:
     """Checkpoints each second, of no cost; a restart takes 3 s."""
 
+    def saved(self, job: SimJob, *, done: float) -> float:
+        """Whole seconds."""
+        return float(int(done))
+
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
         """Whole seconds are kept."""
         return Setback(kept=float(int(done)), delay=3.0)
