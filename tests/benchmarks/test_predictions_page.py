@@ -6,8 +6,9 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.predictions.cases import cases, ratios
 from benchmarks.predictions.corrected import corrected, over_unaligned
+
+from benchmarks.predictions.cases import cases, ratios
 from benchmarks.predictions.table import SHARES, Line, lines_of
 from scheduler.placement.types import Limits
 
