@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -163,7 +164,9 @@ def _filled(children: IntArray, counts: Indices, sizes: Sequence[int], wanted: i
 def _parcels(domain_of_cell: IntArray) -> list[Indices]:
     """Return the numbers of the cells of each domain, ascending; the domain of each cell has shape [cells]."""
     order = np.argsort(domain_of_cell, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(domain_of_cell[order])) + 1)
+    in_order = domain_of_cell[order]
+    ends = [0, *((in_order[1:] != in_order[:-1]).nonzero()[0] + 1).tolist(), len(order)]
+    return [order[start:end] for start, end in pairwise(ends)]
 
 
 def pair_of(job: Job, domain_of_cell: IntArray) -> Pair:
