@@ -93,7 +93,7 @@ def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
     """Return the cluster as the engine uses it."""
     if settings.algorithm == COUNT_ONLY:
         return GpuPool(cluster)
-    limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="placement", clock="work")
+    limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="spread", clock="work")
     return NodePool(cluster, algorithm=ALGORITHMS.load(settings.algorithm), limits=limits, level=settings.level)
 
 

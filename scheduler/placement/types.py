@@ -40,9 +40,10 @@ def corners(pairs: Iterable[Pair]) -> list[Pair]:
     return found
 
 
-Told = Literal["everything", "placement"]
+Told = Literal["everything", "placement", "spread"]
 """What a caller wants to be told: all that an algorithm can find out; or a placement, with the proof of its objective
-alone: closer levels are good and not proved, and no other corners of the trade are looked for."""
+alone: closer levels are good and not proved, and no other corners of the trade are looked for; or that where nothing
+reads how its groups lie at closer levels, so that no care is taken of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Limits:
     progress: Callable[[str], None] | None = field(default=None, metadata={"option": False})
     """Called now and then with a short sentence; ``None`` = progress is not shown."""
     told: Told = field(default="everything", metadata={"option": False})
-    """What the caller wants to be told; replays and services read the placement alone."""
+    """What the caller wants to be told: services read the placement alone, replays its spread."""
     clock: ClockKind = field(default="wall", metadata={"option": False})
     """Of what the seconds are: of the wall, or in replays of counted work, so that load changes no answer."""
 

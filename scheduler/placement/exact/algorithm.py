@@ -38,7 +38,7 @@ class Exact:
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Propose the best placement that the time allows."""
-        if limits.told == "placement" and (proposal := place_plainly(cluster, job, limits, self.params)) is not None:
+        if limits.told != "everything" and (proposal := place_plainly(cluster, job, limits, self.params)) is not None:
             return proposal
         if job.grid.cells <= self.params.many_cells:
             import ortools.sat.python.cp_model  # noqa: F401  (no part of the solve time; larger jobs hardly need it)

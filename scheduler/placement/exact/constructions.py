@@ -54,8 +54,8 @@ def _credits(search: PairSearch) -> None:
 
 
 def build_first_flows(search: PairSearch) -> None:
-    """Cut every row where it suits, where the model is so small that a dive takes hundredths of a second."""
-    _flows(search, search.params.first_flows, search.params.first_intervals)
+    """Cut every row in two, where the model is so small that a dive takes a hundredth of a second."""
+    _flows(search, search.params.first_flows, search.params.first_intervals, segments=2)
 
 
 def build_quick_flows(search: PairSearch) -> None:
@@ -79,13 +79,17 @@ def _tabu(search: PairSearch, effort: TabuEffort, view: GridView, pair: Pair) ->
     return tabu_bands(view.problem, pair, effort=effort, seed=search.limits.seed, params=search.params)
 
 
-def _flows(search: PairSearch, effort: FlowEffort, most: int) -> None:
-    """Look for up to so many intervals of columns, round after round over all open pairs, each with another seed."""
+def _flows(search: PairSearch, effort: FlowEffort, most: int, *, segments: int | None = None) -> None:
+    """Look for up to so many intervals of columns, round after round over all open pairs, each with another seed.
+
+    :param segments: of each row; ``None`` = any number.
+    """
     end = _end(search)
 
     def small(view: GridView, pair: Pair) -> bool:
         narrow = view.problem.columns <= search.params.flow_columns
-        return narrow and pair[1] > 1 and count_intervals(view.problem, pair) <= most
+        wanted = pair[1] > 1 if segments is None else pair[1] == segments
+        return narrow and wanted and count_intervals(view.problem, pair) <= most
 
     def attempt(view: GridView, pair: Pair, *, seed: int) -> IntArray | None:
         if not small(view, pair):
@@ -145,5 +149,6 @@ def _within(pair: Pair, other: Pair) -> bool:
 
 
 def _full(search: PairSearch) -> bool:
-    """Return whether whole rows of bands waste more nodes than there are to spare."""
-    return search.problem.cells >= search.params.full * sum(search.problem.capacities)
+    """Return whether whole rows of bands waste more nodes than there are to spare; few cells are decided sooner."""
+    problem, params = search.problem, search.params
+    return problem.cells > params.few_cells and problem.cells >= params.full * sum(problem.capacities)

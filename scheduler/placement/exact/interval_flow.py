@@ -37,8 +37,8 @@ _ROUNDED = 1e-6  # What linear programs may be off
 _ROUNDING_NODES = 200  # Nodes of SCIP's tree for whole rows: mostly the first has them, or none
 
 
-# Of work: to solve one more linear program of a dive, one of whole rows with its model, and an iteration of either
-_PROGRAM_SECONDS, _ROUNDING_SECONDS, _ITERATION_SECONDS = 3e-4, 5e-3, 1e-5
+# Of work for each variable: to make it, to solve a program once more, and an iteration; and to find whole rows
+_MADE_SECONDS, _PROGRAM_SECONDS, _ITERATION_SECONDS, _ROUNDING_SECONDS = 2e-5, 1e-6, 2e-8, 1e-2
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,7 @@ class _Dives:
             worth = _GIFT * problem.rows * self._rng.random() if limit.seed % 2 else -_PRICE * (right - left)
             objective.SetCoefficient(z, worth)
         objective.SetMaximization()
+        spend(_MADE_SECONDS * self.solver.NumVariables())
         self._left, self._roundings = limit.programs, limit.roundings
         self._end = clock() + limit.seconds
 
@@ -145,7 +146,7 @@ class _Dives:
         settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
         settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)
         status = self.solver.Solve(settings)
-        spend(_PROGRAM_SECONDS + _ITERATION_SECONDS * self.solver.iterations())
+        spend((_PROGRAM_SECONDS + _ITERATION_SECONDS * self.solver.iterations()) * self.solver.NumVariables())
         return bool(status == pywraplp.Solver.OPTIMAL)
 
     def _add_domains(self, coverage: CoverageBound) -> None:
@@ -271,7 +272,7 @@ def rows_on_intervals(problem: GridProblem, serves: BoolArray, *, pp: int, limit
         f"limits/totalnodes = {_ROUNDING_NODES}\nrandomization/randomseedshift = {limit.seed}\nlimits/solutions = 1"
     )
     status = solver.Solve()
-    spend(_ROUNDING_SECONDS + _ITERATION_SECONDS * solver.iterations())
+    spend(_ROUNDING_SECONDS + _ITERATION_SECONDS * solver.iterations() * solver.NumVariables())
     if status not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
         return None
     rows = {key: round(f.solution_value()) for key, f in flow.items()}

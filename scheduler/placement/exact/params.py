@@ -64,6 +64,8 @@ class ExactParams:
     long_tabu: TabuEffort = TabuEffort(partitions=40, steps=300)
     # Part of the free nodes in use from which credits come before longer searches for whole rows
     full: float = 0.97
+    # Cells up to which components come first all the same: they settled 12 of 13 such grids, credits none
+    few_cells: int = 256
     # Credit bands: partitions of the columns, the most even first, and domains that waste least as doubles of two bands
     credit_partitions: int = 12
     credit_domains: int = 6

@@ -25,6 +25,7 @@ from scheduler.placement.seating.brim_fills import Indices
 from scheduler.placement.seating.quick_seat import (
     FreeNodes,
     SeatedGang,
+    fill_tightest,
     listed,
     nodes_of,
     pair_of,
@@ -52,7 +53,8 @@ def place_plainly(cluster: Cluster, job: Job, limits: Limits, params: ExactParam
         found = search_grid(form.problem, job.alpha, limits, params)
         pair, bound, complete, part = found.pair, found.bound, found.complete, found.cells
     solved = clock()
-    nodes = nodes_of(gang.free, job, gang.seat(pair, part).closest)
+    closest = gang.fill(pair, part) if limits.told == "spread" else gang.seat(pair, part).closest
+    nodes = nodes_of(gang.free, job, closest)
     if bound < job.alpha * pair[0] + job.beta * pair[1] - TOLERANCE:
         nodes = _no_worse_than_rules(GridReduction(cluster, job, HEALTHY), nodes, limits, params)
     return Proposal(
@@ -111,6 +113,18 @@ class PlainGang:
         """Shape [domains], free nodes of each."""
         return self.free.counts[0]
 
+    def fill(self, pair: Pair, part: IntArray | None) -> IntArray:
+        """Return the closest domain of each cell of the best pair, shape [rows, columns]; inside the domains of the
+        job's level cells fill the fewest closer ones, in any order.
+
+        :param part: as of :meth:`seat`.
+        """
+        grid = self.job.grid
+        if pair == (1, 1):
+            domain = self._domain_for(grid.cells, self.room)
+            return fill_tightest(self.free, np.full((grid.rows, grid.columns), domain, dtype=np.int32))
+        return fill_tightest(self.free, self._domains_of(self.form.cells if part is None else part))
+
     def seat(self, pair: Pair, part: IntArray | None) -> SeatedGang:
         """Return where the cells of the best pair go: at closer levels no worse than the roomiest domains listed.
 
@@ -121,7 +135,8 @@ class PlainGang:
             domain = self._domain_for(self.job.grid.cells, self.room)
             seated = seat_together(self.free, self.job, domain)
         else:
-            seated = self._seat_apart(self.form.cells if part is None else part, pair)
+            domains = self._domains_of(self.form.cells if part is None else part)
+            seated = seat_apart(self.free, self.job, domains, pair)
         # nothing is closer than one domain
         if not seated.costs or seated.costs[0] <= 1.0:
             return seated
@@ -132,16 +147,17 @@ class PlainGang:
         costs = self._costs(closest, (objective_of(self.job, *pair), seated.costs[0]))
         return SeatedGang(closest, costs) if costs and costs < seated.costs else seated
 
-    def _seat_apart(self, part: IntArray, pair: Pair) -> SeatedGang:
-        """Seat the parts of a placement, the largest first: what holds a larger part holds a smaller one, so there is
-        always room for the others.
+    def _domains_of(self, part: IntArray) -> IntArray:
+        """Return the domains of the job's level that the parts of a placement go to, shape [rows, columns] both.
+
+        The largest part comes first: what holds a larger part holds a smaller one, so there is always room for others.
         """
         sizes, left = np.bincount(part.ravel()), self.room.copy()
         domain_of_part = np.zeros(len(sizes), dtype=np.int32)
         for number in np.argsort(-sizes, kind="stable")[: int(np.count_nonzero(sizes))].tolist():
             domain_of_part[number] = domain = self._domain_for(int(sizes[number]), left)
             left[domain] = 0
-        return seat_apart(self.free, self.job, domain_of_part[part], pair)
+        return domain_of_part[part]
 
     def _better_inside(self, domain: int, costs: tuple[float, ...]) -> bool:
         """Return whether Eq. 2 at the next closer level might be better where all cells lie in some domain."""

@@ -31,9 +31,9 @@ def search_pairs(search: PairSearch) -> None:
         raise ValueError("the grid does not fit; the caller counts capacities first")
     for stage in (*QUICK_STAGES, *STAGES):
         search.lattice.ties = stage in QUICK_STAGES
-        stage(search)
-        if not search.lattice.open() or search.left < -search.params.least_seconds:
+        if search.lattice.built and (not search.lattice.open() or search.left < -search.params.least_seconds):
             break
+        stage(search)
     search.lattice.ties = False
     if not search.lattice.proved and search.problem.cells <= search.params.many_cells:
         enumerate_profiles(search)

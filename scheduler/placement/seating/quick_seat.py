@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -137,6 +138,37 @@ def listed(free: FreeNodes, job: Job, domains: Sequence[int]) -> IntArray:
     return inside.repeat(free.counts[-1][inside])[: job.grid.cells].reshape(job.grid.rows, job.grid.columns)
 
 
+def fill_tightest(free: FreeNodes, domain_of_cell: IntArray) -> IntArray:
+    """Return the closest domain of each cell, shape [rows, columns], where cells fill the fewest domains inside that of
+    each, level by level, in order of their numbers.
+
+    :param domain_of_cell: of the first level, shape [rows, columns]; no domain is given more than it has free.
+    """
+    flat = domain_of_cell.ravel()
+    for level, counts in zip(free.levels[1:], free.counts[1:], strict=True):
+        table, child_of_cell = table_of(level), np.empty_like(flat)
+        for cells in _parcels(flat):
+            domain = int(flat[cells[0]])
+            child_of_cell[cells] = _filled(table.children[domain], counts, table.sizes[domain], len(cells))
+        flat = child_of_cell
+    return flat.reshape(domain_of_cell.shape)
+
+
+def _filled(children: IntArray, counts: Indices, sizes: Sequence[int], wanted: int) -> IntArray:
+    """Return the child that each of some cells goes to, shape [cells], the fewest filled one after another."""
+    inside = counts[children].tolist()
+    used = _tightest(inside, sizes, wanted)
+    return children[used].repeat([inside[child] for child in used])[:wanted]
+
+
+def _parcels(domain_of_cell: IntArray) -> list[Indices]:
+    """Return the numbers of the cells of each domain, ascending; the domain of each cell has shape [cells]."""
+    order = np.argsort(domain_of_cell, kind="stable")
+    in_order = domain_of_cell[order]
+    ends = [0, *((in_order[1:] != in_order[:-1]).nonzero()[0] + 1).tolist(), len(order)]
+    return [order[start:end] for start, end in pairwise(ends)]
+
+
 def pair_of(job: Job, domain_of_cell: IntArray) -> Pair:
     """Return (S, R) of cells on domains of a level, shape [rows, columns]."""
     groups = job.grid.groups
@@ -149,9 +181,7 @@ def _one_level_down(free: FreeNodes, job: Job, domain_of_cell: IntArray, step: i
     child_of_cell = np.empty(len(flat), dtype=np.int32)
     # a column touches S domains, so a child more in each of them costs S times
     weights = job.alpha * pair[0], job.beta * pair[1]
-    order = np.argsort(flat, kind="stable")
-    starts = np.flatnonzero(np.diff(flat[order])) + 1
-    for cells in np.split(order, starts):
+    for cells in _parcels(flat):
         found, _ = seat_parcel(free, step, int(flat[cells[0]]), cells, columns=job.grid.columns, weights=weights)
         child_of_cell[cells] = found
     return child_of_cell.reshape(domain_of_cell.shape)

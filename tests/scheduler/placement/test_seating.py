@@ -287,7 +287,7 @@ def test_the_solver_gets_the_time_that_the_shelves_leave(monkeypatch: pytest.Mon
         given_seconds.append(question[-1])
 
     refining = import_module("scheduler.placement.seating.refine")
-    monkeypatch.setattr(refining, "monotonic", lambda: now[0])
+    monkeypatch.setattr(refining, "clock", lambda: now[0])
     monkeypatch.setattr(refining, "shelf_fillings", slow_shelves)
     for seconds in (10.0, 5.0):
         seat_all(racks(4, 4), grid(4, 2), solve_grid=record, seconds=seconds)
