@@ -12,6 +12,8 @@ placement with a smaller objective is a faster step, by as much as the objective
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST
 from scheduler.objective import spread
 from simulator.cost.calibration import PUBLISHED, Calibration
@@ -28,12 +30,7 @@ def anchored(calibration: Calibration = PUBLISHED) -> Independent:
         groups, unit = job.grid.groups, flat.ideal * job.spread_cost
         dp = calibration.collective_curve.of_two(spread(*groups["dp"].paired(domains)))
         pp = calibration.send_recv_curve.of_two(spread(*groups["pp"].paired(domains)))
-        return StepTime(
-            compute=flat.compute,
-            dp=flat.dp + unit * job.alpha * dp,
-            pp=flat.pp + unit * job.beta * pp,
-            ideal=flat.ideal,
-        )
+        return replace(flat, dp=flat.dp + unit * job.alpha * dp, pp=flat.pp + unit * job.beta * pp)
 
     return Independent(
         "anchored",
