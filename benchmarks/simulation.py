@@ -49,9 +49,9 @@ def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _predictions(options: argparse.Namespace) -> str:
-    from benchmarks.predictions import table
+    from benchmarks.predictions import cases, published_runs, table
 
-    return table.report(table.measure(options.seconds))
+    return table.report(table.lines_of(cases.cases(options.seconds))) + "\n" + published_runs.report()
 
 
 def _cost(options: argparse.Namespace) -> str:

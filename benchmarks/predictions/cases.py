@@ -66,6 +66,7 @@ class Case:
     :param baseline: the placement to compare with, in words.
     :param published: gain in throughput that was measured (arXiv 2509.15940, sections 4 and 7); ``None`` = none is.
     :param any_pair: any one of the pairs may have been what ran; else they are a sample, of which the mean counts.
+    :param production: a run of the evaluation, of which nothing is in any calibration.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Case:
     published: float | None
     pairs: tuple[Pair, ...]
     any_pair: bool = False
+    production: bool = True
 
 
 def cases(seconds: float) -> Iterator[Case]:
@@ -90,8 +92,7 @@ def cases(seconds: float) -> Iterator[Case]:
 
 def job_of(record: Record, name: str, parallelism: Parallelism) -> Job:
     """A job of the kind of a record: its alpha, and what spread over two minipods was measured to cost."""
-    cost = (record.dp_gain + record.pp_gain) / 100
-    return Job(name, parallelism, alpha=record.alpha, level=LEVEL, spread_cost=cost)
+    return Job(name, parallelism, alpha=record.alpha, level=LEVEL, spread_cost=record.spread_cost)
 
 
 def over_unaligned(limits: Limits) -> Iterator[Case]:
@@ -113,6 +114,7 @@ def over_unaligned(limits: Limits) -> Iterator[Case]:
                 "all groups cross",
                 published,
                 (Pair(before, at(cluster, job, record.model, found)),),
+                production=False,
             )
 
 

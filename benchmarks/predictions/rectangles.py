@@ -47,5 +47,5 @@ def published_ratios(found: Iterable[Spreads]) -> list[tuple[Spreads, Spreads]]:
         (before, after)
         for before in sorted(found)
         for after in sorted(found)
-        if (round(before[0] / after[0], 1), round(before[1] / after[1], 1)) == (1.5, 1.3)
+        if (1.45 <= before[0] / after[0] < 1.55) and (1.25 <= before[1] / after[1] < 1.35)
     ]

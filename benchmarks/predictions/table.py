@@ -93,8 +93,9 @@ def report(lines: Sequence[Line]) -> str:
         ]
         for line in lines
     ]
-    usual = next(iter(READINGS))
-    rows.append(["mean distance", *[""] * 5, *(f"{100 * distance(lines, name, usual):.1f} points" for name in MODELS)])
+    usual, production = next(iter(READINGS)), [line for line in lines if line.case.production]
+    for words, some in (("mean distance", lines), ("mean distance, production", production)):
+        rows.append([words, *[""] * 5, *(f"{100 * distance(some, name, usual):.1f} points" for name in MODELS)])
     misses = [[words, *(f"{100 * distance(lines, name, words):.1f}" for name in MODELS)] for words in READINGS]
     return "\n".join(
         [

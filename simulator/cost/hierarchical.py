@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -106,8 +107,15 @@ def tiers_of(cluster: Cluster, oversubscription: Oversubscription, calibration: 
     for level in reversed(cluster.levels):
         if level.name in oversubscription:
             load *= oversubscription[level.name]
-            tiers.append(Tier(level, *(float(hashing.slowdown(load)) for hashing in hashing_of(calibration))))
+            tiers.append(Tier(level, *_busy(load, calibration)))
     return tuple(reversed(tiers))
+
+
+@lru_cache(maxsize=1024)
+def _busy(load: float, calibration: Calibration) -> tuple[float, float]:
+    """Return by what collectives and sends are slowed on links with so many flows each."""
+    collectives, sends = hashing_of(calibration)
+    return float(collectives.slowdown(load)), float(sends.slowdown(load))
 
 
 def hashing_of(calibration: Calibration) -> tuple[Hashing, Hashing]:
