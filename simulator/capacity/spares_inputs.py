@@ -5,7 +5,7 @@ from __future__ import annotations
 from simulator.capacity.uncertain_input import UncertainInput, gamma_of, given_input, lognormal
 from simulator.failures.rates import HIGHEST, RATES, failure_rate
 from simulator.failures.restart_delay import parse_restart
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, UnknownName
 
 PUBLISHED = "published"
 REPAIR = "6..72"
@@ -26,7 +26,11 @@ def failures_input(text: str) -> UncertainInput:
         return UncertainInput("failures", words, gamma_of(rates), source)
     if ".." in name:
         return given_input(name, "failures", words, where="--failures", most=HIGHEST)
-    rate = failure_rate(text)
+    try:
+        rate = failure_rate(text)
+    except UnknownName as error:
+        fix = f"{error.fix}, a range of these such as 1.2..6.5, or {PUBLISHED}"
+        raise UnknownName(error.message, where=error.where, fix=fix) from None
     per_thousand = rate.per_thousand_node_days
     return UncertainInput("failures", words, lognormal(per_thousand, per_thousand), rate.source)
 

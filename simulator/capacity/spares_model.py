@@ -17,7 +17,7 @@ from simulator.failures.rates import DAY, HOUR
 NEGLIGIBLE = 1e-6  # Share of time that a job waits from which on a further spare is worth nothing
 NEARLY_ALL = 0.97  # Share of the points for which the largest number of spares is that many
 SLACK = 0.01  # Costs nearer to each other than this share are about as good
-MOST_NUMBERS = 512  # Numbers of spares that are looked at, at most; beside domains, whose shares are dear, an eighth
+MOST_NUMBERS = 512  # Numbers of spares that are looked at, at most; beside domains, whose shares take long, a tenth
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +71,11 @@ class SparesModel:
         loads = self.single.away
         load = np.sort(loads)[[ceil(NEARLY_ALL * len(loads)) - 1]]
         most = next(i for i, share in enumerate(erlang_b(2**31, load)) if share[0] <= NEGLIGIBLE)
-        step = ceil((most + 1) / (MOST_NUMBERS // 8 if self.kinds else MOST_NUMBERS))
+        # beyond, each spare only costs: as far as the cost is about as good
+        most += ceil(SLACK * (self.nodes + most)) + 1
+        step = ceil((most + 1) / (MOST_NUMBERS // 10 if self.kinds else MOST_NUMBERS))
         numbers = [*range(0, most + step, step)]
-        coarse = numbers[:: max(1, len(numbers) // 8)]
+        coarse = numbers[:: max(1, len(numbers) // 6)]
         return sorted({*numbers, *(kind.nodes + number for kind in self.kinds for number in coarse)})
 
     @cached_property

@@ -70,7 +70,9 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         default=None, metadata=SECONDS | {"default": "the best, sqrt(2 w / (N r))"}
     )
     """Productive time between checkpoints."""
-    draws: Annotated[int, Interval(ge=10, le=10_000)] = 1_000
+    draws: Annotated[int | None, Interval(ge=10, le=10_000)] = field(
+        default=None, metadata={"metavar": "N", "default": "1000, with failure domains 250"}
+    )
     """Draws of the inputs."""
     days: Annotated[float, Interval(ge=1, le=3_660)] = 180.0
     """Length of each run of the Monte Carlo."""
@@ -121,7 +123,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         of_domains = (one for domain in self.domains for one in (domain.rate, domain.hours))
         restart = restart_input(self.restart, gpus=self.nodes * self.gpus_per_node)
         inputs = (failures_input(self.failures), repair_input(self.repair_hours), restart, *of_domains)
-        points = InputPoints(inputs, self.draws, self.seed)
+        points = InputPoints(inputs, self.draws or (250 if self.domains else 1_000), self.seed)
         return SparesModel(self.nodes, self.job_checkpoint_write, self.job_checkpoint_interval, self.domains, points)
 
     @cached_property
@@ -164,9 +166,9 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     def compute(self, step: Callable[[str], None]) -> SparesAnswer:
         """Return the formulas and the Monte Carlo for every number of spares."""
         model = self.model
-        point, losses = model.where.points[self.draws], model.losses[self.draws]
+        point, losses = model.where.medians, model.losses[model.where.draws]
         node = self.rate
-        ettr = model.at(model.best, model.ettr)[: self.draws]
+        ettr = model.at(model.best, model.ettr)[: model.where.draws]
         return SparesAnswer(
             ranges=self.ranges,
             nodes=self.nodes,
@@ -176,7 +178,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             gpu_hour=self.gpu_hour,
             target=self.target,
             needed=self.needed,
-            reached_share=None if self.target is None else sum(one >= self.target for one in ettr) / self.draws,
+            reached_share=None if self.target is None else sum(one >= self.target for one in ettr) / len(ettr),
             rate=node,
             restart_seconds=losses.restart,
             checkpoint_interval=losses.interval,
@@ -198,7 +200,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     @cached_property
     def rate(self) -> FailureRate:
         """How often a node fails; of a range its median."""
-        name, median = self.failures.strip().lower(), self.model.where.points[self.draws]["failures"]
+        name, median = self.failures.strip().lower(), self.model.where.medians["failures"]
         return RATES.get(name) or FailureRate(name, median, self.model.where.inputs[0].source)
 
     def _by_source(self) -> tuple[SourcedSpares, ...]:
@@ -262,8 +264,8 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         if self.job_checkpoint_interval is None:
             yield "The checkpoint interval is the best, sqrt(2 w / (N r)), at each draw."
         yield (
-            f"Ranges: {self.draws:,} draws of the inputs, independent of each other, seed {self.seed}; a range of an "
-            "input is its P10 and P90 of a log-normal distribution."
+            f"Ranges: {self.model.where.draws:,} draws of the inputs, independent of each other, seed {self.seed}; a "
+            "range of an input is its P10 and P90 of a log-normal distribution."
         )
         yield (
             f"Monte Carlo, inputs at their medians: {self.runs} runs of {self.days:g} days each, seed {self.seed}; ± "
@@ -283,7 +285,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
 def monte_carlo(question: SparesQuestion, spares: int) -> EttrEstimate:
     """Return the estimate of the Monte Carlo for a number of spares; the same question is simulated once."""
     model = question.model
-    losses = model.losses[question.draws]
+    losses = model.losses[model.where.draws]
 
     def repair(kind: Outages) -> RepairTimes:
         return exponential(float(model.median(kind.repair)))

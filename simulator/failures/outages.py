@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import exp, prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-RARE = 1e-6  # Probability below which more domains of a kind are not away at once
+RARE = 1e-4  # Probability below which so many domains are not away at once
 WIDE = 8.0  # Standard deviations of the single nodes away beyond which there are none
 
 
@@ -74,7 +75,7 @@ def _waiting(spares: int, single: Outages, domains: Sequence[Outages]) -> Floats
     """Return shape [points]: the share of time in which the job with so many spares waits."""
     import numpy as np
 
-    phases = [*product(*(range(_most_away(kind, spares) + 1) for kind in domains))]
+    phases = _phases(spares, domains)
     gone = np.array([sum(k * kind.nodes for k, kind in zip(phase, domains, strict=True)) for phase in phases])
     largest = float(single.away.max())
     top = min(spares + 1, int(largest + WIDE * largest**0.5 + WIDE))
@@ -106,18 +107,25 @@ def _waiting(spares: int, single: Outages, domains: Sequence[Outages]) -> Floats
     return found
 
 
-def _most_away(kind: Outages, spares: int) -> int:
-    """Return the most domains of a kind that are away at once: as running allows, and as is not too rare (Poisson)."""
-    import numpy as np
+def _phases(spares: int, domains: Sequence[Outages]) -> list[tuple[int, ...]]:
+    """Return the numbers of domains away, by kind, that running allows and that are not too rare together (Poisson)."""
+    tails = []
+    for kind in domains:
+        load = float(kind.away.max())
+        term = exp(-load)
+        # probability of at least so many away; as many as fail while the job still runs
+        some = [1.0]
+        for number in range(1, spares // kind.nodes + 2):
+            some.append(some[-1] - term)
+            term *= load / number
+            if some[-1] < RARE:
+                break
+        tails.append(some)
 
-    load = float(kind.away.max())
-    most, term = 0, float(np.exp(-load))
-    tail = 1.0 - term
-    while tail > RARE and most <= spares // kind.nodes:
-        most += 1
-        term *= load / most
-        tail -= term
-    return most
+    def likely(phase: tuple[int, ...]) -> bool:
+        return prod(some[number] for number, some in zip(phase, tails, strict=True)) >= RARE
+
+    return [phase for phase in product(*(range(len(some)) for some in tails)) if not any(phase) or likely(phase)]
 
 
 def _phase_moves(phases: Sequence[tuple[int, ...]], domains: Sequence[Outages], running: NDArray[np.bool_]) -> Floats:
