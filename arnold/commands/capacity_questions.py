@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import read_cluster, state_options
+from arnold.commands.cluster_options import ClusterFiles, read_cluster
 from arnold.commands.command import JsonCommand, object_at
 from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import FILE, options_of, take
@@ -30,12 +30,16 @@ QUESTIONS = {
     }.items()
 }
 
+STATE = ("format", "levels", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy", "flags")
+"""Options of a cluster file; the first three say what its levels are."""
+
 EXAMPLES = """
   arnold capacity minipods
   arnold capacity minipods --nodes 4096 --size 128 --size 256 --oversubscription 4 --html minipods.html
   arnold capacity minipods --job 8x16x20 --algorithms exact,gpu-packing --json
   arnold capacity spares --nodes 1200 --target 0.9
-  arnold capacity spares --nodes 1200 --failures llama3 --restart hot-update --html spares.html
+  arnold capacity spares --nodes 1200 --failures 3..9 --repair-hours 12..48 --price-gpu-hour 2.5 --html spares.html
+  arnold capacity spares --nodes 1200 --failure-domain leaf:32 --failure-domain feed:96:0.05 --tornado decides.svg
   arnold capacity spares --nodes 2048 --failures 6.5 --job-checkpoint-write 30 --repair-hours 48 --json
   arnold capacity reserve
   arnold capacity reserve --made 6x32 --job 8x8x14 --html reserve.html
@@ -74,10 +78,13 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
     """
     from simulator.capacity.cluster_question import ClusterQuestion
 
-    of_cluster = issubclass(kind, ClusterQuestion)
+    # what lies over a cluster counts where jobs are placed on it; elsewhere its levels alone do
+    reading = () if not hasattr(kind, "cluster") else STATE if issubclass(kind, ClusterQuestion) else STATE[:3]
 
     def ask(*, as_json: bool, html: str | None, svg: str | None, tornado: str | None, **options: Any) -> int:
-        question = take(kind, options, **(_cluster(**options) if of_cluster else {}))
+        state = {name: options.pop(name) for name in reading}
+        given = _cluster(options.pop("cluster"), state) if reading else {}
+        question = take(kind, options, **given)
         with progress(name.capitalize(), total=question.steps) as step:
             answer = question.answer(step=step)
         sheet = question.sheet(answer)
@@ -95,11 +102,11 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
         options_of(kind),
     ):
         ask = option(ask)
-    if of_cluster:
-        given = click.option(
+    if reading:
+        cluster = click.option(
             "--cluster", type=FILE, metavar="FILE", help="The cluster, in any known format; - is stdin."
         )
-        ask = given(state_options(ask))
+        ask = cluster(options_of(ClusterFiles, only=reading)(ask))
     examples = [line for line in EXAMPLES.splitlines() if line.split()[2:3] == [name]]
     document = f"{kind.answer_type.__module__}:{kind.answer_type.__name__}"
     decorate = click.command(
@@ -108,13 +115,12 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
     return decorate(ask)
 
 
-def _cluster(*, cluster: str | None, **options: Any) -> dict[str, Any]:
+def _cluster(cluster: str | None, state: dict[str, Any]) -> dict[str, Any]:
     """Read the cluster of a file with what lies over it; notes about it go to standard error.
 
+    :param state: options of :class:`ClusterFiles` beside the file.
     :raises ArnoldError: a file is unusable, or something is to lie over no file.
     """
-    names = ("format", "levels", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy", "flags")
-    state = {name: options[name] for name in names}
     if cluster is None:
         # refused, rather than lost
         if given := [f"--{name.replace('_', '-')}" for name, value in state.items() if value not in (None, ())]:
@@ -153,7 +159,7 @@ def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
     for one in answer.ranges:
         decides = f"; {one.decides} decides" if one.decides else ""
         out.print(f"{one.quantity[:1].upper()}{one.quantity[1:]}: {one.words} of {one.draws:,} draws{decides}.")
-    for shown in (*sheet.tables, *(one.table() for one in answer.ranges)):
+    for shown in (*sheet.tables, *(one.table() for one in answer.ranges[:1])):
         rows = table(*shown.headers, title=shown.title)
         for row in shown.rows:
             rows.add_row(*row)

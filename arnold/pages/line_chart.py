@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from arnold.pages.axis import Tick, axis_range, round_ticks
 from arnold.pages.plot import WIDTH, Plot
 from topology.drawing.elements import XY, area, circle, label, line, path, rect, svg
+from topology.drawing.sizing import text_width
 from topology.quantities import Kind
 
 COLOURS = 8  # Colours of the style sheet, l0 to l7; a ninth line has the first again
@@ -128,10 +129,13 @@ def chart_parts(chart: LineChart, plot: Plot) -> Iterator[str]:
     yield from plot.x_axis(chart.ticks or along, rules=False)
     if chart.labels is not None:
         yield from plot.titles(*chart.labels)
-    for place, words in chart.marks:
-        x = plot.x(place)
+    end = 0.0
+    for place, words in sorted(chart.marks):
+        x, wide = plot.x(place), text_width(words, 12.0)
         yield line((x, plot.top), (x, plot.bottom), "upright")
-        yield label(x, plot.top - 4, words, anchor="middle")
+        # words that would lie on those of the mark before stand lower
+        yield label(x, plot.top + (12 if x - wide / 2 < end else -4), words, anchor="middle")
+        end = x + wide / 2
     for one in chart.lines:
         bands = [one.band] if one.band else []
         if one.filled:

@@ -136,11 +136,15 @@ class InputPoints:
         }
 
     @cached_property
+    def medians(self) -> dict[str, float]:
+        """The median of each input, by its name."""
+        return {one.name: one.quantile(MEDIAN) for one in self.inputs}
+
+    @cached_property
     def points(self) -> list[dict[str, float]]:
         """Values of the inputs by name: the draws first, then the medians, then each input alone at its ends."""
-        medians = {one.name: one.quantile(MEDIAN) for one in self.inputs}
-        alone = [medians | {name: value} for name, values in self.swinging.items() for value in values]
-        return [*draw(self.inputs, draws=self.draws, seed=self.seed), medians, *alone]
+        alone = [self.medians | {name: value} for name, values in self.swinging.items() for value in values]
+        return [*draw(self.inputs, draws=self.draws, seed=self.seed), self.medians, *alone]
 
     def range_of(self, quantity: str, answers: Sequence[float], *, kind: Kind = "count") -> AnswerRange:
         """Return the range of a number that was computed at each of the points.

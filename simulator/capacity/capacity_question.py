@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
@@ -61,7 +61,7 @@ class CapacityQuestion(ABC, Generic[A]):
             question=self.title(found),
             verdict=self.verdict(found),
             assumptions=tuple(self.assumptions(found)),
-            changes=(*(line for one in found.ranges for line in one.sentences()), *self.changes(found)),
+            changes=(*(line for one in found.ranges[:1] for line in one.sentences()), *self.changes(found)),
         )
 
     @abstractmethod
@@ -82,11 +82,11 @@ class CapacityQuestion(ABC, Generic[A]):
         """Return the answer in a sentence or two."""
 
     @abstractmethod
-    def assumptions(self, found: A) -> Sequence[str]:
+    def assumptions(self, found: A) -> Iterable[str]:
         """Return what was taken for granted, one sentence each; never empty."""
 
     @abstractmethod
-    def changes(self, found: A) -> Sequence[str]:
+    def changes(self, found: A) -> Iterable[str]:
         """Return what would change the answer beside the inputs of its ranges, one sentence each."""
 
     @abstractmethod

@@ -42,6 +42,8 @@ class Series:
     shape: Literal["line", "step", "dots", "dashes"] = "line"
     errors: Sequence[float] = ()
     """Half the height of an error bar at each point; empty = none."""
+    band: tuple[Sequence[float], Sequence[float]] | None = None
+    """Lower and upper ends of a band around the points."""
 
 
 @dataclass(frozen=True, slots=True)

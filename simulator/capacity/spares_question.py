@@ -1,57 +1,67 @@
-"""How many spares does a job need for a target ETTR, by formula and by Monte Carlo?"""
+"""How many spares make the useful hours of a job cheapest, and how many reach an ETTR?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from math import inf
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
 from health.recovery.standby import standby_pool
+from simulator.capacity.answer_range import AnswerRange, InputPoints
 from simulator.capacity.capacity_question import CapacityQuestion
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
-from simulator.capacity.spares_answer import SparesAnswer, SparesRow
-from simulator.failures.expected_ettr import (
-    Losses,
-    best_interval,
-    ettr_with_spares,
-    exact_ettr,
-    first_order_ettr,
-    spares_for,
-    waiting_share,
-)
-from simulator.failures.monte_carlo import EttrEstimate, exponential, simulate_ettr
-from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, FailureRate, failure_rate, mttf
-from simulator.failures.restart_delay import parse_restart
-from topology.errors import Infeasible
+from simulator.capacity.hardware_prices import HardwarePrices
+from simulator.capacity.sheet import Sheet
+from simulator.capacity.spares_answer import FailureDomain, SourcedSpares, SparesAnswer, SparesRow
+from simulator.capacity.spares_inputs import PUBLISHED, failures_input, repair_input, restart_input
+from simulator.capacity.spares_model import SparesModel, rows_of
+from simulator.capacity.spares_words import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
+from simulator.capacity.stated_domains import StatedDomain, stated_domain
+from simulator.failures.expected_ettr import first_order_ettr
+from simulator.failures.monte_carlo import DomainFailures, EttrEstimate, RepairTimes, exponential, simulate_ettr
+from simulator.failures.outages import Outages
+from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
+from topology.errors import InvalidInput
 from topology.field_types import Seed
+from topology.quantities import percent, plural
+
+if TYPE_CHECKING:
+    from topology.cluster import Cluster
+else:
+    # no option is made of a cluster, and reading the options imports no numpy
+    Cluster = Any
 
 ROWS = 12  # Rows of the answer, about
 SECONDS = {"metavar": "SECONDS"}
 
-NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
-
 
 @dataclass(frozen=True, kw_only=True)
-class SparesQuestion(CapacityQuestion[SparesAnswer]):
-    """Say how many spares a job needs, by formula and by Monte Carlo.
+class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
+    """Say how many spares make the useful hours of a job cheapest, by formula and by Monte Carlo.
 
-    Exits 3 if no number of spares reaches the target.
+    Inputs may be ranges, P10..P90: the answer has one too.  Exits 3 if no number of spares reaches --target.
     """
 
     answer_type: ClassVar = SparesAnswer
 
     nodes: Annotated[int, Interval(ge=1, le=1_000_000)] = field(metadata={"metavar": "N"})
     """Nodes of the job."""
-    target: Annotated[float, Interval(gt=0, lt=1)] = field(default=0.95, metadata={"metavar": "SHARE"})
-    """ETTR to reach."""
-    failures: str = field(default="rsc-1", metadata={"metavar": "RATE-or-NAME"})
-    """Failures per 1,000 node-days, or rsc-1, rsc-2, llama3, byterobust."""
-    restart: str = field(default="300", metadata={"metavar": "SECONDS|requeue|hot-update"})
+    target: Annotated[float | None, Interval(gt=0, lt=1)] = field(default=None, metadata={"metavar": "SHARE"})
+    """ETTR to reach: how many spares that takes is told beside."""
+    failures: str = field(default="published", metadata={"metavar": "RATE-or-NAME"})
+    """Failures per 1,000 node-days, 1.2..6.5 a range; or rsc-1, rsc-2, llama3, byterobust; published = all four."""
+    repair_hours: str = field(default="6..72", metadata={"metavar": "HOURS"})
+    """Until a failed node is back, on average."""
+    restart: str = field(default="100..900", metadata={"metavar": "SECONDS|requeue|hot-update"})
     """From a failure to training again; by name, ByteRobust's costs and the time to see a failure."""
+    failure_domains: tuple[str, ...] = field(
+        default=(), metadata={"option": "--failure-domain", "metavar": "NAME[:NODES[:RATE[:HOURS]]]"}
+    )
+    """Nodes that fail at once: leaf:32, with failures per 1,000 domain-days and hours; without nodes a level of the
+    cluster; may be repeated."""
     gpus_per_node: Annotated[int, Interval(ge=1, le=4096)] = field(default=8, metadata={"metavar": "N"})
     """GPUs of a node: what a restart costs hangs on the GPUs of the job."""
     job_checkpoint_write: Annotated[float, Interval(gt=0, le=86_400)] = field(default=10.0, metadata=SECONDS)
@@ -60,49 +70,93 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
         default=None, metadata=SECONDS | {"default": "the best, sqrt(2 w / (N r))"}
     )
     """Productive time between checkpoints."""
-    repair_hours: Annotated[float, Interval(gt=0, le=8_766)] = field(default=24.0, metadata={"metavar": "HOURS"})
-    """Until a failed node is back, on average."""
+    draws: Annotated[int | None, Interval(ge=10, le=10_000)] = field(
+        default=None, metadata={"metavar": "N", "default": "1000, with failure domains 250"}
+    )
+    """Draws of the inputs."""
     days: Annotated[float, Interval(ge=1, le=3_660)] = 180.0
     """Length of each run of the Monte Carlo."""
     runs: Annotated[int, Interval(ge=2, le=10_000)] = 20
     """Runs of the Monte Carlo."""
     seed: Seed = 0
     """Same seed, same answer."""
+    cluster: Cluster | None = field(default=None, repr=False, compare=False, metadata={"option": False})
+    """The cluster whose levels are failure domains."""
+    source: str = field(default="the cluster", metadata={"option": False})
+    """What the given cluster is called."""
 
-    @cached_property
-    def rate(self) -> FailureRate:
-        """How often a node fails."""
-        return failure_rate(self.failures)
-
-    @cached_property
-    def losses(self) -> Losses:
-        """Restarts and checkpoints of the job."""
-        failures, write = self.rate.per_second(self.nodes), self.job_checkpoint_write
-        restart = parse_restart(self.restart).mean_seconds(gpus=self.nodes * self.gpus_per_node)
-        return Losses(failures, restart, write, self.job_checkpoint_interval or best_interval(failures, write))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_prices()
+        if self.price_switch_port is not None and self.gpu_hour is None:
+            fix = "give --price-node too, or --price-gpu-hour alone"
+            raise InvalidInput(
+                "a switch port is only a part of what a node costs", where="--price-switch-port", fix=fix
+            )
+        if self.cluster is not None and not self.failure_domains:
+            fix = "name the level whose domains fail at once: --failure-domain leaf"
+            raise InvalidInput("nothing is asked of the cluster", where="--cluster", fix=fix)
+        _ = self.model
 
     @property
-    def repair(self) -> float:
-        """Mean seconds of a repair."""
-        return self.repair_hours * HOUR
+    def gpu_hour(self) -> float | None:
+        """What a GPU-hour costs, with a switch port a GPU if these have a price; ``None`` = no price says it."""
+        node = self.node_hour(self.gpus_per_node)
+        ports = self.an_hour(self.price_switch_port or 0.0)
+        return None if node is None else node / self.gpus_per_node + ports
 
     @cached_property
-    def fewest(self) -> tuple[int | None, str]:
-        """The fewest spares that reach the target; without a number, why none does."""
-        try:
-            return spares_for(self.target, self.losses, repair=self.repair), ""
-        except Infeasible as error:
-            return None, error.message
+    def domains(self) -> tuple[StatedDomain, ...]:
+        """The kinds of domains that fail at once.
+
+        :raises InvalidInput: one is stated badly, or twice.
+        """
+        found = tuple(stated_domain(text, self.cluster) for text in self.failure_domains)
+        names = [one.name for one in found]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise InvalidInput(f"{twice[0][:40]} stands twice", where="--failure-domain", fix="name each kind once")
+        return found
+
+    @cached_property
+    def model(self) -> SparesModel:
+        """What each number of spares is worth at each point of the inputs."""
+        of_domains = (one for domain in self.domains for one in (domain.rate, domain.hours))
+        restart = restart_input(self.restart, gpus=self.nodes * self.gpus_per_node)
+        inputs = (failures_input(self.failures), repair_input(self.repair_hours), restart, *of_domains)
+        points = InputPoints(inputs, self.draws or (250 if self.domains else 1_000), self.seed)
+        return SparesModel(self.nodes, self.job_checkpoint_write, self.job_checkpoint_interval, self.domains, points)
+
+    @cached_property
+    def ranges(self) -> tuple[AnswerRange, ...]:
+        """The best number if all were known, cost and ETTR of the one that is best, and the fewest for the target."""
+        model, unit = self.model, self.gpu_hour or 1.0
+        spares = model.best
+        costs = [unit * cost for cost in model.at(spares, model.costs)]
+        named = f"with {plural(spares, 'spare')}"
+        found = (
+            model.where.range_of("best number of spares, inputs known", model.cheapest),
+            model.where.range_of(f"cost of a useful GPU-hour {named}", costs),
+            model.where.range_of(f"ETTR {named}", model.at(spares, model.ettr), kind="share"),
+        )
+        if self.target is None:
+            return found
+        return (
+            *found,
+            model.where.range_of(f"spares for an ETTR of {percent(self.target)}", model.fewest(self.target)),
+        )
 
     @cached_property
     def counts(self) -> list[int]:
-        """Numbers of spares in the answer: from none to where more buy nothing, and the one that suffices."""
-        last, needed = 0, self.fewest[0]
-        # waiting less than a second in three hours, a further spare is worth nothing
-        while waiting_share(last, self.losses.failures * self.repair) > 1e-4:
-            last += max(1, last // 8)
-        last = max(last, (needed or 0) + 1)
-        return sorted({*range(0, last + 1, max(1, round(last / ROWS))), *(() if needed is None else (needed,))})
+        """Numbers of spares in the answer: from none to beyond the P90 of the best, and those that the answer names."""
+        named = [self.model.best, *(int(one) for one in (self.needed,) if one is not None)]
+        last = max(self.ranges[0].p90, self.model.about_as_good[1], *(number + 1 for number in named))
+        return rows_of(self.model.numbers, int(last), named, rows=ROWS)
+
+    @property
+    def needed(self) -> int | None:
+        """P50 of the fewest spares that reach the target; ``None`` = there is no target, or no number reaches it."""
+        fewest = inf if self.target is None else self.ranges[-1].p50
+        return None if fewest == inf else int(fewest)
 
     @property
     def steps(self) -> int:
@@ -111,130 +165,142 @@ class SparesQuestion(CapacityQuestion[SparesAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> SparesAnswer:
         """Return the formulas and the Monte Carlo for every number of spares."""
+        model = self.model
+        point, losses = model.where.medians, model.losses[model.where.draws]
+        node = self.rate
+        ettr = model.at(model.best, model.ettr)[: model.where.draws]
         return SparesAnswer(
+            ranges=self.ranges,
             nodes=self.nodes,
+            gpus_per_node=self.gpus_per_node,
+            spares=model.best,
+            about_as_good=model.about_as_good,
+            gpu_hour=self.gpu_hour,
             target=self.target,
-            rate=self.rate,
-            restart_seconds=self.losses.restart,
-            checkpoint_interval=self.losses.interval,
+            needed=self.needed,
+            reached_share=None if self.target is None else sum(one >= self.target for one in ettr) / len(ettr),
+            rate=node,
+            restart_seconds=losses.restart,
+            checkpoint_interval=losses.interval,
             checkpoint_write=self.job_checkpoint_write,
-            repair_hours=self.repair_hours,
-            mttf_hours=min(mttf(self.rate, self.nodes) / HOUR, NEVER),
-            mttf_hours_at_1024_gpus=min(mttf(self.rate, MEASURED_MTTF_GPUS / 8) / HOUR, NEVER),
+            repair_hours=point["repair"],
+            mttf_hours=min(1.0 / (losses.failures * HOUR), NEVER) if losses.failures else NEVER,
+            mttf_hours_at_1024_gpus=min(mttf(node, MEASURED_MTTF_GPUS / 8) / HOUR, NEVER),
             measured_mttf_hours_at_1024_gpus=MEASURED_MTTF_HOURS,
-            nodes_away=self.losses.failures * self.repair,
-            standby=standby_pool(self.nodes, rate=self.rate.per_node_day),
-            needed=self.fewest[0],
-            ettr_with_unlimited_spares=first_order_ettr(self.losses),
-            exact_ettr_with_unlimited_spares=exact_ettr(self.losses),
-            rows=tuple(self._row(spares, step) for spares in self.counts),
+            nodes_away=float(model.median(model.single.away)),
+            standby=standby_pool(self.nodes, rate=node.per_node_day),
+            first_order_ettr=first_order_ettr(losses),
+            ettr_with_unlimited_spares=float(model.median(model.ceiling)),
+            domains=tuple(self._domain(i) for i in range(len(self.domains))),
+            by_source=self._by_source(),
+            best_without_domains=model.single_nodes_only.best,
+            rows=tuple(self._row(number, step) for number in self.counts),
         )
+
+    @cached_property
+    def rate(self) -> FailureRate:
+        """How often a node fails; of a range its median."""
+        name, median = self.failures.strip().lower(), self.model.where.medians["failures"]
+        return RATES.get(name) or FailureRate(name, median, self.model.where.inputs[0].source)
+
+    def _by_source(self) -> tuple[SourcedSpares, ...]:
+        """Return the number that each published rate asks for, where all of them are taken together."""
+        if self.failures.strip().lower() != PUBLISHED:
+            return ()
+        _, *others = self.model.where.inputs
+        found = []
+        for name, rate in RATES.items():
+            where = InputPoints((failures_input(name), *others), draws=1, seed=self.seed)
+            # the second point has every input at its median
+            cheapest = int(replace(self.model, where=where).cheapest[1])
+            found.append(SourcedSpares(name, rate.per_thousand_node_days, cheapest))
+        return tuple(found)
 
     def _row(self, spares: int, step: Callable[[str], None]) -> SparesRow:
         step(f"{spares} spares")
+        model, unit = self.model, self.gpu_hour or 1.0
+        at = model.numbers.index(spares)
         simulated = monte_carlo(self, spares)
-        formula = ettr_with_spares(self.losses, spares=spares, repair=self.repair)
+        formula = float(model.median(model.ettr)[at])
+        (ettr_low, ettr_high), (low, high) = model.band(model.ettr), model.band(model.costs)
         return SparesRow(
             spares=spares,
-            waiting=waiting_share(spares, self.losses.failures * self.repair),
+            waiting=float(model.median(model.waits)[at]),
             formula=formula,
-            exact=ettr_with_spares(self.losses, spares=spares, repair=self.repair, unlimited=exact_ettr),
+            formula_p10=float(ettr_low[at]),
+            formula_p90=float(ettr_high[at]),
             simulated=simulated.mean,
             half_width=simulated.half_width,
             apart=abs(formula - simulated.mean) / simulated.mean if simulated.mean > 0.0 else 0.0,
+            cost=unit * float(model.pooled_costs[at]),
+            cost_at_medians=unit * float(model.median(model.costs)[at]),
+            cost_p10=unit * float(low[at]),
+            cost_p90=unit * float(high[at]),
+        )
+
+    def _domain(self, i: int) -> FailureDomain:
+        stated, kind, model = self.domains[i], self.model.kinds[i], self.model
+        return FailureDomain(
+            stated.name,
+            stated.nodes,
+            max(1.0, self.nodes / stated.nodes),
+            float(model.median(kind.failures)) * 365.25 * DAY,
+            float(model.median(kind.repair)) / HOUR,
+            model.waits_due_to(i, model.best),
         )
 
     def title(self, found: SparesAnswer) -> str:
         """Return the question in words."""
-        return f"How many spares does a job of {found.nodes:,} nodes need for an ETTR of {found.target:.1%}?"
+        target = "" if found.target is None else f", and how many reach an ETTR of {percent(found.target)}"
+        return f"How many spares make the useful hours of a job of {found.nodes:,} nodes cheapest{target}?"
 
     def verdict(self, found: SparesAnswer) -> str:
-        """Return the number to keep, or why none is enough."""
-        if found.needed is None:
-            why_not = self.fewest[1]
-            return f"{why_not[:1].upper()}{why_not[1:]}."
-        row = next(row for row in found.rows if row.spares == found.needed)
-        return (
-            f"Keep {row.spares} spares for {found.nodes:,} nodes: ETTR {row.formula:.4f} by formula, "
-            f"{row.simulated:.4f} ± {row.half_width:.4f} by Monte Carlo; no number of spares gives more than "
-            f"{found.ettr_with_unlimited_spares:.4f}."
+        """Return the number with its range, what it costs, what is safer, and what the target takes."""
+        return verdict_on(found)
+
+    def assumptions(self, found: SparesAnswer) -> Iterator[str]:
+        """Yield what rates, restart, repair, cost, draws and Monte Carlo take for granted."""
+        yield from assumed_of(found)
+        if self.job_checkpoint_interval is None:
+            yield "The checkpoint interval is the best, sqrt(2 w / (N r)), at each draw."
+        yield (
+            f"Ranges: {self.model.where.draws:,} draws of the inputs, independent of each other, seed {self.seed}; a "
+            "range of an input is its P10 and P90 of a log-normal distribution."
+        )
+        yield (
+            f"Monte Carlo, inputs at their medians: {self.runs} runs of {self.days:g} days each, seed {self.seed}; ± "
+            "is the 95 % interval of the mean."
         )
 
-    def assumptions(self, found: SparesAnswer) -> Sequence[str]:
-        """Return what rate, restart, repair and Monte Carlo take for granted."""
-        by_rate = found.mttf_hours_at_1024_gpus
-        mean = f"a mean time to failure of {by_rate:.1f} h" if by_rate < NEVER else "no failure ever"
-        best = " (the best interval, sqrt(2 w / (N r)))" if self.job_checkpoint_interval is None else ""
-        return (
-            f"{found.rate.per_thousand_node_days:.3g} failures per 1,000 node-days, the same for every node and at "
-            f"random; source: {found.rate.source}.",
-            f"At {MEASURED_MTTF_GPUS:,} GPUs this rate gives {mean}; jobs of that size on RSC-1 measured "
-            f"{MEASURED_MTTF_HOURS} h, which no rate that is the same for all nodes explains: where nodes fail again "
-            "and again, plan with a higher rate.",
-            f"A failure costs {found.restart_seconds:g} s (detection, requeue or hot update, reload) and the work "
-            f"since the last checkpoint; one is written {_every(found)}{best} and takes {found.checkpoint_write:g} s.",
-            f"A failed node is away for {found.repair_hours:g} h on average (exponential; the formula does not depend "
-            "on it); all failures take a node away, and spares in waiting do not fail.",
-            "A spare takes the failed node's place at once and slows nothing; without a spare the job waits for the "
-            "first node that is repaired.",
-            "Failures of several nodes at once (a switch, a power feed) are not in it: add the nodes of the largest "
-            "such domain.",
-            f"Monte Carlo: {self.runs} runs of {self.days:g} days each, seed {self.seed}; ± is the 95 % interval of "
-            "the mean.",
-        )
-
-    def changes(self, found: SparesAnswer) -> Sequence[str]:  # noqa: ARG002
-        """Return what would change the answer."""
-        return ()
+    def changes(self, found: SparesAnswer) -> Iterator[str]:
+        """Yield what would change the answer beside the inputs with a range."""
+        yield from changes_of(found)
 
     def sheet(self, answer: SparesAnswer) -> Sheet:
-        """Return the job, ETTR by number of spares, and the curve of the formula with the dots of the Monte Carlo."""
-        unlimited = f"{answer.ettr_with_unlimited_spares:.4f}, exact {answer.exact_ettr_with_unlimited_spares:.4f}"
-        by_rate = f"{_hours(answer.mttf_hours_at_1024_gpus, digits=1)} by the rate"
-        job = {
-            "mean time to failure": _hours(answer.mttf_hours, digits=2),
-            f"the same at {MEASURED_MTTF_GPUS:,} GPUs": f"{by_rate}, {MEASURED_MTTF_HOURS} h measured on RSC-1",
-            "nodes away on average": f"{answer.nodes_away:.2f}",
-            "checkpoint interval": _every(answer).removeprefix("every "),
-            "ETTR with a spare always at hand": unlimited,
-            "standby pool, P99 of a day's failures": f"{answer.standby} (filled up again within a day)",
-        }
-        columns: dict[str, Callable[[SparesRow], str]] = {
-            "spares": lambda row: f"{row.spares}{' *' if row.spares == answer.needed else ''}",
-            "waits for a repair": lambda row: f"{row.waiting:.2%}",
-            "formula": lambda row: f"{row.formula:.4f}",
-            "exact": lambda row: f"{row.exact:.4f}",
-            "Monte Carlo": lambda row: f"{row.simulated:.4f} ± {row.half_width:.4f}",
-            "apart": lambda row: f"{row.apart:.2%}",
-            "failures a run": lambda row: f"{monte_carlo(self, row.spares).failures:,.0f}",
-        }
-        rows = answer.rows
-        simulated = [(row.spares, row.simulated) for row in rows]
-        series = (
-            Series("formula", [(row.spares, row.formula) for row in rows]),
-            Series("Monte Carlo", simulated, shape="dots", errors=[row.half_width for row in rows]),
-            Series("target", [(row.spares, answer.target) for row in (rows[0], rows[-1])], shape="dashes"),
-        )
-        title = "ETTR by number of spares"
-        mark = () if answer.needed is None else ((answer.needed, f"{answer.needed} spares"),)
-        return Sheet(
-            tables=(TextTable("The job", ("", "value"), list(job.items())), text_table(title, rows, columns)),
-            charts=(Chart(title, "spares", "ETTR", series, ceiling=1.0, percent=True, lines=mark),),
-        )
-
-
-def _hours(hours: float, *, digits: int) -> str:
-    return f"{hours:.{digits}f} h" if hours < NEVER else "never"
-
-
-def _every(answer: SparesAnswer) -> str:
-    return "never" if answer.checkpoint_interval == inf else f"every {answer.checkpoint_interval:,.0f} s"
+        """Return the job, its domains, what each number of spares is worth, the curves of cost and ETTR."""
+        return spares_sheet(answer)
 
 
 @lru_cache(maxsize=1024)
 def monte_carlo(question: SparesQuestion, spares: int) -> EttrEstimate:
     """Return the estimate of the Monte Carlo for a number of spares; the same question is simulated once."""
-    span, repair = question.days * DAY, exponential(question.repair)
+    model = question.model
+    losses = model.losses[model.where.draws]
+
+    def repair(kind: Outages) -> RepairTimes:
+        return exponential(float(model.median(kind.repair)))
+
+    domains = [
+        DomainFailures(float(model.median(kind.failures)) / losses.failures, kind.nodes, repair(kind))
+        for kind in model.kinds
+        if losses.failures
+    ]
     return simulate_ettr(
-        question.losses, span=span, runs=question.runs, seed=question.seed, spares=spares, repair=repair
+        losses,
+        span=question.days * DAY,
+        runs=question.runs,
+        seed=question.seed,
+        spares=spares,
+        repair=repair(model.single),
+        domains=domains,
     )

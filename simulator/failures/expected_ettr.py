@@ -9,20 +9,14 @@ that takes w seconds to write, and a replacement always at hand:
   order estimate of the optimum checkpoint interval", 2006: ``L d exp(-L u0) / (exp(L (d + w)) - 1)`` with L = N r.
 
 The first order is right while failures are rare beside restart and interval, and drops below 0 where they are not.
-
-With S spares the nodes that are away for repair are calls in a telephone exchange of S + 1 lines: with all lines busy
-the job stands still and nothing fails.  The share of time it stands is Erlang's loss formula B(S + 1, a), a = N r T
-with T the mean repair time, whatever the distribution of repair times (the M/G/c/c queue is insensitive to it).
-Spares in waiting are taken not to fail.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, expm1, inf, sqrt
 
-from topology.errors import Infeasible, InvalidInput
+from topology.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,50 +76,3 @@ def exact_ettr(losses: Losses) -> float:
     if rate * (interval + losses.write) > 700.0:
         return 0.0
     return rate * interval * exp(-rate * losses.restart) / expm1(rate * (interval + losses.write))
-
-
-MOST = 100_000  # Spares beyond which nobody looks
-
-
-def waiting_share(spares: int, load: float) -> float:
-    """Return B(S + 1, a): share of time in which a job with S spares waits for a node to be repaired.
-
-    :param load: a, nodes that would be away on average if the job never waited: failures per second times repair.
-    """
-    blocked = 1.0
-    for line in range(1, spares + 2):
-        blocked = load * blocked / (line + load * blocked)
-    return blocked
-
-
-def ettr_with_spares(
-    losses: Losses, *, spares: int, repair: float, unlimited: Callable[[Losses], float] = first_order_ettr
-) -> float:
-    """Return ETTR with a spare always at hand times the share of time in which the job is not waiting for a repair.
-
-    :param repair: mean seconds until a failed node is back.
-    """
-    return unlimited(losses) * (1.0 - waiting_share(spares, losses.failures * repair))
-
-
-def spares_for(target: float, losses: Losses, *, repair: float) -> int:
-    """Return the fewest spares with which the (first-order) ETTR is at least the target.
-
-    :raises Infeasible: not even a replacement always at hand reaches it.
-    """
-    ceiling = first_order_ettr(losses)
-    if ceiling < target:
-        raise Infeasible(
-            f"no number of spares gives an ETTR of {target:.3f}: restarts and checkpoints alone leave {ceiling:.3f}",
-            where="--target",
-            fix="lower the target, shorten the restart or the checkpoint write, or find a checkpoint interval nearer "
-            "to sqrt(2 w / (N r))",
-        )
-    load, blocked = losses.failures * repair, 1.0
-    for spares in range(MOST):
-        blocked = load * blocked / (spares + 1 + load * blocked)
-        if ceiling * (1.0 - blocked) >= target:
-            return spares
-    raise Infeasible(
-        f"more than {MOST:,} spares would be needed", where="--target", fix="lower the target or shorten the repair"
-    )

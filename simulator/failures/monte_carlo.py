@@ -1,13 +1,14 @@
 """ETTR of one job by Monte Carlo: failures, restarts, checkpoints, repairs and spares, second by second.
 
 What the formulas assume and this does not: that failures are rare, that none hits a restart, that a long run has
-settled.  The job trains in cycles of ``interval`` productive seconds and ``write`` seconds; a failure at any time
-throws away what was done since the last checkpoint, and the restart begins again when it is hit itself.
+settled.  A failure takes a node, or all of a domain at once.  The job trains in cycles of ``interval`` productive
+seconds and ``write`` seconds; a failure at any time throws away what was done since the last checkpoint, and the
+restart begins again when it is hit itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 RepairTimes: TypeAlias = "Callable[[np.random.Generator], float]"  # Draws the seconds of one repair
+
+
+@dataclass(frozen=True, slots=True)
+class DomainFailures:
+    """Failures that take several nodes away at once, which come back together."""
+
+    share: float  # of all failures of the job
+    nodes: int
+    repair: RepairTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +50,20 @@ def simulate_ettr(
     seed: int,
     spares: int | None = None,
     repair: RepairTimes | None = None,
+    domains: Sequence[DomainFailures] = (),
 ) -> EttrEstimate:
     """Return ETTR of a job over independent runs of so many seconds each.
 
     :param spares: ``None`` = a replacement is always at hand; else ``repair`` draws how long nodes are away.
+    :param domains: which failures take more than a node; those that are left take one.
     """
     import numpy as np
 
     streams = np.random.SeedSequence(seed).spawn(runs)
-    made = [_run(losses, span, np.random.default_rng(stream), spares, repair) for stream in streams]
+    made = [
+        _run(losses, span, np.random.default_rng(stream), spares=spares, repair=repair, domains=domains)
+        for stream in streams
+    ]
     productive, waiting, failures = np.array(made, dtype=np.float64).T
     ettr = productive / span
     return EttrEstimate(
@@ -66,7 +81,13 @@ def exponential(mean: float) -> RepairTimes:
 
 
 def _run(
-    losses: Losses, span: float, rng: np.random.Generator, spares: int | None, repair: RepairTimes | None
+    losses: Losses,
+    span: float,
+    rng: np.random.Generator,
+    *,
+    spares: int | None,
+    repair: RepairTimes | None,
+    domains: Sequence[DomainFailures],
 ) -> tuple[float, float, int]:
     """Return productive seconds that were not lost, seconds without enough nodes, and failures of one run.
 
@@ -75,7 +96,8 @@ def _run(
     now = productive = waiting = 0.0
     trains_from = 0.0
     failures = 0
-    away: list[float] = []
+    away: list[tuple[float, int]] = []  # when they are back, and how many
+    missing = 0
     while True:
         up = float(rng.exponential(1.0 / losses.failures)) if losses.failures > 0.0 else span
         failed = min(now + up, span)
@@ -85,11 +107,24 @@ def _run(
             return productive, waiting, failures
         now, failures = failed, failures + 1
         if spares is not None and repair is not None:
-            while away and away[0] <= now:
-                heappop(away)
-            heappush(away, now + repair(rng))
-            if len(away) > spares:
-                back = min(heappop(away), span)
-                waiting += back - now
-                now = back
+            nodes, times = _struck(domains, rng) if domains else (1, repair)
+            heappush(away, (now + (times or repair)(rng), nodes))
+            missing += nodes
+            # who is back by now, and of whom the job waits for
+            while away and (away[0][0] <= now or missing > spares):
+                back, nodes = heappop(away)
+                missing -= nodes
+                if back > now:
+                    back = min(back, span)
+                    waiting, now = waiting + back - now, back
         trains_from = now + losses.restart
+
+
+def _struck(domains: Sequence[DomainFailures], rng: np.random.Generator) -> tuple[int, RepairTimes | None]:
+    """Return how many nodes a failure takes, and their repair; ``None`` = that of a single node."""
+    at = float(rng.random())
+    for kind in domains:
+        at -= kind.share
+        if at < 0.0:
+            return kind.nodes, kind.repair
+    return 1, None

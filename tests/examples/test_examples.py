@@ -15,7 +15,7 @@ SAYS = {
     "grow": "+1: largest job",
     "minipods": "minipods of 128, 4:1",
     "reserve": "arnold: starts 0.0 h after its arrival, others hold 0 nodes of its zone",
-    "spares": "rsc-1: 12 spares",
+    "spares": "published: 29 spares",
 }
 """What each prints, among other things."""
 

@@ -33,8 +33,9 @@ def answer_page(sheet: Sheet, answer: CapacityAnswer) -> str:
         styles=("pages.css", "charts.css", "capacity.css"),
         title=answer.question,
         answer=answer,
+        tiles=[_tile(one) for one in answer.ranges],
         charts=[*(card_of(chart_of(chart)) for chart in sheet.charts), *map(tornado_card, answer.ranges[:1])],
-        tables=(*sheet.tables, *(one.table() for one in answer.ranges)),
+        tables=(*sheet.tables, *(one.table() for one in answer.ranges[:1])),
         data={},
     )
 
@@ -64,22 +65,30 @@ def picture(chart: Chart) -> str:
 def tornado_picture(found: AnswerRange) -> str:
     """Return the tornado of an answer as an SVG file.  Same input, same bytes."""
     plot = tornado_plot(found)
-    return _file(f"{TITLE}: {found.quantity} {found.words}", (), plot, tornado_parts(found, plot))
+    return _file(TITLE, [("", f"{found.quantity}: {found.words}")], plot, tornado_parts(found, plot))
+
+
+def _tile(one: AnswerRange) -> tuple[str, str, str]:
+    """Return a range as a tile: its median, what it is, how sure that is."""
+    decides = f"; {one.decides} decides" if one.decides else ""
+    return one.value(one.p50), one.quantity, f"{one.words} of {one.draws:,} draws{decides}"
 
 
 def _file(title: str, keys: Sequence[tuple[str, str]], plot: Plot, drawn: Iterable[str]) -> str:
     """Return a drawing with its title, legend and colours.
 
-    :param keys: class of the colour and name of each line of the legend.
+    :param keys: class of the colour and name of each line of the legend; without a class words alone.
     """
     head = 30.0 + LEGEND * ((len(keys) + 1) // 2)
+    left = min(plot.left, TITLES)
     parts = [
         f"<style>{OWN}{source('arnold.pages', 'charts.css')}</style>",
-        label(min(plot.left, TITLES), 20, title, kind="name", size=15),
+        label(left, 20, title, kind="name", size=15),
     ]
     for i, (tone, name) in enumerate(keys):
-        x, y = plot.left + plot.width / 2 * (i % 2), 40.0 + LEGEND * (i // 2)
-        parts += [line((x, y - 4), (x + 18, y - 4), f"line {tone}"), label(x + 25, y, name)]
+        x, y = left + plot.width / 2 * (i % 2), 40.0 + LEGEND * (i // 2)
+        swatch = [line((x, y - 4), (x + 18, y - 4), f"line {tone}")] if tone else []
+        parts += [*swatch, label(x + (25 if tone else 0), y, name)]
     parts += [f'<g transform="translate(0 {head:g})">', *drawn, "</g>"]
     address = "http://www.w3.org/2000/svg"
     return svg("chart", plot.width, plot.height + head, parts, title=title, xmlns=address) + "\n"
@@ -98,6 +107,7 @@ def _line(chart: Chart, series: Series, colour: int, kind: Kind) -> ChartLine:
         [x for x, _ in series.points],
         [nan if y is None else y for _, y in series.points],
         shape=series.shape,
+        band=series.band,
         errors=series.errors,
         tips=() if series.shape in ("step", "dashes") else tips,
     )

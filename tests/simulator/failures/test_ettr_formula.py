@@ -13,19 +13,22 @@ from hypothesis import strategies as st
 from simulator.failures.expected_ettr import (
     Losses,
     best_interval,
-    ettr_with_spares,
     exact_ettr,
     first_order_ettr,
-    spares_for,
-    waiting_share,
 )
 from simulator.failures.monte_carlo import exponential, simulate_ettr
+from simulator.failures.outages import erlang_b
 from simulator.failures.rates import DAY, RATES
 from tests.case_counts import examples
-from topology.errors import Infeasible, InvalidInput
+from topology.errors import InvalidInput
 
 TABLE = {128: 0.983, 512: 0.961, 1024: 0.939, 2048: 0.901}
 """r = 6.5e-3 per node-day, u0 = 5 min, w = 10 s, the best interval."""
+
+
+def waiting_share(spares: int, load: float) -> float:
+    """Erlang's loss formula."""
+    return float([*erlang_b(spares, np.array([load]))][spares][0])
 
 
 def job(nodes: int, *, restart: float = 300.0, write: float = 10.0) -> Losses:
@@ -96,41 +99,19 @@ def test_hopeless() -> None:
     assert exact_ettr(doomed) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("spares", "load", "share"),
-    # Erlang B by hand: B(1, a) = a / (1 + a); B(2, a) = (a^2 / 2) / (1 + a + a^2 / 2).
-    [(0, 1.0, 1 / 2), (0, 3.0, 3 / 4), (1, 1.0, 1 / 5), (1, 2.0, 2 / 5), (5, 0.0, 0.0)],
-)
-def test_erlang_by_hand(spares: int, load: float, share: float) -> None:
-    """Small cases of the loss formula."""
-    assert waiting_share(spares, load) == pytest.approx(share)
-
-
 @pytest.mark.parametrize("spares", [0, 2, 5, 8])
 def test_spares_by_formula_and_monte_carlo(spares: int) -> None:
     """512 nodes with repairs of a day: within 5 % of each other, with no spare as with enough."""
     found = simulate_ettr(job(512), span=360 * DAY, runs=20, seed=1, spares=spares, repair=exponential(DAY))
-    assert found.mean == pytest.approx(ettr_with_spares(job(512), spares=spares, repair=DAY), rel=0.05)
-    assert found.mean == pytest.approx(
-        ettr_with_spares(job(512), spares=spares, repair=DAY, unlimited=exact_ettr), rel=0.05
-    )
-    assert found.waiting == pytest.approx(waiting_share(spares, job(512).failures * DAY), abs=0.02)
+    waits = waiting_share(spares, job(512).failures * DAY)
+    assert found.mean == pytest.approx(exact_ettr(job(512)) * (1.0 - waits), rel=0.05)
+    assert found.waiting == pytest.approx(waits, abs=0.02)
 
 
 def test_repair_times_of_any_kind_wait_alike() -> None:
     """The loss formula is insensitive to the distribution: repairs of exactly a day wait as long as random ones."""
     fixed = simulate_ettr(job(512), span=360 * DAY, runs=20, seed=1, spares=3, repair=lambda _: DAY)
     assert fixed.waiting == pytest.approx(waiting_share(3, job(512).failures * DAY), abs=0.02)
-
-
-def test_spares_for_a_target() -> None:
-    """The number found suffices and one less does not; what cannot be reached says why."""
-    needed = spares_for(0.93, job(512), repair=DAY)
-    assert ettr_with_spares(job(512), spares=needed, repair=DAY) >= 0.93
-    assert ettr_with_spares(job(512), spares=needed - 1, repair=DAY) < 0.93
-    assert spares_for(0.98, job(1, write=0.1), repair=60.0) == 0
-    with pytest.raises(Infeasible, match=r"restarts and checkpoints alone leave 0\.961"):
-        spares_for(0.97, job(512), repair=DAY)
 
 
 def test_same_seed_same_estimate() -> None:
