@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -28,13 +29,20 @@ def new_beside(past: tuple[float, float] | None, *, own: float, peers: float) ->
     return abs(own - usual) >= NEW_SHARE * abs(own - peers)
 
 
-def doubted(examined: Examined, recording: MetricRecording, *, threshold: float | None = None) -> Examined:
+def doubted(
+    examined: Examined,
+    recording: MetricRecording,
+    *,
+    threshold: float | None = None,
+    changed: Collection[str] = (),
+) -> Examined:
     """Return the same, with alerts that are to be doubted taken back.
 
     Where healthy machines do not do the same, there are no peers, and a verdict would accuse a machine that works.
     Step times are left alone: they are measured where a machine works, and count only where it is slower.
 
     :param threshold: the score of candidates; ``None`` = that of so many machines.
+    :param changed: machines that were seen to change before the recording began.
     """
     if is_step_time(examined.metric) or not examined.alerts:
         return examined
@@ -42,7 +50,8 @@ def doubted(examined: Examined, recording: MetricRecording, *, threshold: float 
     if len({one.machine for one, doubt in doubts.items() if doubt is None}) > few(examined.machines):
         doubts = {one: doubt or "many" for one, doubt in doubts.items()}
     least = (threshold or default_threshold(examined.machines)) / NEW_SHARE
-    doubts = {one: doubt or ("role" if _may_be_its_role(one, least) else None) for one, doubt in doubts.items()}
+    of_role = {one for one in doubts if one.machine not in changed and _may_be_its_role(one, least)}
+    doubts = {one: doubt or ("role" if one in of_role else None) for one, doubt in doubts.items()}
     judged = [
         replace(one, alert=None, doubt=doubt) if (doubt := doubts.get(one)) is not None else one
         for one in examined.stretches

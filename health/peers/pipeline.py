@@ -6,7 +6,7 @@ candidates, continuity.  The first machine metric that raises an alert ends the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -57,10 +57,17 @@ class ComparisonSettings:
     denoiser: Denoiser = level
 
 
-def detect(recording: MetricRecording, settings: ComparisonSettings, *, everything: bool = False) -> Iterator[Examined]:
+def detect(
+    recording: MetricRecording,
+    settings: ComparisonSettings,
+    *,
+    everything: bool = False,
+    changed: Collection[str] = (),
+) -> Iterator[Examined]:
     """Yield what is seen in each metric, until one raises an alert; slow steps do not end the search for their cause.
 
     :param everything: go on after an alert.
+    :param changed: machines that were seen to change before the recording began: what they differ by is no role.
     """
     machines = recording.machines
     if len(machines) < LEAST_MACHINES:
@@ -75,7 +82,7 @@ def detect(recording: MetricRecording, settings: ComparisonSettings, *, everythi
         if is_code(name):
             samples = replace(samples, value=(samples.value != 0.0).astype(np.float64))
         grid = align(samples, step=settings.step, machines=machines, longest_gap=LONGEST_GAP)
-        examined = doubted(examine(grid, settings), recording, threshold=settings.threshold)
+        examined = doubted(examine(grid, settings), recording, threshold=settings.threshold, changed=changed)
         yield examined
         if examined.alerts and not is_step_time(name) and not everything:
             return

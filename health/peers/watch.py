@@ -52,7 +52,7 @@ def watch(
                 labels=plan.labels,
                 machines=plan.machines,
             )
-            verdict = judge(recording, list(detect(recording, settings)))
+            verdict = judge(recording, list(detect(recording, settings, changed=held)))
         except ArnoldError as problem:
             error = problem
         failures = failures + 1 if isinstance(error, EndpointAway) else 0

@@ -1,9 +1,10 @@
 """Our own format: a CSV with a row for each node.
 
 ``node``, then one column per level from broad to close (any names), then optional ``gpus`` (default 8), ``free_gpus``
-(default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use) and ``gpu_type`` (such as
-``H100``; empty = not said).  Columns whose name begins with ``@`` (``@power``) are second hierarchies, wherever they
-stand; an empty cell = the node is in none of its domains.
+(default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use), ``since`` and ``until``
+(when it began and ends, with a time zone; empty = open) and ``gpu_type`` (such as ``H100``; empty = not said). Columns
+whose name begins with ``@`` (``@power``) are second hierarchies, wherever they stand; an empty cell = the node is in
+none of its domains.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, MAX_NODES, SECOND, Node
 from topology.errors import InvalidInput, InvalidTopology, TooLarge, did_you_mean
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.flags import HEALTHY, parse_slowdown
+from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
 from topology.readers.types import Reading
 from topology.tables.bad_rows import BadRows
 from topology.tables.text_rows import CsvRows
 
 NODE = "node"
 GPUS, FREE_GPUS, GPU_TYPE = "gpus", "free_gpus", "gpu_type"
-ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", GPU_TYPE)
+TIMES = ("since", "until")
+ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE)
 
 _SEPARATORS = (";", "\t", "|")
 _BETWEEN = re.compile(r"[,;\t|]")
@@ -87,8 +89,13 @@ class ClusterCsv:
             raise InvalidInput(fault[0], where=source.at(table.header_line), fix=fault[1])
         tree, beside = _levels(table.header), _second(table.header)
         names, second = ([table.header[at] for at in columns] for columns in (tree, beside))
-        cluster = build_cluster(names, _nodes(table, tree, beside), second=second, where=table.place)
-        return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}))
+        flags = _flags(table)
+        active = [flag for flag in flags if flag.active(now)]
+        rows = _nodes(table, tree, beside)
+        cluster = build_cluster(names, rows, second=second, flags=active, where=table.place)
+        left_out = f"slowdowns that do not hold now, left out: {len(flags) - len(active)}"
+        notes = (left_out,) if len(active) < len(flags) else ()
+        return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}), notes)
 
 
 def _levels(header: tuple[str, ...]) -> list[int]:
@@ -129,13 +136,40 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
 
 def _nodes(table: Table, levels: Sequence[int], second: Sequence[int]) -> Iterator[Node]:
     column = {name: i for i, name in enumerate(table.header)}
-    gpus_at, free_at, slowdown_at, type_at = (column.get(name) for name in ATTRIBUTES)
+    gpus_at, free_at, type_at = (column.get(name) for name in (GPUS, FREE_GPUS, GPU_TYPE))
     for i, row in enumerate(table.rows):
         gpus = _integer(table, i, gpus_at, DEFAULT_GPUS)
         free = _integer(table, i, free_at, gpus)
         gpu_type = "" if type_at is None else row[type_at]
         path, others = tuple(row[at] for at in levels), tuple(row[at] for at in second)
-        yield Node(row[0], path, gpus, free, _slowdown(table, i, slowdown_at), gpu_type, others)
+        yield Node(row[0], path, gpus, free, gpu_type=gpu_type, second_path=others)
+
+
+def _flags(table: Table) -> list[NodeFlag]:
+    """Return the flags of all nodes that are slow or faulty at some time."""
+    column = {name: i for i, name in enumerate(table.header)}
+    flags: list[NodeFlag] = []
+    for i, row in enumerate(table.rows if "slowdown" in column else ()):
+        since, until = (_time(table, i, column.get(name)) for name in TIMES)
+        if (slowdown := _slowdown(table, i, column["slowdown"])) > HEALTHY:
+            kind: FlagKind = "faulty" if slowdown == FAULTY else "straggler"
+            flags.append(NodeFlag(row[0], kind, slowdown, source="cluster file", since=since, until=until))
+    return flags
+
+
+def _time(table: Table, row: int, column: int | None) -> datetime | None:
+    text = "" if column is None else table.rows[row][column]
+    if column is None or not text:
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = datetime.min
+    if time.tzinfo is None:
+        wrong = f"{table.header[column]} of node {table.rows[row][0]!r} is {text[:60]!r}, no time with a time zone"
+        fix = "write a time such as 2026-11-17T14:00:00Z, or leave the cell empty"
+        raise InvalidTopology(wrong, where=table.place(row), fix=fix)
+    return time
 
 
 def _integer(table: Table, row: int, column: int | None, default: int) -> int:

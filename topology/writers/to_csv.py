@@ -1,15 +1,16 @@
-"""The cluster CSV: node, a column a level and second hierarchy, gpus, free_gpus, slowdown, and gpu_type where said."""
+"""The cluster CSV: node, a column a level and second hierarchy, gpus, free_gpus, slowdown; times and types if said."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Sequence
+from datetime import UTC
 
 from topology.cluster import Cluster
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY
-from topology.readers.cluster_csv import ATTRIBUTES, GPU_TYPE, NODE
+from topology.readers.cluster_csv import ATTRIBUTES, GPU_TYPE, NODE, TIMES
 from topology.writers.types import Rendering, table_losses
 
 
@@ -29,7 +30,11 @@ class ClusterCsvWriter:
         writer = csv.writer(text, lineterminator="\n")
         slowdowns = [_cell(slowdown) for slowdown in cluster.slowdown.tolist()]
         columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
-        attributes = [name for name in ATTRIBUTES if name != GPU_TYPE or cluster.nodes_of_type]
+        timed = any(flag.since or flag.until for flag in cluster.flags.values())
+        absent = {*(() if timed else TIMES), *(() if cluster.nodes_of_type else (GPU_TYPE,))}
+        attributes = [name for name in ATTRIBUTES if name not in absent]
+        if timed:
+            columns += [[_time(cluster, node, name) for node in range(len(cluster))] for name in TIMES]
         if GPU_TYPE in attributes:
             columns.append([cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()])
         writer.writerow([NODE, *(level.name for level in every), *attributes])
@@ -39,3 +44,8 @@ class ClusterCsvWriter:
 
 def _cell(slowdown: float) -> str:
     return "faulty" if slowdown == FAULTY else "" if slowdown == HEALTHY else repr(slowdown)
+
+
+def _time(cluster: Cluster, node: int, name: str) -> str:
+    time = getattr(cluster.flags[node], name) if node in cluster.flags else None
+    return "" if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -55,14 +55,11 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
 
 
 def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
-    """Say what is lost in the CSV, which carries the slowdown of a flag alone."""
-    detailed = sum(
-        flag.kind == "degraded" or any((flag.score, flag.since, flag.until, flag.evidence))
-        for flag in cluster.flags.values()
-    )
+    """Say what is lost in the CSV, which carries slowdown, begin and end of a flag alone."""
+    detailed = sum(flag.kind == "degraded" or any((flag.score, flag.evidence)) for flag in cluster.flags.values())
     notes = []
     if detailed:
-        notes.append(f"{format_name} carries the slowdown of flags and no more; reasons and ends left out: {detailed}")
+        notes.append(f"{format_name} carries slowdowns and times of flags and no more; reasons left out: {detailed}")
     if (trunks := cluster.trunks) is not None:
         notes.append(
             f"{format_name} cannot say that nothing joins the {len(trunks)} domains of {trunks.name}: "

@@ -160,7 +160,8 @@ def test_codes_of_errors_are_events_and_no_levels() -> None:
 
 def test_what_differs_for_good_is_no_alert() -> None:
     """A machine 1.4 times above the others all along, or above them as much while all do less, has a role of its own:
-    told in the verdict, not flagged; the same from 250 s on is a fault, and so is one far away from the beginning.
+    told in the verdict, not flagged, unless it was seen to change before; the same from 250 s on is a fault, and so is
+    one far away from the beginning.
     """
     offsets = 1.0 + 0.05 * np.random.default_rng(3).standard_normal((12, 1))
     made = values() * offsets
@@ -168,6 +169,9 @@ def test_what_differs_for_good_is_no_alert() -> None:
     found = verdict({"pressure": made})
     assert found.flags == ()
     assert found.verdict.startswith("whether a machine of 12 is at fault cannot be told: n04 differs in pressure")
+    given = recording({"pressure": made})
+    seen_before = judge(given, list(detect(given, ComparisonSettings(), changed=["n04"])))
+    assert [flag.node for flag in seen_before.flags] == ["n04"]
     calmer = values() * offsets
     calmer[:, 250:] *= 0.5
     calmer[4] *= 1.05

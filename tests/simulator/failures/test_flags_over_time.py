@@ -239,3 +239,25 @@ def test_slow_nodes_are_in_the_series_and_the_history() -> None:
         (2, 50.0, 60.0, 1.2),
     )
     assert time_series(past, step=10.0).slow.tolist() == pytest.approx([1.0] * 3 + [2.0] * 3 + [1.0] * 4)
+
+
+SPANS = st.lists(st.tuples(st.integers(0, 7), st.integers(-2, 15), st.integers(1, 15)), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize("policy", ["fifo-backfill", "priority-preempt"])
+@given(records=traces(), spans=SPANS)
+@examples(60)
+def test_no_job_starts_on_a_faulty_node_and_nothing_leaks(
+    policy: str, records: list[JobRecord], spans: list[tuple[int, int, int]]
+) -> None:
+    """Of no attempt does the start lie in a flag of one of its nodes; every job ends, and afterwards all is free that
+    is not out.
+    """
+    flags = [flag(node, FAULTY, begin, begin + length) for node, begin, length in spans]
+    made = ended(ready(records, *flags, policy=policy))
+    attempts = [(job.started, job.places) for job in made.engine.jobs]
+    attempts += [(one.begin, one.places) for one in made.log.cut_short]
+    for start, places in attempts:
+        assert not any(node in places and begin <= start < begin + length for node, begin, length in spans)
+    assert made.engine.completed == len(records)
+    assert (made.engine.pool.free == made.engine.pool.total).all()

@@ -9,6 +9,7 @@ from topology.errors import InvalidInput, InvalidTopology
 from topology.files import Source
 from topology.readers.cluster_csv import ClusterCsv
 from topology.readers.types import Reading
+from topology.writers.types import TOPOLOGY_WRITERS
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -95,6 +96,8 @@ def test_spaces_windows_lines_and_quotes_are_harmless() -> None:
         ("node,rack,slowdown\nn1,r,-1.5\n", "'-1.5'", "f:2", "factor"),
         ("node,rack,slowdown\nn1,r,1_3\n", "'1_3'", "f:2", "factor"),
         ("node,rack,slowdown\nn1,r,bad\n", "'bad'", "f:2", "'faulty'"),
+        ("node,rack,slowdown,until\nn1,r,1.5,soon\n", "until of node 'n1' is 'soon'", "f:2", "2026-11-17T14:00:00Z"),
+        ("node,rack,slowdown,since\nn1,r,2,2026-11-17\n", "no time with a time zone", "f:2", "leave the cell empty"),
         ("node,rack\nn1,r\nn2\n", "has 1 cells, the header 2", "f:3", "truncated"),
         ("node,rack\nn1,r,x\n", "has 3 cells, the header 2", "f:2", "every column"),
         ('node,rack\nn1,"r1\n', "not CSV", "f:2", "quotes"),
@@ -148,3 +151,18 @@ def test_columns_with_an_at_are_second_hierarchies_wherever_they_stand() -> None
 def test_a_node_called_like_a_domain_is_not_in_it() -> None:
     """The domain that a node without one makes by itself is another than the domain of that name."""
     assert read("node,@power\nn1,n2\nn2,\n").cluster.level("@power").domain_of.tolist() == [0, 1]
+
+
+def test_a_slowdown_has_a_begin_and_an_end() -> None:
+    """One that is over or is to come when it is read is left out with a note; of the others the times are kept."""
+    text = (
+        "node,rack,slowdown,since,until\nn1,r,1.5,2026-11-20T00:00:00Z,2026-11-22T00:00:00+01:00\n"
+        "n2,r,faulty,,2026-11-21T12:00:00Z\nn3,r,2,2026-11-21T12:00:01Z,\nn4,r,1.2,,\n"
+    )
+    reading = read(text)
+    assert [*reading.cluster.slowdown] == [1.5, 1.0, 1.0, 1.2]
+    assert reading.notes == ("slowdowns that do not hold now, left out: 2",)
+    flag = reading.cluster.flags[0]
+    assert (flag.since, flag.until) == (datetime(2026, 11, 20, tzinfo=UTC), datetime(2026, 11, 21, 23, tzinfo=UTC))
+    again = read(TOPOLOGY_WRITERS.load("csv").write(reading.cluster).text).cluster
+    assert again.flags == reading.cluster.flags

@@ -99,7 +99,7 @@ def test_the_csv_carries_everything_we_know() -> None:
 
 
 def test_what_a_format_cannot_carry_is_said() -> None:
-    """Bare trees lose GPU counts, use, flags and names of levels; the CSV loses why and until when."""
+    """Bare trees lose GPU counts, use, flags and names of levels; the CSV loses why."""
     flag = NodeFlag("n1", "degraded", 1.5, evidence="cable", until=NOW)
     cluster = build_cluster(["minipod"], [Node("n1", ("a",), 4, 4), Node("n2", ("a",), 8, 0)], flags=[flag])
     cluster = cluster.with_gpu_types({1: "H100"})
@@ -114,7 +114,7 @@ def test_what_a_format_cannot_carry_is_said() -> None:
         ):
             assert lost in note
     (note,) = TOPOLOGY_WRITERS.load("csv").write(cluster).notes
-    assert note.endswith("reasons and ends left out: 1")
+    assert note.endswith("reasons left out: 1")
 
 
 def test_nodes_beside_switches_get_a_leaf_switch_of_their_own() -> None:
