@@ -9,7 +9,8 @@ looks at what *is* and takes the next step towards a gang that is whole on its p
     Bound       all pods are, or were, on their nodes; a pod that comes anew gets its rank's node
     Queued      for the reason Preempted: every pod that is on a node is evicted, then it waits as any other
     Expired     time ran out before the first pod was bound: the nodes are given back, and taken again if they are free,
-                after a rest and behind those that wait when kube-scheduler had tried the pods and found no node
+                after a rest when kube-scheduler had tried the pods and found no node; behind those that wait then, or
+                while others have its nodes, it is Queued
 
 A rank *cannot have* its node when the node is lost, or others are on it, or when time ran out although other ranks were
 bound.  Then ranks that are not bound move: repaired with the fewest moves.  A pod that is pinned to the node before is
@@ -39,6 +40,8 @@ from topology.readers.kubernetes_pods import Pod
 # Reasons of plans.
 PREEMPTED = "Preempted"  # its nodes were given back for another gang; as long as it says so, its pods are evicted
 LOST = "PlanLost"  # it has nodes for some pods only, and no plan said so
+TAKEN = "NodesTaken"  # its pods are pinned to the nodes that it gave back, and others have these now
+BEHIND = "BehindOthers"  # it has rested, and others that came before go first
 
 _NONE: Mapping[GangKey, str] = {}
 
@@ -151,7 +154,11 @@ def _tell(context: Context, gang: Gang, plan: GangPlan | None, *, phase: PlanPha
         events = (EventNote(reason, message, "Warning"),)
     else:
         new = new.with_condition("Valid", True, "Consistent", "", context.now)
-        new = new.with_condition("Complete", False, reason, message, context.now)
+        if phase is PlanPhase.QUEUED:  # all its pods are there
+            new = new.with_condition("Complete", True, "Complete", "", context.now)
+            new = new.with_condition("Planned", False, reason, message, context.now)
+        else:
+            new = new.with_condition("Complete", False, reason, message, context.now)
     context.do(Write(new, urgent=plan is None or plan.phase is not phase, events=events))
 
 
@@ -172,21 +179,28 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     sight = PlanProgress(gang, base)
     if not sight.matching or not sight.started:
         return False
-    if _comes_after_others(context, base):
+    if before := _before_it(context, base):
+        others = f"gang {min(before, key=_place).key}{' and others' if len(before) > 1 else ''}"
+        why = f"it has rested, and comes behind {others}\nTo fix: wait: in its turn it gets its nodes again, or others"
+        _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=BEHIND, message=why)
         return True
     unfit = context.unfit_ranks(sight)
     context.watch(unfit)
     if unfit.stuck and not sight.bound:
         # Its pods cannot go anywhere else, and they are not there yet: it has no right to nodes that others have now.
+        taken = next(iter(unfit.stuck.values()))[1]
         if plan is None:
-            why = f"no plan says where its pods are: {next(iter(unfit.stuck.values()))[1]}\nTo fix: delete all its pods"
+            why = f"no plan says where its pods are: {taken}\nTo fix: delete all its pods"
             _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=why)
+        elif remembered is not None:
+            why = f"its pods wait for nodes that others have now: {taken}\nTo fix: wait, or delete all its pods"
+            _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=TAKEN, message=why)
         return True
     if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
-        others = named(str(one.key) for one in waiting)
+        those = named(str(one.key) for one in waiting)
         message = (
             f"no plan says where its pods are, {counted(len(unfit.move), 'pod')} of it have no node, and others wait: "
-            f"{others}\nTo fix: wait for them, or delete all its pods to have it planned as a whole"
+            f"{those}\nTo fix: wait for them, or delete all its pods to have it planned as a whole"
         )
         _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=message)
     elif unfit.move:
@@ -199,13 +213,16 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     return True
 
 
-def _comes_after_others(context: Context, plan: GangPlan) -> bool:
-    """Return whether others wait before a gang that kube-scheduler refused on its nodes, and that has rested."""
-    again = plan.comes_again
-    if again is None:
-        return False
-    mine = -plan.spec.priority, again
-    return any((-one.spec.priority, _waits_since(one)) <= mine for one in _in_the_queue(context))
+def _before_it(context: Context, plan: GangPlan) -> list[GangPlan]:
+    """Return the plans of those that wait before a gang that was refused on its nodes, and has rested."""
+    if plan.comes_again is None:
+        return []
+    return [one for one in _in_the_queue(context) if _place(one) < _place(plan)]
+
+
+def _place(plan: GangPlan) -> tuple[object, ...]:
+    """Return the place of a gang among those that wait; no two have the same."""
+    return -plan.spec.priority, _waits_since(plan), plan.key
 
 
 def _waits_since(plan: GangPlan) -> datetime:
@@ -216,7 +233,8 @@ def _waits_since(plan: GangPlan) -> datetime:
 def _in_the_queue(context: Context) -> list[GangPlan]:
     """Return the plans of the other gangs that wait for nodes which they could have."""
     plans = (plan for plan in context.plans.values() if plan.key != context.key and plan.phase is PlanPhase.QUEUED)
-    return [plan for plan in plans if plan.reason not in (LOST, NO_PLAN) and plan.would_fit_if_empty is not False]
+    able = [plan for plan in plans if plan.reason not in (LOST, TAKEN, NO_PLAN)]
+    return [plan for plan in able if plan.would_fit_if_empty is not False]
 
 
 def _from_pods(context: Context, gang: Gang, plan: GangPlan | None) -> GangPlan | None:

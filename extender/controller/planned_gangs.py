@@ -12,7 +12,6 @@ from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import WEIGHED, GangPlan, PlanPhase, canonical_uid, with_doubts
 from extender.plans.plan_spec import PlanSpec
 from extender.texts import clip, counted, named
-from topology.quantities import duration
 from topology.readers.kubernetes_pods import Pod
 
 # what a gang's pods ask, but for its levels and holds
@@ -152,8 +151,11 @@ def _refused(context: Context, plan: GangPlan, pods: Sequence[Pod], message: str
     expiries = plan.expiries + 1
     rest = context.terms.rest(expiries)
     why = next((f"; {pod.name}: {clip(text)}" for pod in pods if (text := _said(pod))), "")
-    again = f"it is queued again in {duration(rest.total_seconds())}, behind those of its priority that came before"
-    return plan.replace(expiries=expiries, comes_again=context.now + rest), f"{message}{why}; {again}"
+    until = context.now + rest
+    again = (
+        f"it rests until {until:%Y-%m-%dT%H:%M:%SZ}, and is queued again behind those of its priority that came before"
+    )
+    return plan.replace(expiries=expiries, comes_again=until), f"{message}{why}; {again}"
 
 
 def _said(pod: Pod) -> str:

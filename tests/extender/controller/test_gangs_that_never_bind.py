@@ -38,24 +38,29 @@ def refused_then_taken(world: World) -> list[str]:
 
 
 def test_it_gives_its_nodes_back_and_says_why() -> None:
-    """The message has what kube-scheduler says of the first pod, and when the gang is queued again: in five minutes."""
+    """The message has what kube-scheduler says of the first pod, and until when the gang rests: five minutes."""
     world = World()
     refused(world)
     plan = world.plan("g")
     assert (plan.phase, plan.expiries, plan.comes_again) == (PlanPhase.EXPIRED, 1, NOW + timedelta(seconds=600))
     assert f"0 of 8 pods were bound in time; not bound: g-0, g-1, g-2 and 5 more; g-0: {WHY}" in plan.message
-    assert "it is queued again in 5 min, behind those of its priority that came before" in plan.message
+    until = f"{NOW + timedelta(seconds=600):%Y-%m-%dT%H:%M:%SZ}"
+    assert f"it rests until {until}, and is queued again behind those of its priority that came before" in plan.message
     assert world.state.fleet.promised_to("m0-0") is None
 
 
 def test_others_have_its_nodes_while_it_rests() -> None:
-    """A gang that came later gets all nodes at once; the first, when it has rested, what is left then: none."""
+    """A gang that came later gets all nodes at once; the first, when it has rested, what is left then: none, and it
+    says so.
+    """
     world = World()
     later = refused_then_taken(world)
     assert (world.phase("later"), world.phase("g")) == (PlanPhase.BOUND, PlanPhase.EXPIRED)
     world.later(301)
     world.settle()
-    assert not world.plan("g").holding
+    plan = world.plan("g")
+    assert (plan.phase, plan.reason) == (PlanPhase.QUEUED, "NodesTaken")
+    assert "is promised to gang team/later" in plan.message
     world.delete(*later)
     world.settle()
     assert world.plan("g").holding
@@ -93,10 +98,37 @@ def test_those_that_wait_go_first() -> None:
     assert world.phase("large") is PlanPhase.QUEUED
     world.later(301)
     world.settle()
-    assert (world.phase("large"), world.phase("g")) == (PlanPhase.QUEUED, PlanPhase.EXPIRED)
+    plan = world.plan("g")
+    assert (world.phase("large"), plan.phase, plan.reason) == (PlanPhase.QUEUED, PlanPhase.QUEUED, "BehindOthers")
+    assert plan.message.startswith("it has rested, and comes behind gang team/large\n")
+    conditions = {kind: plan.condition(kind) for kind in ("Complete", "Planned")}
+    assert {kind: one and one.status for kind, one in conditions.items()} == {"Complete": "True", "Planned": "False"}
     world.delete(*busy)
     world.settle()
     assert world.phase("large") is PlanPhase.RELEASED
+
+
+def test_of_two_that_have_rested_the_first_goes_first() -> None:
+    """They were refused at once, and stand behind one that waits: the one of the lesser name is before the other."""
+    world = World()
+    both = [*world.gang("a", 2), *world.gang("b", 2)]
+    world.settle()
+    world.refuse(*both, message=WHY)
+    world.later(300)
+    world.do(world.decide())
+    busy = world.gang("busy", 4)
+    world.settle()
+    world.bind(*busy)
+    large = world.gang("large", 8)
+    world.settle()
+    world.later(301)
+    world.settle()
+    said = {name: world.plan(name).message.splitlines()[0] for name in "ab"}
+    assert said["a"] == "it has rested, and comes behind gang team/large"
+    assert said["b"] == "it has rested, and comes behind gang team/large and others"
+    world.delete(*large, *busy)
+    world.settle()
+    assert [world.phase(name) for name in "ab"] == [PlanPhase.RELEASED] * 2
 
 
 def test_a_gang_that_no_node_takes_is_before_nobody() -> None:
@@ -172,7 +204,7 @@ def test_our_own_refusals_are_not_repeated(told: str) -> None:
     world.refuse(*pods, message=told)
     world.later(300)
     world.do(world.decide())
-    assert "not bound: g-0, g-1, g-2 and 1 more; it is queued again" in world.plan("g").message
+    assert "not bound: g-0, g-1, g-2 and 1 more; it rests until" in world.plan("g").message
 
 
 def test_messages_are_bounded() -> None:

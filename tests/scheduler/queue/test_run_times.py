@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.queue.run_times import FEWEST, Likeness, RunTimeHistory, RunTimes, Z, foreseen
+from scheduler.queue.run_times import BAND, FEWEST, Likeness, RunTimeHistory, RunTimes, Z, foreseen
 
 SECONDS = st.lists(st.floats(1.0, 1e8), min_size=1, max_size=40)
 
@@ -41,9 +42,11 @@ def test_sums_are_the_textbook_ones(seconds: list[float]) -> None:
     told = found.prediction
     assert told.low <= told.seconds <= told.high
     assert told.jobs == len(seconds)
-    assert told.high == pytest.approx(
-        max(told.seconds, math.exp(found.logs + Z * math.sqrt(found.squares / len(seconds))))
-    )
+    # Student's quantile is never below the normal one, and little above it for many jobs.
+    normal = Z * statistics.stdev(logs) * math.sqrt(1 + 1 / len(logs)) if len(logs) > 1 else 0.0
+    assert told.high >= (1 - 1e-9) * max(told.seconds, math.exp(found.logs + normal))
+    if len(logs) > 30:
+        assert told.high <= (1 + 1e-9) * max(told.seconds, math.exp(found.logs + 1.04 * normal))
 
 
 @given(SECONDS, SECONDS)
@@ -99,3 +102,15 @@ def test_the_most_alike_are_asked_first() -> None:
     assert found is not None
     assert (found.seconds, found.low, found.high) == pytest.approx((10_000, 10_000, 10_000))
     assert found.jobs == FEWEST
+
+
+@pytest.mark.parametrize("jobs", [FEWEST, 10, 100])
+def test_the_band_holds_the_next_job(jobs: int) -> None:
+    """Of log-normal run times nine in ten, however few were learnt from; 4,000 trials, standard error 0.5 %."""
+    rng, inside = np.random.default_rng(3), 0
+    for _ in range(4000):
+        logs = rng.normal(5.0, 1.5, jobs + 1)
+        mean, squares = float(logs[1:].mean()), float(((logs[1:] - logs[1:].mean()) ** 2).sum())
+        told = RunTimes(jobs, float(np.exp(logs[1:]).mean()), mean, squares).prediction
+        inside += told.low <= math.exp(logs[0]) <= told.high
+    assert inside / 4000 == pytest.approx(BAND, abs=0.02)
