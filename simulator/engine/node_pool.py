@@ -52,8 +52,7 @@ class NodePool:
         self.domains = tuple(one.domain_of for one in cluster.levels)
         self._at_start: IntArray = self.total.copy()
         self.capacity = int(self.total.sum())
-        self._algorithm, self._limits = algorithm, limits
-        self._level = level
+        self._algorithm, self._limits, self._level = algorithm, limits, level
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
         self._jobs: dict[tuple[int, int, object], Job] = {}

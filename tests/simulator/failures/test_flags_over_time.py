@@ -48,7 +48,7 @@ def flag(node: int, slowdown: float, begin: float | None = None, end: float | No
 
 def ready(records: Sequence[JobRecord], *flags: NodeFlag, cluster: Cluster = CLUSTER, **settings: object) -> Replay:
     """Return a run that has not begun, whose second 0 is :data:`EPOCH`."""
-    chosen = ReplaySettings(flags=flags, epoch=EPOCH)
+    chosen = ReplaySettings(cost="none", flags=flags, epoch=EPOCH)
     return prepare(JobTrace(tuple(records)), cluster, replace(chosen, **settings))
 
 
