@@ -32,7 +32,8 @@ def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
 
     command = add("year", _year, "a year of 2,046 nodes with failures, replayed")
     command.add_argument("--days", type=float, default=365.0)
-    command.add_argument("--algorithm", default="gpu-packing", choices=ALGORITHMS.names(), metavar="NAME")
+    command.add_argument("--algorithm", default="exact", choices=ALGORITHMS.names(), metavar="NAME")
+    command.add_argument("--check", type=int, default=0, help="placement calls that the whole search is asked too")
 
     command = add("traces", _traces, "reading traces: jobs a second, memory")
     command.add_argument("--jobs", type=int, default=1_000_000, help="of the trace that is made")
@@ -80,7 +81,7 @@ def _backlog(options: argparse.Namespace) -> str:
 def _year(options: argparse.Namespace) -> str:
     from benchmarks import year
 
-    return year.report(year.measure(options.days, options.algorithm))
+    return year.report(year.measure(options.days, options.algorithm, check=options.check))
 
 
 def _traces(options: argparse.Namespace) -> str:

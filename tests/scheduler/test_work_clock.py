@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from time import perf_counter
 
 import pytest
@@ -51,7 +52,7 @@ def test_models_count() -> None:
     """A model that presolve settles still took its constraints to make."""
     model = cp_model.CpModel()
     chosen = [model.new_bool_var("") for _ in range(9)]
-    for one, other in zip(chosen, chosen[1:], strict=False):
+    for one, other in pairwise(chosen):
         model.add_implication(one, other)
     solver = cp_model.CpSolver()
     solver.solve(model)
