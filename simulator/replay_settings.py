@@ -14,6 +14,7 @@ from topology.errors import InvalidInput, did_you_mean
 from topology.field_types import Seed
 
 if TYPE_CHECKING:
+    from scheduler.affinity import Gains
     from scheduler.queue.queue_policy import QueuePolicy
 
 COUNT_ONLY = "none"  # The algorithm that places nothing: GPUs are counted
@@ -82,6 +83,8 @@ class ReplaySettings(QueueSettings):
     """Level whose domains spread counts."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
     """Same seed, same run."""
+    records: tuple[Gains, ...] = field(default=(), metadata={"option": False})
+    """Own measurements of what spread costs jobs."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})
     """What goes wrong; ``None`` = nothing."""
 

@@ -125,7 +125,7 @@ def _inputs(options: dict[str, Any]) -> Inputs:
     return Inputs(
         trace=jobs.read(),
         clusters=dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True)),
-        settings=take(ReplaySettings, options),
+        settings=take(ReplaySettings, options, records=jobs.measured()),
         lenient=jobs.lenient,
         resample=None if hours is None else hours * 3600,
     )

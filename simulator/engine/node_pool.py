@@ -6,13 +6,14 @@ Jobs on one node go where single pods go on Kubernetes, gangs that take a part o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
 
 import numpy as np
 
+from scheduler.affinity import Gains
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
@@ -40,10 +41,17 @@ class NodePool:
 
     :param cluster: GPUs of it that are in use at the start stay so; a node that is faulty is no part of it.
     :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
+    :param records: own measurements of what spread costs jobs.
     """
 
     def __init__(
-        self, cluster: Cluster, *, algorithm: PlacementAlgorithm, limits: Limits, level: str | None = None
+        self,
+        cluster: Cluster,
+        *,
+        algorithm: PlacementAlgorithm,
+        limits: Limits,
+        level: str | None = None,
+        records: Sequence[Gains] = (),
     ) -> None:
         if level is not None:
             cluster.level_index(level, where="--level")
@@ -54,6 +62,7 @@ class NodePool:
         self._algorithm = algorithm
         self._limits = limits
         self._level = level
+        self._records = records
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
         self._jobs: dict[tuple[int, int, object], Job] = {}
@@ -232,7 +241,7 @@ class NodePool:
             degrees = record.parallelism or Parallelism(tp=gpus, dp=need.nodes)
             if ceil(degrees.gpus / gpus) != need.nodes:
                 raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {gpus * need.nodes}")
-            self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level)
+            self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level, records=self._records)
         return self._jobs[key]
 
     def gang(self, job: SimJob) -> Job:
