@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
@@ -14,6 +13,8 @@ from scheduler.jobfile import ParallelismFile
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import Source
+
+MEASURED = ("dp_gain", "pp_gain", "dp_band", "pp_band", "published")  # What all measurements say, beside their name
 
 Interval95 = Annotated[
     tuple[Annotated[float, Field(allow_inf_nan=False)], Annotated[float, Field(allow_inf_nan=False)]] | None,
@@ -63,7 +64,7 @@ def load_records(source: Source) -> tuple[Gains, ...]:
     document = load_document(source)
     records: list[Gains] = []
     for i, row in enumerate(document.parse(RecordsDocument).records):
-        measured = row.model_dump(include={"dp_gain", "pp_gain", "dp_band", "pp_band", "published"})
+        measured = row.model_dump(include=set(MEASURED))
         if row.model is None or row.parallelism is None:
             records.append(Gains(row.name, **measured))
             continue
@@ -76,16 +77,11 @@ def load_records(source: Source) -> tuple[Gains, ...]:
     return tuple(records)
 
 
-def records_document(records: Sequence[Gains]) -> RecordsDocument:
-    """Return the file that says these measurements."""
-    rows = []
-    for one in records:
-        kind: dict[str, Any] = {}
-        if isinstance(one, Record):
-            degrees = ParallelismFile(**{name: getattr(one.parallelism, name) for name in ParallelismFile.model_fields})
-            kind = {"gpu": one.gpu, "model": one.model, "parallelism": degrees}
-        measured: dict[str, Any] = {
-            name: getattr(one, name) for name in ("dp_gain", "pp_gain", "dp_band", "pp_band", "published")
-        }
-        rows.append(RecordFile(name=one.name, **measured, **kind))
-    return RecordsDocument(records=tuple(rows))
+def records_document(record: Gains) -> RecordsDocument:
+    """Return the file that says one measurement."""
+    kind: dict[str, Any] = {}
+    if isinstance(record, Record):
+        degrees = ParallelismFile(**{name: getattr(record.parallelism, name) for name in ParallelismFile.model_fields})
+        kind = {"gpu": record.gpu, "model": record.model, "parallelism": degrees}
+    measured: dict[str, Any] = {name: getattr(record, name) for name in MEASURED}
+    return RecordsDocument(records=(RecordFile(name=record.name, **measured, **kind),))
