@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from annotated_types import Gt
 
+from scheduler.affinity import Gains
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.job_record import JobRecord, ShareBy
 from topology.errors import InvalidInput, did_you_mean
 from topology.field_types import Seed
 
 if TYPE_CHECKING:
-    from scheduler.affinity import Gains
     from scheduler.queue.queue_policy import QueuePolicy
 
 COUNT_ONLY = "none"  # The algorithm that places nothing: GPUs are counted

@@ -51,8 +51,8 @@ class GainEstimate(JsonRecord):
 
     @property
     def band(self) -> tuple[float, float] | None:
-        """Both ends; ``None`` = not known."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
+        """Both ends, to four digits; ``None`` = not known."""
+        return None if self.low is None or self.high is None else (round(self.low, 4), round(self.high, 4))
 
 
 @dataclass(frozen=True, slots=True)
