@@ -90,7 +90,9 @@ def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="placement")
     algorithm = ALGORITHMS.load(settings.algorithm)
-    return NodePool(cluster, algorithm=algorithm, limits=limits, level=settings.level, records=settings.records)
+    pool = NodePool(cluster, algorithm=algorithm, limits=limits, level=settings.level)
+    pool.records = settings.records
+    return pool
 
 
 def _sound(cluster: Cluster) -> list[int]:

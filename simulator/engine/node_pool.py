@@ -41,17 +41,10 @@ class NodePool:
 
     :param cluster: GPUs of it that are in use at the start stay so; a node that is faulty is no part of it.
     :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
-    :param records: own measurements of what spread costs jobs.
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        algorithm: PlacementAlgorithm,
-        limits: Limits,
-        level: str | None = None,
-        records: Sequence[Gains] = (),
+        self, cluster: Cluster, *, algorithm: PlacementAlgorithm, limits: Limits, level: str | None = None
     ) -> None:
         if level is not None:
             cluster.level_index(level, where="--level")
@@ -62,7 +55,7 @@ class NodePool:
         self._algorithm = algorithm
         self._limits = limits
         self._level = level
-        self._records = records
+        self.records: Sequence[Gains] = ()  # own measurements of what spread costs jobs
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
         self._jobs: dict[tuple[int, int, object], Job] = {}
@@ -164,9 +157,7 @@ class NodePool:
         return self.cluster.compartments(mix_types=mix_types)
 
     def usable(self, job: Waiting) -> BoolArray:
-        """Return nodes of its types of GPU with so many for jobs; for a gang of whole nodes, those of its size of which
-        all are.
-        """
+        """Return nodes of its types of GPU with so many for jobs; for a gang of whole nodes, all GPUs of its size."""
         return self._usable_for(job.nodes, job.gpus, job.gpu_types)
 
     def _usable_for(self, nodes: int, gpus: int, types: Types) -> BoolArray:
@@ -241,7 +232,7 @@ class NodePool:
             degrees = record.parallelism or Parallelism(tp=gpus, dp=need.nodes)
             if ceil(degrees.gpus / gpus) != need.nodes:
                 raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {gpus * need.nodes}")
-            self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level, records=self._records)
+            self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level, records=self.records)
         return self._jobs[key]
 
     def gang(self, job: SimJob) -> Job:
