@@ -82,18 +82,16 @@ class Volumes:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One measured job of the characterisation table."""
+class Gains:
+    """What aligning the groups of jobs was measured to bring; on its own, of all jobs that it is given for."""
 
     name: str
-    gpu: str
-    model: Model
-    parallelism: Parallelism
     _: KW_ONLY
     dp_gain: float  # throughput gained by aligning DP groups, percent, at least 0
     pp_gain: float  # the same for PP groups; not both 0
     published: str  # what the source says, and which source
-    inferred: str = ""  # what had to be assumed to make it a record
+    dp_band: tuple[float, float] | None = None  # 95 % interval of dp_gain; None = not known
+    pp_band: tuple[float, float] | None = None  # the same of pp_gain
 
     @property
     def alpha(self) -> float:
@@ -104,6 +102,26 @@ class Record:
     def spread_cost(self) -> float:
         """What the spread of both families over two domains costs, as a share of the step: ``j_dp + j_pp``."""
         return (self.dp_gain + self.pp_gain) / 100.0
+
+    @property
+    def said(self) -> str:
+        """Both gains with their bands, in words."""
+        both = ("DP", self.dp_gain, self.dp_band), ("PP", self.pp_gain, self.pp_band)
+        return ", ".join(
+            f"{family} alignment {gain:+.2g} %" + ("" if band is None else f" ({band[0]:.2g} to {band[1]:.2g})")
+            for family, gain, band in both
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Record(Gains):
+    """One measured job of the characterisation table: the gains of jobs of its kind."""
+
+    gpu: str
+    model: Model
+    parallelism: Parallelism
+    _: KW_ONLY
+    inferred: str = ""  # what had to be assumed to make it a record
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +196,7 @@ def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) 
     caveat = "" if same_gpu or model.gpu is None else f"; nothing is recorded for {model.gpu}"
     reason = (
         f"alpha {record.alpha:.2g} from the nearest record, {record.name} (r1 {own.r1:.2g}, r2 {own.r2:.3g}; "
-        f"DP alignment {record.dp_gain:+.2g} %, PP alignment {record.pp_gain:+.2g} %){caveat}"
+        f"{record.said}){caveat}"
     )
     return DerivedAlpha(record.alpha, own, record, reason)
 
@@ -261,6 +279,6 @@ RECORDS: tuple[Record, ...] = (
 """The built-in characterisation table: what aligning DP groups, or PP groups, was measured to bring.
 
 Source of all gains: the Arnold paper, arXiv 2509.15940, and its NeurIPS 2025 camera-ready.  The paper gives sizes and
-gains, not the shapes of its models; each record says what had to be inferred.  Measure your own jobs and add them with
-``--records FILE`` (docs/job.md): a handful of points cannot characterise every model.
+gains, not the shapes of its models; each record says what had to be inferred.  Measure your own jobs (``arnold
+calibrate``) and add them with ``--records FILE`` (docs/job.md): a handful of points cannot characterise every model.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.affinity import RECORDS, Model, Record, affinity
+from scheduler.affinity import RECORDS, Gains, Model, Record, affinity
 from scheduler.affinity import microbatches as microbatches_of
 from scheduler.job import DEFAULT_ALPHA, DEFAULT_SPREAD_COST, Parallelism
 from topology.errors import InvalidJob, did_you_mean
@@ -49,7 +49,8 @@ class JobAffinity:
     alpha: float
     spread_cost: float  # share of the step time
     microbatches: int | None  # None = not known
-    reason: str = ""  # where alpha is from, as a sentence for the user; empty where the job says it
+    # where alpha is from, as a sentence for the user; empty where the job says it and nothing else was measured
+    reason: str = ""
 
 
 def job_affinity(
@@ -58,19 +59,26 @@ def job_affinity(
     alpha: float | None = None,
     model: Model | None = None,
     microbatches: int | None = None,
-    records: Sequence[Record] = (),
+    records: Sequence[Gains] = (),
 ) -> JobAffinity:
     """Return what a job says, what its model gives where it says nothing, or the default.
 
-    :param records: measurements beside the built-in ones.
+    :param records: own measurements: kinds of jobs beside the built-in ones, or one for all jobs.
     :raises InvalidJob: the model's global batch does not divide into microbatches.
     """
     if microbatches is None and model is not None:
         microbatches = microbatches_of(model, parallelism)
-    if model is None:
+    of_kinds = [one for one in records if isinstance(one, Record)]
+    of_all = next((one for one in records if not isinstance(one, Record)), None)
+    if of_all is not None:
+        found, cost = of_all.alpha, of_all.spread_cost
+        reason = f"alpha {found:.2g} as measured: {of_all.name} ({of_all.said})"
+    elif model is not None:
+        derived = affinity(model, parallelism, (*of_kinds, *RECORDS))
+        found, cost, reason = derived.alpha, derived.record.spread_cost, derived.reason
+    else:
         found, cost = DEFAULT_ALPHA, DEFAULT_SPREAD_COST
         reason = f"alpha {DEFAULT_ALPHA} by default: the job gives neither alpha nor model"
-    else:
-        derived = affinity(model, parallelism, (*records, *RECORDS))
-        found, cost, reason = derived.alpha, derived.record.spread_cost, derived.reason
-    return JobAffinity(found, cost, microbatches, reason) if alpha is None else JobAffinity(alpha, cost, microbatches)
+    if alpha is None:
+        return JobAffinity(found, cost, microbatches, reason)
+    return JobAffinity(alpha, cost, microbatches, f"alpha {alpha:.2g} as asked, not {reason}" if records else "")

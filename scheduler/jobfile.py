@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from scheduler.affinity import Record, Size
+from scheduler.affinity import Gains, Size
 from scheduler.job import MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, ConstraintFiles, Factor, NamedOrDescribed, StrictModel, constraints_of
@@ -137,7 +137,7 @@ def load_job(
     source: Source,
     *,
     overrides: Overrides | None = None,
-    records: Sequence[Record] = (),
+    records: Sequence[Gains] = (),
     cluster: Cluster | None = None,
     gpus_per_node: int = DEFAULT_GPUS,
 ) -> JobFile:
@@ -161,7 +161,7 @@ def job_of(
     where: Where,
     *,
     overrides: Overrides | None = None,
-    records: Sequence[Record] = (),
+    records: Sequence[Gains] = (),
     cluster: Cluster | None = None,
     gpus_per_node: int = DEFAULT_GPUS,
 ) -> JobFile:

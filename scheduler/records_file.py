@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 from pydantic import Field, model_validator
 
-from scheduler.affinity import Model, Record
+from scheduler.affinity import Gains, Model, Record
 from scheduler.job import Parallelism
 from scheduler.job_parts import Factor, StrictModel
 from scheduler.jobfile import ParallelismFile
@@ -12,22 +14,33 @@ from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import Source
 
+MEASURED = ("dp_gain", "pp_gain", "dp_band", "pp_band", "published")  # What all measurements say, beside their name
+
+Interval95 = Annotated[
+    tuple[Annotated[float, Field(allow_inf_nan=False)], Annotated[float, Field(allow_inf_nan=False)]] | None,
+    Field(strict=False, description="95 % interval, percent; null = not known."),
+]
+
 
 class RecordFile(StrictModel):
     """One measurement of a characterisation file."""
 
     name: str
-    gpu: str
-    model: Model
-    parallelism: ParallelismFile
+    gpu: str = ""
+    model: Annotated[Model | None, Field(description="What was trained; null = the measurement is of all jobs.")] = None
+    parallelism: ParallelismFile | None = None
     dp_gain: Factor
     pp_gain: Factor
+    dp_band: Interval95 = None
+    pp_band: Interval95 = None
     published: str = ""
 
     @model_validator(mode="after")
-    def _some_gain(self) -> RecordFile:
+    def _tells_something(self) -> RecordFile:
         if self.dp_gain == self.pp_gain == 0.0:
             raise ValueError("one of dp_gain and pp_gain must be above 0; such a job tells nothing about alpha")
+        if (self.model is None) != (self.parallelism is None):
+            raise ValueError("give model and parallelism, or neither; without them the measurement is of all jobs")
         return self
 
 
@@ -36,20 +49,39 @@ class RecordsDocument(StrictModel):
 
     records: tuple[RecordFile, ...] = Field(min_length=1, strict=False)
 
+    @model_validator(mode="after")
+    def _one_rule(self) -> RecordsDocument:
+        if len(self.records) > 1 and (of_all := [one.name for one in self.records if one.model is None]):
+            raise ValueError(f"{of_all[0]!r} has no model and so is of all jobs: give it one, or keep it alone")
+        return self
 
-def load_records(source: Source) -> tuple[Record, ...]:
-    """Read a characterisation file: measurements that extend the built-in table.
+
+def load_records(source: Source) -> tuple[Gains, ...]:
+    """Read a characterisation file: kinds of jobs that extend the built-in table, or one measurement for all jobs.
 
     :raises InvalidInput: not YAML or JSON, unknown keys, impossible values; says the line.
     """
     document = load_document(source)
-    records: list[Record] = []
+    records: list[Gains] = []
     for i, row in enumerate(document.parse(RecordsDocument).records):
+        measured = row.model_dump(include=set(MEASURED))
+        if row.model is None or row.parallelism is None:
+            records.append(Gains(row.name, **measured))
+            continue
         try:
             parallelism = Parallelism(**row.parallelism.model_dump(exclude_none=True))
         except InvalidJob as error:
             where = document.where("records", i, *error.where.split("."))
             raise InvalidInput(error.message, where=where, fix=error.fix) from None
-        measured = row.name, row.gpu, row.model, parallelism
-        records.append(Record(*measured, dp_gain=row.dp_gain, pp_gain=row.pp_gain, published=row.published))
+        records.append(Record(row.name, row.gpu, row.model, parallelism, **measured))
     return tuple(records)
+
+
+def records_document(record: Gains) -> RecordsDocument:
+    """Return the file that says one measurement."""
+    kind: dict[str, Any] = {}
+    if isinstance(record, Record):
+        degrees = ParallelismFile(**{name: getattr(record.parallelism, name) for name in ParallelismFile.model_fields})
+        kind = {"gpu": record.gpu, "model": record.model, "parallelism": degrees}
+    measured: dict[str, Any] = {name: getattr(record, name) for name in MEASURED}
+    return RecordsDocument(records=(RecordFile(name=record.name, **measured, **kind),))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler.affinity import Model
+from scheduler.affinity import Gains, Model
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
 from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
@@ -62,13 +63,18 @@ class JobRecord:
         others = self.gpu_types, self.mix_types, self.holds, self.counts, self.tp_level
         return self.parallelism, self.model, self.alpha, self.microbatches, self.avoid, others
 
-    def job(self, parallelism: Parallelism, *, gpus_per_node: int, level: str | None) -> Job:
+    def job(
+        self, parallelism: Parallelism, *, gpus_per_node: int, level: str | None, records: Sequence[Gains] = ()
+    ) -> Job:
         """Return what placement is asked about it.
 
         :param parallelism: its own, or that of a data-parallel job where the trace says none.
+        :param records: own measurements, for its affinity.
         :raises InvalidJob: the global batch of its model does not divide.
         """
-        known = job_affinity(parallelism, alpha=self.alpha, model=self.known_model, microbatches=self.microbatches)
+        known = job_affinity(
+            parallelism, alpha=self.alpha, model=self.known_model, microbatches=self.microbatches, records=records
+        )
         job = Job(
             "job",
             parallelism,

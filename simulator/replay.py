@@ -94,7 +94,8 @@ def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
     if settings.algorithm == COUNT_ONLY:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="spread", clock="work")
-    return NodePool(cluster, algorithm=ALGORITHMS.load(settings.algorithm), limits=limits, level=settings.level)
+    algorithm = ALGORITHMS.load(settings.algorithm)
+    return NodePool(cluster, algorithm=algorithm, limits=limits, level=settings.level, records=settings.records)
 
 
 def _incidents(

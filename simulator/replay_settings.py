@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 from annotated_types import Gt
 
+from scheduler.affinity import Gains
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.job_record import JobRecord, ShareBy
 from topology.errors import InvalidInput, did_you_mean
@@ -83,6 +84,8 @@ class ReplaySettings(QueueSettings):
     """Level whose domains spread counts."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
     """Same seed, same run."""
+    records: tuple[Gains, ...] = field(default=(), metadata={"option": False})
+    """Own measurements of what spread costs jobs."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})
     """What goes wrong; ``None`` = nothing."""
     flags: tuple[NodeFlag, ...] = field(default=(), metadata={"option": False})

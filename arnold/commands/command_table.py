@@ -49,6 +49,9 @@ COMMANDS: Mapping[str, CommandRow] = {
     "flags": CommandRow("arnold.commands.flags:command", "Slow and faulty nodes: who says so, since when, why."),
     "health": CommandRow("arnold.commands.health:command", "Find slow and faulty nodes in what was measured."),
     "simulate": CommandRow("arnold.commands.simulate:command", "Replay a trace of jobs on a cluster, over time."),
+    "calibrate": CommandRow(
+        "arnold.commands.calibrate:command", "Say what spread costs your job, from its own step times."
+    ),
     "capacity": CommandRow("arnold.commands.capacity_questions:command", "Say what to buy, reserve and keep spare."),
     "formats": CommandRow("arnold.commands.formats:command", "List the formats of files that are read."),
     "schema": CommandRow("arnold.commands.schema:command", "Print the JSON Schema of a command's --json output."),

@@ -31,7 +31,7 @@ class JobFiles:
     job: str = field(metadata={"file": True})
     """The job, YAML or JSON; - is stdin."""
     records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements, where the job leaves alpha to its model."""
+    """Own measurements (`arnold calibrate` writes them), where the job does not say alpha."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class SeveralJobFiles:
     weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER"})
     """How much the objective of a job counts in the sum of several, 1 if not said; may be repeated."""
     records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements, where a job leaves alpha to its model."""
+    """Own measurements (`arnold calibrate` writes them), where a job does not say alpha."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,8 @@ def command(*, as_json: bool, **options: Any) -> int:
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     chosen = take(TraceOptions, options)
-    settings = take(ReplaySettings, options, failures=take(FailureOptions, options).settings())
+    failures = take(FailureOptions, options).settings()
+    settings = take(ReplaySettings, options, records=chosen.measured(), failures=failures)
     replay, told = _prepare(options, chosen, settings, scale=keeping.scale_load)
     engine = replay.engine
     started = perf_counter()

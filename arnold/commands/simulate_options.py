@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Interval
 
+from arnold.commands.cluster_options import check_stdin
 from arnold.commands.field_options import option_names
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from scheduler.affinity import Gains
     from simulator.failures.cluster_failures import FailureSettings
     from simulator.replay_settings import ReplaySettings
     from simulator.traces import JobTrace
@@ -37,8 +39,23 @@ class TraceOptions:
     """Another trace on the same clock; repeat it."""
     window: str | None = field(default=None, metadata={"metavar": "START..END"})
     """Only jobs submitted then: 0..86400, 2017-10-01..2017-10-08, +1d..+8d (after the first)."""
+    records: str | None = field(default=None, metadata={"file": True})
+    """Own measurements of what spread costs jobs (`arnold calibrate` writes them), for their alpha and their pace."""
     max_gpus: float | None = field(default=None, metadata={"metavar": "N"})
     """Only jobs of at most N GPUs."""
+
+    def measured(self) -> tuple[Gains, ...]:
+        """Return the own measurements.
+
+        :raises InvalidInput: the file is unusable, or is standard input like the trace.
+        """
+        if self.records is None:
+            return ()
+        from scheduler.records_file import load_records
+        from topology.files import read_source
+
+        check_stdin({"--trace": self.trace, "--records": self.records})
+        return load_records(read_source(self.records))
 
     def read(self) -> JobTrace:
         """Return the trace, merged and cut.

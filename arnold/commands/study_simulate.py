@@ -123,8 +123,9 @@ def _inputs(options: dict[str, Any]) -> Inputs:
     for file, topology in zip(files, loaded, strict=True):
         for note in topology.notes:
             click.echo(f"{file}: {note}", err=True)
+    chosen = take(ReplaySettings, options, records=jobs.measured())
     trace, nodes = jobs.read(), {name for topology in loaded for name in topology.cluster.names}
-    settings, notes = take(FlagOptions, options).settings(take(ReplaySettings, options), trace, nodes)
+    settings, notes = take(FlagOptions, options).settings(chosen, trace, nodes)
     for note in notes:
         click.echo(note, err=True)
     return Inputs(

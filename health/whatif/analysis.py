@@ -40,7 +40,7 @@ def analyse(replayed: Replayed) -> Analysis:
         links = share_of_links(replayed, float(seconds.mean()), ideal)
         if pp > 1:
             last = _share(replayed, tuple((rank, pp - 1) for rank in range(len(by_dp))), seconds, ideal)
-    traced = _traced_seconds(trace)
+    traced = traced_seconds(trace)
     analysis = Analysis(
         dp=len(trace.dp_ranks),
         pp=pp,
@@ -133,7 +133,7 @@ def _share(replayed: Replayed, workers: Workers, seconds: Floats, ideal: float) 
     return Share(named, without, alone, (whole - without) / loss, (alone - ideal) / loss, published=True)
 
 
-def _traced_seconds(trace: Trace) -> Floats:
+def traced_seconds(trace: Trace) -> Floats:
     """Return [steps]: the latest end of an optimizer (of anything, in a trace without), as traced."""
     places = [i for i, operation in enumerate(trace.operations) if operation.optype == OPTIMIZER]
     chosen = places or slice(None)

@@ -13,7 +13,7 @@ from topology.errors import InvalidInput, InvalidJob
 from topology.field_types import Share
 
 if TYPE_CHECKING:
-    from scheduler.affinity import Model
+    from scheduler.affinity import Gains, Model
     from scheduler.job_affinity import JobAffinity
     from simulator.capacity.job_shape import JobShape
 
@@ -31,9 +31,25 @@ class AffinityQuestion(CapacityQuestion[A]):
     model: str | None = field(default=None, metadata={"metavar": "NAME|YAML"})
     """What the jobs train, for their alpha: a model's name or shape, as in a job file."""
 
+    records: str | None = field(default=None, metadata={"file": True})
+    """Own measurements (`arnold calibrate` writes them), for the alpha of the jobs where --alpha is not given."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        _ = self.trained
+        _ = self.trained, self.measured
+
+    @cached_property
+    def measured(self) -> tuple[Gains, ...]:
+        """The own measurements.
+
+        :raises InvalidInput: the file is unusable.
+        """
+        if self.records is None:
+            return ()
+        from scheduler.records_file import load_records
+        from topology.files import read_source
+
+        return load_records(read_source(self.records))
 
     @cached_property
     def trained(self) -> Model | None:
@@ -56,7 +72,7 @@ class AffinityQuestion(CapacityQuestion[A]):
         """Return the affinity of a job, by the rule that job files have."""
         from scheduler.job_affinity import job_affinity
 
-        return job_affinity(shape.job(rows).parallelism, alpha=self.alpha, model=self.trained)
+        return job_affinity(shape.job(rows).parallelism, alpha=self.alpha, model=self.trained, records=self.measured)
 
     def alpha_of_all(self, jobs: Iterable[SizedShape]) -> float | None:
         """Return the alpha that all jobs have; ``None`` where they differ, or there are none."""
@@ -69,7 +85,7 @@ class AffinityQuestion(CapacityQuestion[A]):
         for shape, rows in jobs:
             shapes.setdefault(self.affinity(shape, rows).reason, {})[shape.name] = None
         for reason, names in shapes.items():
-            if reason and self.model is None:
+            if reason and self.model is None and self.records is None:
                 yield f"Alpha is {DEFAULT_ALPHA:g} by default: neither --alpha nor --model is given."
             elif reason:
                 yield f"Jobs of shape {', '.join(names)}: {reason}."

@@ -6,33 +6,33 @@ Jobs on one node go where single pods go on Kubernetes, gangs that take a part o
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
 
 import numpy as np
 
+from scheduler.affinity import Gains
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.objective import spread
 from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import check_held_together, typed
+from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
 from scheduler.second_levels import within_the_tree
+from simulator.engine.nodes_by_type import NodesByType, Types
 from simulator.engine.pools import Disagreement, Found, NoSuchNodes, Unplaced
 from simulator.engine.sim_job import UNITS, Need, SimJob, picky
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
 from topology.capacity import most_together, shortage_apart, together
 from topology.cluster import BoolArray, Cluster, IntArray
-from topology.errors import InvalidJob, UnknownName, did_you_mean
+from topology.errors import InvalidJob, UnknownName
 from topology.flags import HEALTHY, NodeFlag
-
-Types = tuple[str, ...] | None  # Types of GPU that a job admits; None = any
 
 
 class NodePool:
@@ -40,10 +40,17 @@ class NodePool:
 
     :param cluster: GPUs of it that are in use at the start stay so; a node that is faulty is no part of it.
     :param level: the level whose domains spread counts; ``None`` = the broadest with more than one domain.
+    :param records: own measurements of what spread costs jobs.
     """
 
     def __init__(
-        self, cluster: Cluster, *, algorithm: PlacementAlgorithm, limits: Limits, level: str | None = None
+        self,
+        cluster: Cluster,
+        *,
+        algorithm: PlacementAlgorithm,
+        limits: Limits,
+        level: str | None = None,
+        records: Sequence[Gains] = (),
     ) -> None:
         if level is not None:
             cluster.level_index(level, where="--level")
@@ -52,15 +59,14 @@ class NodePool:
         self.domains = tuple(one.domain_of for one in cluster.levels)
         self._at_start: IntArray = self.total.copy()
         self.capacity = int(self.total.sum())
-        self._algorithm, self._limits, self._level = algorithm, limits, level
+        self._algorithm, self._limits, self._level, self._records = algorithm, limits, level, records
         self.occupancy = Occupancy(cluster.gpus * UNITS, self.total, cluster.levels)
         self._whole: BoolArray = self.occupancy.idle.copy()
         self._jobs: dict[tuple[int, int, object], Job] = {}
         self._usable: dict[tuple[int, bool, Types], BoolArray] = {}
         self._gangs: dict[tuple[int, int, Types], bool] = {}
         self._needs: dict[tuple[float, int | None, object], Need] = {}
-        self._typed: dict[Types, BoolArray] = {None: np.ones(len(cluster), dtype=np.bool_)}
-        self._usual: dict[Types, int] = {None: cluster.node_size}
+        self._types = NodesByType(cluster)
 
     @property
     def free(self) -> IntArray:
@@ -81,10 +87,10 @@ class NodePool:
 
     def _worked_out(self, record: JobRecord) -> Need:
         types = record.gpu_types
-        self._check_types(types)
+        self._types.check(types)
         there_are = partial(self._nodes_with, types=types)
         try:
-            nodes, each = shape(record, self._usual_of(types), nodes_with=there_are)
+            nodes, each = shape(record, self._types.usual_gpus(types), nodes_with=there_are)
         except InvalidJob as error:
             raise NoSuchNodes(f"job {record.job_id}: {error.message}") from error
         if (there := there_are(each)) < nodes:
@@ -128,35 +134,15 @@ class NodePool:
             raise Disagreement("constraints", error.message, fix=error.fix) from error
         return gang
 
-    def _check_types(self, types: Types) -> None:
-        """Refuse types of GPU that the cluster does not have."""
-        known = [*self.cluster.nodes_of_type]
-        if unknown := next((name for name in types or () if name not in known), None):
-            fix = f"{did_you_mean(unknown, known)}types of this cluster: {', '.join(known) or 'none'}"
-            raise Disagreement("types of GPU", f"the cluster has no GPUs of the type {unknown!r}", fix=fix)
-
-    def _of_types(self, types: Types) -> BoolArray:
-        if types not in self._typed:
-            self._typed[types] = typed(self.cluster, types or ())
-        return self._typed[types]
-
-    def _usual_of(self, types: Types) -> int:
-        """Return the GPUs of the usual node among those of some types."""
-        if types not in self._usual:
-            self._usual[types] = self.cluster.subset(np.flatnonzero(self._of_types(types)).astype(np.int32)).node_size
-        return self._usual[types]
-
     def _nodes_with(self, gpus: float, *, types: Types) -> int:
-        return int(np.count_nonzero(self._of_types(types) & (self.total >= gpus * UNITS)))
+        return int(np.count_nonzero(self._types.of(types) & (self.total >= gpus * UNITS)))
 
     def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Those of the cluster."""
         return self.cluster.compartments(mix_types=mix_types)
 
     def usable(self, job: Waiting) -> BoolArray:
-        """Return nodes of its types of GPU with so many for jobs; for a gang of whole nodes, those of its size of which
-        all are.
-        """
+        """Return nodes of its types of GPU with so many for jobs; for a gang of whole nodes, all GPUs of its size."""
         return self._usable_for(job.nodes, job.gpus, job.gpu_types)
 
     def _usable_for(self, nodes: int, gpus: int, types: Types) -> BoolArray:
@@ -164,7 +150,7 @@ class NodePool:
         key = (gpus, gang, types)
         if key not in self._usable:
             enough = self._whole & (self.occupancy.size == gpus) if gang else self.total >= gpus
-            self._usable[key] = enough & self._of_types(types)
+            self._usable[key] = enough & self._types.of(types)
         return self._usable[key]
 
     def _is_gang(self, nodes: int, gpus: int, types: Types) -> bool:
@@ -174,8 +160,8 @@ class NodePool:
         """
         key = (nodes, gpus, types)
         if key not in self._gangs:
-            whole = self._of_types(types) & (self._at_start == gpus) & (self.occupancy.size == gpus)
-            usual = self._usual_of(types) * UNITS
+            whole = self._types.of(types) & (self._at_start == gpus) & (self.occupancy.size == gpus)
+            usual = self._types.usual_gpus(types) * UNITS
             self._gangs[key] = nodes > 1 and gpus >= usual and int(np.count_nonzero(whole)) >= nodes
         return self._gangs[key]
 
@@ -193,7 +179,7 @@ class NodePool:
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Return nodes for the job, all of one compartment."""
         free = self.free if keep is None else self.free - keep
-        fits = (free >= job.gpus) & self._of_types(job.gpu_types)
+        fits = (free >= job.gpus) & self._types.of(job.gpu_types)
         if job.nodes == 1:
             rows = fits.nonzero()[0]
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
@@ -232,7 +218,7 @@ class NodePool:
             degrees = record.parallelism or Parallelism(tp=gpus, dp=need.nodes)
             if ceil(degrees.gpus / gpus) != need.nodes:
                 raise InvalidJob(f"its parallelism makes {degrees.gpus} GPUs, it has {gpus * need.nodes}")
-            self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level)
+            self._jobs[key] = record.job(degrees, gpus_per_node=gpus, level=self._level, records=self._records)
         return self._jobs[key]
 
     def gang(self, job: SimJob) -> Job:

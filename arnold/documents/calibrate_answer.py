@@ -1,0 +1,93 @@
+"""What ``arnold calibrate --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simulator.cost.gain_fit import LEAST_STEPS, GainEstimate, GainFit, MeasuredPlacement
+from topology.json_record import JsonRecord
+
+ASSUMPTIONS = (
+    "Over more than two domains what spread costs grows as the published losses of NCCL do.",
+    "The step of a run is its median, so a few slow steps do not count.",
+    "Bands are 95 % intervals of the noise of steps, and of runs where a pair of spreads has several: not of what else "
+    "differs between runs, such as nodes, neighbours and the time of day.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrateDocument(JsonRecord):
+    """What spread costs a job, from its step times."""
+
+    source: str
+    """The file of step times."""
+    verdict: str
+    """The finding in one sentence."""
+    dp_gain: GainEstimate | None
+    """j_dp, percent of the step that the spread of DP groups over two domains costs; null = cannot be told."""
+    pp_gain: GainEstimate | None
+    """j_pp, the same of PP groups."""
+    alpha: GainEstimate | None
+    """j_dp / (j_dp + j_pp), a loss counting as 0; null = cannot be told."""
+    step_seconds: float
+    """The step without the spread that is told, by the fit."""
+    misfit: float | None
+    """Largest distance of a placement from the fit, percent; null = no more placements than unknowns."""
+    placements: tuple[MeasuredPlacement, ...]
+    """What was measured, by pair of spreads."""
+    notes: tuple[str, ...]
+    """What cannot be told, and why; what looks wrong."""
+    assumptions: tuple[str, ...]
+    """What has to be true for the numbers to be."""
+
+
+def calibrate_document(fit: GainFit, *, source: str) -> CalibrateDocument:
+    """Return the document of a fit."""
+    unknowns = 1 + (fit.dp is not None) + (fit.pp is not None)
+    off = max(abs(one.seconds / one.fitted - 1.0) for one in fit.placements)
+    return CalibrateDocument(
+        source=source,
+        verdict=_verdict(fit),
+        dp_gain=fit.dp,
+        pp_gain=fit.pp,
+        alpha=fit.alpha,
+        step_seconds=fit.step_seconds,
+        misfit=100.0 * off if len(fit.placements) > unknowns and not fit.together else None,
+        placements=fit.placements,
+        notes=tuple(_notes(fit)),
+        assumptions=ASSUMPTIONS,
+    )
+
+
+def in_words(estimate: GainEstimate, unit: str = "") -> str:
+    """Return an estimate with its band: ``1.8 % (1.4 to 2.2)``."""
+    band = "not known how sure" if estimate.band is None else f"{estimate.band[0]:.2f} to {estimate.band[1]:.2f}"
+    return f"{estimate.value:.2f}{unit} ({band})"
+
+
+def _verdict(fit: GainFit) -> str:
+    if fit.together:
+        return "What spread costs cannot be told by family: S and R change together."
+    families = (("DP", "j_dp", fit.dp), ("PP", "j_pp", fit.pp))
+    said = ", ".join(
+        f"{family} groups {'cannot be told' if gain is None else f'{name} = ' + in_words(gain, ' %')}"
+        for family, name, gain in families
+    )
+    alpha = "" if fit.alpha is None else f"; alpha {in_words(fit.alpha)}"
+    return f"Over two domains instead of one the step takes longer by: {said}{alpha}."
+
+
+def _notes(fit: GainFit) -> Iterator[str]:
+    if fit.together:
+        yield "Measure a placement in which one of them is as small as can be, such as with PP groups aligned (R = 1)."
+        return
+    for family, letter, gain in (("DP", "S", fit.dp), ("PP", "R", fit.pp)):
+        if gain is None:
+            spread = next(iter(fit.placements)).dp if letter == "S" else next(iter(fit.placements)).pp
+            yield f"What spread costs {family} groups cannot be told: {letter} is {spread} in all placements."
+        elif gain.value < 0.0:
+            sure = "" if gain.high is None or gain.high >= 0.0 else ", by more than the noise of steps"
+            yield f"Steps are shorter with more spread of {family} groups{sure}: a file has it as a gain of 0."
+    if any(one.steps < LEAST_STEPS for one in fit.placements):
+        yield f"How sure the numbers are is not known: a pair of spreads has fewer than {LEAST_STEPS} step times."
