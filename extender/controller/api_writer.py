@@ -69,6 +69,12 @@ class Writer:
         with self._counted("tell"):
             self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "Planned", f"planned on node {node}"))
 
+    async def tell_of_room(self, pod: Pod) -> None:
+        """Write into the status of a pod without a gang that nodes were given back, so that it is tried again."""
+        what = "nodes that were promised or reserved are free again"
+        with self._counted("tell"):
+            self.stores.pods.wrote(await self._set_condition(pod, names.PLANNED, "NodesFree", what, holds=False))
+
     async def stop(self, what: Literal["recreate", "evict"], pod: Pod, why: str) -> None:
         """Delete a pod, with its grace period, unless it is another of the same name by now.
 
@@ -125,10 +131,10 @@ class Writer:
             await self.for_plans.delete(GANGPLANS, name, namespace=namespace, uid=plan.uid)
         self.stores.plans.remove(namespace, name)
 
-    async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str) -> Pod:
-        """Write a condition that holds into a pod's status, and return the pod as it is stored now."""
+    async def _set_condition(self, pod: Pod, kind: str, reason: str, message: str, *, holds: bool = True) -> Pod:
+        """Write a condition into a pod's status, and return the pod as it is stored now."""
         now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-        condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+        condition = {"type": kind, "status": str(holds), "reason": reason, "message": message}
         condition |= {"lastProbeTime": now, "lastTransitionTime": now}
         change = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
         raw = await self.for_pods.patch(

@@ -23,6 +23,7 @@ from extender.controller.dependencies import Dependencies
 from extender.controller.newcomers import Newcomers
 from extender.controller.pacing import QUIET, RETHINK, SLICE, GangLooks, GangRetries, PlanningPass, pause_after
 from extender.controller.planning import Planning, PlanningOutcome, announce
+from extender.controller.single_pods import SinglePods
 from extender.gangs.types import GangKey
 from extender.plans.gang_history import EndedRun
 from extender.texts import clip, counted
@@ -39,6 +40,7 @@ class GangController:
         self._state = shared.state
         self._changed = changed
         self._draining = False
+        self._singles = SinglePods(shared)
         self._newcomers = Newcomers(shared, busy=lambda key: key in self._tasks)
         self._planning = Planning(shared, stop=self._stop, told=self._newcomers.told)
         self._tasks: dict[GangKey, asyncio.Task[None] | None] = {}
@@ -98,13 +100,14 @@ class GangController:
         self._shared.metrics.decide_seconds.observe(perf_counter() - slice_)
         wakes = [*self._due.values(), *self._start_round()]
         self._newcomers.look(self._unplaced)
+        self._singles.look()
         return max(0.0, min(wakes, default=float("inf")) - monotonic()) if wakes else RETHINK
 
     async def drain(self) -> None:
         """Begin nothing more, and wait for what is under way."""
         self._draining = True
         await self._newcomers.drain()
-        under_way = {task for task in (*self._tasks.values(), self._round) if task is not None}
+        under_way = {task for task in (*self._tasks.values(), self._round, *self._singles.tasks) if task is not None}
         if under_way:
             await asyncio.wait(under_way)
 

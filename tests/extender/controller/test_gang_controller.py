@@ -59,6 +59,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop without its pauses, which are there for real clusters."""
     monkeypatch.setattr("extender.controller.pacing.PAUSE", 0.001)
     monkeypatch.setattr("extender.controller.gang_controller.QUIET", 0.01)
+    monkeypatch.setattr("extender.controller.single_pods.SETTLE", 0.01)
     monkeypatch.setattr("extender.controller.reservation_controller.LOOK_SECONDS", 0.005)
     monkeypatch.setattr(pacing, "LONGEST_IDLE", 0.01)
     monkeypatch.setattr(pacing, "AGAIN", 0.01)
@@ -124,7 +125,7 @@ async def kill(replica: Replica, tasks: list[asyncio.Task[None]]) -> None:
     """Whatever a replica does ends where it is."""
     controller = replica.controller
     everything = [*tasks, *(task for task in (*controller._tasks.values(), controller._round) if task)]
-    everything += controller._newcomers.tasks
+    everything += (*controller._newcomers.tasks, *controller._singles.tasks)
     for task in everything:
         task.cancel()
     await asyncio.gather(*everything, return_exceptions=True)
