@@ -30,8 +30,8 @@ QUESTIONS = {
     }.items()
 }
 
-STATE = ("format", "levels", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy", "flags")
-"""Options of a cluster file; the first three say what its levels are."""
+READING = ("format", "levels", "domains", "gpu_type", "gpu_resource")
+"""Options of how a cluster file is read."""
 
 EXAMPLES = """
   arnold capacity minipods
@@ -79,7 +79,8 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
     from simulator.capacity.cluster_question import ClusterQuestion
 
     # what lies over a cluster counts where jobs are placed on it; elsewhere its levels alone do
-    reading = () if not hasattr(kind, "cluster") else STATE if issubclass(kind, ClusterQuestion) else STATE[:3]
+    over = ("gpus_per_node", "busy", "flags") if issubclass(kind, ClusterQuestion) else ()
+    reading = (*READING, *over) if hasattr(kind, "cluster") else ()
 
     def ask(*, as_json: bool, html: str | None, svg: str | None, tornado: str | None, **options: Any) -> int:
         state = {name: options.pop(name) for name in reading}

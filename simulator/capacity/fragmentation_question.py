@@ -8,84 +8,16 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
 from simulator.capacity.affinity_question import SizedShape, spelled
-from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
-from simulator.capacity.job_shape import FAMILIES, Family, JobShape, LargestJob, Prober
+from simulator.capacity.fragmentation_answer import FragmentationAnswer, ShapeLeft, SizedJob
+from simulator.capacity.free_over_time import ShareKept, kept_by_seed, kept_over_replay
+from simulator.capacity.job_shape import FAMILIES, Family, JobShape, Prober
 from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
-from topology.field_types import AtLeastOne, Count, Share
-from topology.json_record import JsonRecord
+from topology.field_types import Share
 from topology.quantities import plural
 
 if TYPE_CHECKING:
     from topology.cluster import IntArray, Level
-
-
-@dataclass(frozen=True, slots=True)
-class SizedJob(JsonRecord):
-    """A job of some size, now and on the empty cluster."""
-
-    share: float
-    """Size of the job, of the free nodes."""
-    nodes: AtLeastOne
-    """Nodes of the job."""
-    dp: int | None
-    """DP spread now; null = nothing valid was found."""
-    pp: int | None
-    """PP spread now; null = nothing valid was found."""
-    objective: float | None
-    """Eq. 2 now; null = nothing valid was found."""
-    alpha: Share
-    """DP affinity."""
-    objective_if_empty: float | None
-    """Eq. 2 on the empty cluster; null = nothing valid was found."""
-    ratio: float | None
-    """Objective now over that on the empty cluster: 1 = fragmentation costs nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeLeft(JsonRecord):
-    """What is left for one shape."""
-
-    shape: str
-    """tp x pp."""
-    tp: AtLeastOne
-    """Tensor-parallel degree."""
-    pp: AtLeastOne
-    """Pipeline stages."""
-    most_nodes: Count
-    """Nodes of the largest job whatever its spread."""
-    largest: tuple[LargestJob, ...]
-    """By family and spread."""
-    too_small: Count
-    """Free nodes in domains with fewer of them than one PP group has."""
-    left_over: Count
-    """Free nodes that remain when every domain is filled with whole PP groups."""
-    sizes: tuple[SizedJob, ...]
-    """Jobs of several sizes."""
-
-    def fitting(self, family: Family, spread: int) -> LargestJob | None:
-        """Return the largest job of a family and spread; ``None`` where the shape has no such groups."""
-        return next((one for one in self.largest if (one.family, one.spread) == (family, spread)), None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FragmentationAnswer(CapacityAnswer):
-    """What fragmentation costs, by job shape."""
-
-    cluster: str
-    """What the cluster is called."""
-    level: str
-    """The level whose domains count."""
-    nodes: AtLeastOne
-    """Nodes in all."""
-    free: Count
-    """Nodes that a gang may use."""
-    free_by_domain: tuple[int, ...]
-    """Free nodes of each domain, the most first."""
-    alpha: float | None
-    """DP affinity of the jobs; null = they differ, as their model has it."""
-    shapes: tuple[ShapeLeft, ...]
-    """By shape."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +26,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     answer_type: ClassVar = FragmentationAnswer
 
+    trace: str | None = field(default=None, metadata={"file": True})
+    """Jobs to replay on the empty cluster: the range is over its hours, in place of one state."""
     spreads: tuple[int, ...] = field(default=(1, 2, 4), metadata=NO_OPTION)
     """Numbers of domains that groups may touch."""
     shares: tuple[Share, ...] = field(default=(0.25, 0.5, 0.75, 0.9), metadata=NO_OPTION)
@@ -109,10 +43,19 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         probe = self.job_shapes[0].job(1, level=self.level)
         return level, count_nodes(level, admissible(self.now, probe))
 
+    @cached_property
+    def kept(self) -> ShareKept | None:
+        """What whole PP groups can use of the free nodes, in other states; ``None`` = there is the one state alone."""
+        if self.trace is not None:
+            return kept_over_replay(self.trace, self.now.emptied(), self.domains[0], self.job_shapes)
+        return (
+            None if self.cluster is not None else kept_by_seed(self.now, self.busy_share, self.level, self.job_shapes)
+        )
+
     @property
     def steps(self) -> int:
-        """One for each shape."""
-        return len(self.job_shapes)
+        """One for each shape, and one for other states."""
+        return len(self.job_shapes) + 1
 
     def compute(self, step: Callable[[str], None]) -> FragmentationAnswer:
         """Return what the exact algorithm places now and on the empty cluster."""
@@ -122,6 +65,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         for shape in self.job_shapes:
             step(f"shape {shape.name}")
             shapes.append(self._shape(now, empty, shape))
+        step("other states")
+        kept = self.kept
         return FragmentationAnswer(
             cluster=self.cluster_name,
             level=level.name,
@@ -129,7 +74,10 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             free=int(free.sum()),
             free_by_domain=tuple(sorted(free.tolist(), reverse=True)),
             alpha=self.alpha_of_all(self._jobs(shapes)),
+            trace=self.trace,
+            states=0 if kept is None else kept.states,
             shapes=tuple(shapes),
+            ranges=() if kept is None else kept.ranges,
         )
 
     def _shape(self, now: Prober, empty: Prober, shape: JobShape) -> ShapeLeft:
@@ -186,13 +134,21 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         dearest = f" Objectives are up to {max(ratios):.2f} times those of an empty cluster." if ratios else ""
         return (
             f"{start} With PP groups inside one {found.level}, the largest job of shape {worst.shape} has "
-            f"{kept[worst]:,} nodes, {kept[worst] / found.free:.0%} of those free.{dearest}"
+            f"{kept[worst]:,} nodes, {kept[worst] / found.free:.0%} of those free.{self._range(found)}{dearest}"
         )
+
+    def _range(self, found: FragmentationAnswer) -> str:
+        """Return the share of the free nodes that the shape that loses most can use over other states, in words."""
+        if self.kept is None or not found.ranges:
+            return ""
+        one = found.ranges[0]
+        return f" Over {self.kept.source}: {one.quantity} {one.words}."
 
     def assumptions(self, found: FragmentationAnswer) -> Sequence[str]:
         """Return what the moment, the shapes and the search take for granted."""
         return (
             *self._types(),
+            self._states(),
             f"The cluster is {found.cluster}, as it is at one moment: nothing ends and nothing is moved to make room.",
             f"Gangs take whole nodes that are idle and not faulty; spread counts {found.level}s.",
             "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas).",
@@ -201,6 +157,17 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             f"Objective: Eq. 2 of the Arnold paper with {spelled(found.alpha)}; the empty cluster has the same "
             "nodes and flags and no jobs.",
             *self.where_alpha_is_from(self._jobs(found.shapes)),
+        )
+
+    def _states(self) -> str:
+        """Return what the range is over."""
+        if self.kept is None:
+            return "All numbers are of one state, and have no range: --trace FILE gives one over the hours of a replay."
+        dropped = f", of {self.trace}; left out: {self.kept.dropped}" if self.kept.dropped else ""
+        replayed = f" under fifo-backfill, placed by gpu-packing, until the last is submitted{dropped}"
+        return (
+            f"The range is over {self.kept.source}{'' if self.trace is None else replayed}: whole PP groups in single "
+            "domains, all types of GPU together. Everything else is of one state."
         )
 
     def _types(self) -> Sequence[str]:
@@ -217,9 +184,12 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             "is too small or left over, count all types together.",
         )
 
-    def changes(self, found: FragmentationAnswer) -> Sequence[str]:  # noqa: ARG002
-        """Return what would change the answer."""
-        return ()
+    def changes(self, found: FragmentationAnswer) -> Sequence[str]:
+        """Return what other pipelines would use, and how room is made."""
+        whole = {row.shape: one.nodes for row in found.shapes if (one := row.fitting("pp", 1)) and found.free}
+        shares = ", ".join(f"{name} {nodes / found.free:.0%}" for name, nodes in whole.items())
+        others = (f"Other pipelines: whole PP groups use of the nodes that are free now {shares}.",) if shares else ()
+        return (*others, "Jobs that are moved: arnold defragment says which, and what that makes room for.")
 
     def sheet(self, answer: FragmentationAnswer) -> Sheet:
         """Return the largest jobs, jobs of several sizes, and the free nodes of each domain."""
@@ -250,7 +220,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
                 text_table("Largest job that still fits, nodes", answer.shapes, largest),
                 text_table("What a job is worth now and on the empty cluster", sized, sizes),
             ),
-            charts=(self._chart(answer), _chart_of_domains(answer)),
+            charts=(self._chart(answer), _chart_of_domains(answer), *self._chart_over_time()),
         )
 
     def _chart(self, answer: FragmentationAnswer) -> Chart:
@@ -273,6 +243,19 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             ceiling=float(max(answer.free, 1)),
             ticks=[(x, f"{at[0].upper()} <= {at[1]}") for x, at in enumerate(columns) if at],
         )
+
+    def _chart_over_time(self) -> Sequence[Chart]:
+        """Return what whole PP groups can use, hour by hour of a replay; nothing where there is none."""
+        kept = self.kept
+        if kept is None or not kept.hours:
+            return ()
+        pairs = zip(kept.shapes, kept.shares, strict=True)
+        series = [
+            Series(f"shape {shape.name}", list(zip(kept.hours, shares, strict=True)), shape="step")
+            for shape, shares in pairs
+        ]
+        title = "Free nodes that whole PP groups use"
+        return (Chart(title, "hours of the replay", "of the free nodes", series, floor=0.0, ceiling=1.0, percent=True),)
 
 
 def _cell(family: Family, spread: int, row: ShapeLeft) -> str:

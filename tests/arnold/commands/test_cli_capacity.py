@@ -187,3 +187,32 @@ def test_what_lies_over_no_cluster_is_refused(arnold: Arnold, question: str, opt
     ran = arnold("capacity", question, *option)
     assert (ran.code, ran.out) == (2, "")
     assert f"{option[0]} belongs to a cluster file" in ran.err
+
+
+def test_levels_of_a_cluster_are_failure_domains(arnold: Arnold, tmp_path: Path) -> None:
+    """Racks of four nodes, of a file; a cluster that nothing is asked of is refused, as is a level it does not have."""
+    path = tmp_path / "cluster.csv"
+    path.write_text("node,rack\n" + "".join(f"n{i},r{i // 4}\n" for i in range(16)))
+    ask = ["capacity", "spares", "--nodes", 16, "--runs", 2, "--days", 1, "--draws", 10, "--cluster", path]
+    done = arnold(*ask, "--failure-domain", "rack", "--failure-domain", "feed:8:0.05:6", "--json")
+    assert done.code == 0, done.err
+    found = [(one["name"], one["nodes"], one["in_the_job"]) for one in json.loads(done.out)["domains"]]
+    assert found == [("rack", 4, 4.0), ("feed", 8, 2.0)]
+    assert "--failure-domain" in arnold(*ask).err
+    assert "no level 'leaf'" in arnold(*ask, "--failure-domain", "leaf").err
+    assert "--format belongs to a cluster file" in arnold(*ask[:-2], "--format", "csv").err
+
+
+def test_what_decides_as_a_picture(arnold: Arnold, tmp_path: Path) -> None:
+    """A tornado is an SVG with a bar for each input; an answer of one state has none, and says why."""
+    file = tmp_path / "tornado.svg"
+    done = arnold("capacity", "spares", "--nodes", 64, "--runs", 2, "--days", 1, "--tornado", file)
+    assert done.code == 0, done.err
+    assert "What would change it" in done.out
+    words = {element.text for element in ET.fromstring(file.read_text()).iter() if element.tag.endswith("text")}
+    assert {"hours of a node's repair", "failures per 1,000 node-days", "seconds of a restart", "72"} <= words
+    cluster = tmp_path / "cluster.csv"
+    cluster.write_text("node,rack\na,r0\nb,r0\nc,r1\n")
+    refused = arnold("capacity", "fragmentation", "--cluster", cluster, "--shape", "8x1", "--tornado", file)
+    assert refused.code == 2
+    assert "this answer has no range" in refused.err

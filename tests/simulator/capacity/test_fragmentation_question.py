@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,7 +88,7 @@ def test_a_made_cluster() -> None:
     assert int(question.now.idle.sum()) == 24
     assert bool((question.now.idle == FragmentationQuestion(made="4x12", busy_share=0.5, seed=3).now.idle).all())
     assert question.cluster_name == "4 minipods of 12 nodes, 50% of them busy (made, seed 3)"
-    assert question.steps == 1
+    assert question.steps == 2
 
 
 def test_the_sheet() -> None:
@@ -143,3 +144,36 @@ def test_numbers_out_of_bounds(fields: dict[str, Any], words: str) -> None:
     """The bounds of the options hold for scripts too."""
     with pytest.raises(InvalidInput, match=words):
         FragmentationQuestion(**fields)
+
+
+def test_a_range_over_the_hours_of_a_replay(tmp_path: Path) -> None:
+    """Two minipods of 8: jobs of 3 and 6 nodes, hour by hour; whole PP groups of 4 use what is left by hand.
+
+    At 0 h the first takes 3 nodes of one minipod (13 free: 4 + 8 of them in whole groups); from 1 h on the second has 6
+    of the other (5 + 2 free: 4); from 2 h on the first is gone (8 + 2 free: 8); the third comes at 4 h and is the last.
+    """
+    trace = tmp_path / "jobs.csv"
+    rows = ["job_id,submit_time,duration,gpus", "a,0,7000,24", "b,3500,90000,48", "c,14400,60,8"]
+    trace.write_text("\n".join(rows) + "\n")
+    question = FragmentationQuestion(cluster=with_free(8, 8), shapes=("8x1", "8x4"), spreads=(1,), trace=str(trace))
+    answer = question.answer()
+    assert answer.states == 5
+    one = answer.ranges[0]
+    assert (one.p10, one.p50, one.p90) == pytest.approx((4 / 7, 8 / 10, 12 / 13))
+    assert one.swings == ()
+    assert "Over 5 samples of a replay of 3 jobs" in answer.verdict
+    over_time = question.sheet(answer).charts[2]
+    assert [x for x, _ in over_time.series[0].points] == [0, 1, 2, 3, 4]
+    assert [y for _, y in over_time.series[0].points] == pytest.approx([12 / 13, 4 / 7, 8 / 10, 8 / 10, 8 / 10])
+
+
+def test_one_state_has_no_range() -> None:
+    """A cluster as it is: the answer says so.  A made one has a range over seeds, in which its own state may lie."""
+    alone = ask(7, 5, 2, shapes=("8x4",), spreads=(1,), shares=())
+    assert alone.ranges == ()
+    assert alone.states == 0
+    assert any("one state, and have no range" in line for line in alone.assumptions)
+    made = FragmentationQuestion(made="4x12", shapes=("8x4",), spreads=(1,), shares=()).answer()
+    one = made.ranges[0]
+    assert one.p10 < one.p90
+    assert one.decides == "chance (the seed)"
