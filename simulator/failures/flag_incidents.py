@@ -6,10 +6,12 @@ given to no job; a job that is on it goes on there, as production stops none bec
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from math import inf
+from operator import itemgetter
 from typing import Any
 
 from simulator.engine.hooks import Incident, Incidents
@@ -90,9 +92,14 @@ def _changes(node: int, spans: Sequence[FlagSpan], cluster: Cluster, start: floa
     """Yield what changes on a node, in order of time."""
     always = float(cluster.slowdown[node])
     slow, out = always, False
-    bounds = {bound for span in spans for bound in (span.begin, span.end) if start < bound < inf}
-    for time in sorted({start, *bounds}):
-        held = [span.slowdown for span in spans if span.begin <= time < span.end]
+    bounds = [(max(span.begin, start), 1, span.slowdown) for span in spans]
+    bounds += [(span.end, -1, span.slowdown) for span in spans if span.end < inf]
+    held = Counter[float]()
+    for time, together in groupby(sorted(bounds), key=itemgetter(0)):
+        for _, more, slowdown in together:
+            held[slowdown] += more
+            if not held[slowdown]:
+                del held[slowdown]
         now, faulty = max([always, *(factor for factor in held if factor < FAULTY)]), FAULTY in held
         if now != slow:
             yield Incident(time, "slow", node, now)
