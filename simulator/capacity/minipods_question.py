@@ -164,7 +164,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
         alphas = [self.affinity(shape, rows).alpha for shape, rows in self.sized_jobs]
         sized = [*zip(self.sized_jobs, alphas, strict=True)]
         jobs = [shape.job(rows, alpha=alpha, level=LEVEL) for (shape, rows), alpha in sized]
-        limits = Limits(seconds=self.time_limit, workers=1)
+        limits = Limits(seconds=self.time_limit, workers=1, clock="work")
         cells = []
         for size in self.minipod_sizes:
             step(f"minipods of {size} nodes")
