@@ -74,7 +74,7 @@ class ReplaySettings(QueueSettings):
     placement_seconds: Annotated[float, Gt(0)] = field(
         default=1.0, metadata={"option": "--time-limit", "metavar": "SECONDS"}
     )
-    """Seconds for each placement; then the best so far."""
+    """Seconds of counted work for each placement; then the best so far."""
     predictor: str = field(default="oracle", metadata={"metavar": "NAME"})
     """What the scheduler is told of run times: oracle, estimate, history, boosting."""
     cost: str | None = field(default=None, metadata={"metavar": "NAME", "default": "anchored where jobs have places"})

@@ -157,7 +157,7 @@ class Prober:
         key = (shape, rows, alpha)
         if key not in self._known:
             job = shape.job(rows, alpha=alpha, level=self.level)
-            limits = Limits(seconds=self.seconds, seed=self.seed, workers=1, told="placement")
+            limits = Limits(seconds=self.seconds, seed=self.seed, workers=1, told="placement", clock="work")
             self._known[key] = run(self.algorithm, self.cluster, job, limits)
         return self._known[key]
 

@@ -97,7 +97,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer]):
 
         sized = [(shape, rows, self.affinity(shape, rows)) for shape, rows in self.sized_jobs]
         jobs = [shape.job(rows, alpha=a.alpha, spread_cost=a.spread_cost, level=LEVEL) for shape, rows, a in sized]
-        limits = Limits(seconds=self.time_limit, workers=1)
+        limits = Limits(seconds=self.time_limit, workers=1, clock="work")
         cells = []
         for size in self.minipod_sizes:
             step(f"minipods of {size} nodes")

@@ -148,7 +148,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         (shape, rows), large = self.shape_and_rows, self.large
         records = sorted([*self.others.records, large], key=lambda record: record.submit)
         predictions = predict_all(records, self.predictor)
-        limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, told="placement")
+        limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, told="placement", clock="work")
         zone: tuple[int, ...] = ()
         policies = []
         for name in self.policies:

@@ -107,7 +107,7 @@ class ExactParams:
     # Intervals up to which flows come before the longer methods, and how many: two segments on eight columns, with
     # domains of twenty capacities. On gangs of 16 to 128 nodes they build nearly all that quick bands do not
     first_intervals: int = 400
-    first_flows: FlowEffort = FlowEffort(programs=40, roundings=1, seeds=2)
+    first_flows: FlowEffort = FlowEffort(programs=40, roundings=1, seeds=1)
     # Flows: on 150 x 8 cells a dive that succeeds takes 15 to 18 linear programs, a hundredth of a second each
     quick_flows: FlowEffort = FlowEffort(programs=40, roundings=1, seeds=2)
     # Of 14 instances where no short dive succeeded one of these did in four. One of twelve seeds mostly finds what

@@ -45,6 +45,7 @@ def test_the_defaults() -> None:
         "quick_tabu": {"partitions": 8, "steps": 8},
         "long_tabu": {"partitions": 40, "steps": 300},
         "full": 0.97,
+        "few_cells": 256,
         "credit_partitions": 12,
         "credit_domains": 6,
         "credit_plans": 40,
@@ -69,6 +70,8 @@ def test_the_defaults() -> None:
         "flow_intervals": 6000,
         "construction_share": 0.35,
         "many_cells_share": 0.2,
+        "first_intervals": 400,
+        "first_flows": {"programs": 40, "roundings": 1, "seeds": 1},
         "quick_flows": {"programs": 40, "roundings": 1, "seeds": 2},
         "long_flows": {"programs": 200, "roundings": 3, "seeds": 20},
         "cover_offsets": 12,
@@ -145,7 +148,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
         [((1, 6), "edges"), ((6, 1), "edges"), ((2, 2), "product"), ((2, 3), "coverage"), ((3, 2), "coverage")],
         [
             *[((2, 6), "contiguous fill"), ((6, 2), "contiguous fill, transposed")],
-            *[((3, 3), "column bands, transposed"), ((4, 2), "interval flow, transposed")],
+            *[((3, 3), "column bands, transposed"), ((4, 2), "components, transposed")],
         ],
     ),
     (
@@ -162,7 +165,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
     ),
 ]
 """Problem, alpha, what was refuted by what, and what was built by what: recorded with seed 3 and one worker when tabu
-search, interval flow and cut-outs had come into the schedule, and short flows before the longer methods."""
+search, interval flow and cut-outs had come into the schedule."""
 
 
 @pytest.mark.parametrize(("problem", "alpha", "refuted", "built"), RECORDED)
@@ -238,7 +241,7 @@ def test_partitions_of_a_tabu_search(monkeypatch: pytest.MonkeyPatch, changes: d
 def test_when_credits_come(monkeypatch: pytest.MonkeyPatch, full: float, first: bool) -> None:
     """Before longer tabu searches on a full cluster, after them on another; never twice."""
     credits_ = Calls(monkeypatch, "credit_bands")
-    search = started(OPEN, full=full)
+    search = started(OPEN, full=full, few_cells=0)
     constructions.build_credits_if_full(search)
     assert bool(credits_.calls) is first
     before = len(credits_.calls)

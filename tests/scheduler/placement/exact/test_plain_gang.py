@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -16,10 +17,10 @@ from scheduler.objective import TOLERANCE, closer_costs, slowest_in_use, step_ti
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.pair_seats import search_reduction
-from scheduler.placement.exact.params import DEFAULTS
+from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.plain_gang import is_plain, place_plainly
 from scheduler.placement.exact.problem import GridReduction
-from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Told
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
@@ -100,6 +101,45 @@ def test_the_same_answer_twice(instance: tuple[Cluster, Job]) -> None:
     cluster, job = instance
     first, again = (run(Exact(), one, job.replace(), SHORT).proposal.nodes for one in (cluster, cluster.replace()))
     assert (first is None and again is None) or np.array_equal(first, again)  # type: ignore[arg-type]
+
+
+@given(congested())
+@examples(200)
+def test_told_the_spread_alone_it_is_that_of_the_whole_search(instance: tuple[Cluster, Job]) -> None:
+    """As in replays: the same (S, R), the same bound, and inside each minipod as few racks as its cells need."""
+    cluster, job = instance
+    outcome = run(Exact(), cluster, job, replace(SHORT, told="spread", clock="work"))
+    reduction = GridReduction(cluster, job, 1.0)
+    if reduction.refusal:
+        assert outcome.status == "infeasible"
+        return
+    lattice = search_reduction(reduction, LONG, LONG.seconds, DEFAULTS).lattice
+    found, nodes = outcome.evaluation, outcome.proposal.nodes
+    assert found is not None
+    assert nodes is not None
+    assert ((found.dp, found.pp), outcome.bound) == (lattice.best, pytest.approx(lattice.bound()))
+    minipods, racks = (level.domain_of[nodes] for level in cluster.levels)
+    free = np.bincount(cluster.levels[1].domain_of[cluster.idle], minlength=len(cluster.levels[1]))
+    for minipod in np.unique(minipods):
+        fullest = np.sort(free[cluster.levels[1].parent_of == minipod])[::-1]
+        fewest = int(np.searchsorted(fullest.cumsum(), np.count_nonzero(minipods == minipod))) + 1
+        assert len(np.unique(racks[minipods == minipod])) == fewest
+
+
+def test_replays_and_the_extender_go_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are told less than everything and end in one function; told everything, the search of pairs answers."""
+    asked: list[str] = []
+
+    def noted(cluster: Cluster, job: Job, limits: Limits, params: ExactParams) -> Proposal | None:
+        asked.append(limits.told)
+        return place_plainly(cluster, job, limits, params)
+
+    monkeypatch.setattr("scheduler.placement.exact.algorithm.place_plainly", noted)
+    chance = random.Random(5)
+    cluster, job = tree(chance, free=0.7, pods=4), gang(chance, 12)
+    found = [run(Exact(), cluster, job, replace(SHORT, told=told)).evaluation for told in get_args(Told)]
+    assert asked == ["placement", "spread"]
+    assert len({(one.dp, one.pp) for one in found if one is not None}) == 1
 
 
 def test_one_rack_where_one_has_room() -> None:
