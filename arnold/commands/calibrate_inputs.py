@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("step_seconds", "trace", "dp_spread", "pp_spread", "placement", "cluster", "run", "job")
 SPELLINGS = {"s": "dp_spread", "r": "pp_spread"}  # As papers call them
+LONGEST_STEP = 1e6  # Seconds, twelve days: a longer step is a slip
 MOST_DOMAINS = 1_000_000  # A larger spread is a slip
 _WHOLE = re.compile(r"[1-9][0-9]{0,6}")
 _JOBS = "calibrate each job on its own: keep the rows of one"
@@ -121,8 +121,8 @@ class _Reading:
                 seconds = float(text)
             except ValueError:
                 seconds = float("nan")
-            if not (isfinite(seconds) and seconds > 0.0):
-                fix = "give the seconds of a step, a number above 0"
+            if not 0.0 < seconds <= LONGEST_STEP:
+                fix = f"give the seconds of a step, a number above 0 and at most {LONGEST_STEP:,.0f}"
                 raise InvalidInput(f"step_seconds is {text[:40]!r}", where=where, fix=fix)
             return [seconds]
         if not row.get("trace"):

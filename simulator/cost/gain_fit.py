@@ -93,7 +93,7 @@ def fit_gains(
 
     :param source: where the step times are from, for errors.
     :param seed: of the draws; same seed, same bands.
-    :raises InvalidInput: fewer than two pairs of spreads.
+    :raises InvalidInput: fewer than two pairs of spreads, or step times that no step without spread explains.
     """
     pairs = sorted({(run.dp, run.pp) for run in runs})
     if len(pairs) < 2:
@@ -112,6 +112,12 @@ def fit_gains(
     if together:
         told, design = [], design[:, :1]
     found, drawn = _solved(design, medians), _solved(design, _drawn(of_pair, seed))
+    if found[0] <= 0.0:
+        raise InvalidInput(
+            "without spread the step would take no time: the step times are not those of one job",
+            where=source,
+            fix="look for a slip in the step times or in S and R, and keep the rows of one job",
+        )
     gains: list[GainEstimate | None] = [None, None]
     for column, family in enumerate(told, 1):
         gains[family] = _estimate(found[column], drawn[column])

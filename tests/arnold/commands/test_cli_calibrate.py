@@ -153,6 +153,8 @@ BAD = {
     "NaN": (rows(*TIMES) + "nan,1,1\n", "step_seconds is 'nan'"),
     "infinite": (rows(*TIMES) + "inf,1,1\n", "step_seconds is 'inf'"),
     "negative": (rows(*TIMES) + "-1,1,1\n", "step_seconds is '-1'"),
+    "too long": (rows(*TIMES) + "1e7,1,1\n", "step_seconds is '1e7'"),
+    "no one job": (HEADER + "1,1,2\n0.001,2,1\n9,4,1\n9,1,4\n", "without spread the step would take no time"),
     "zero": (rows(*TIMES) + "0,1,1\n", "step_seconds is '0'"),
     "a word": (rows(*TIMES) + "fast,1,1\n", "step_seconds is 'fast'"),
     "no spread": (rows(*TIMES) + "2,0,1\n", "dp_spread is '0'"),

@@ -77,22 +77,6 @@ def test_one_that_says_alpha_splits_what_its_record_has() -> None:
     assert PRICE(placed) == pytest.approx(1 + 0.018 / 0.7 / 2)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "gain"),
-    [((3, 2), (1, 1), 3.4), ((6, 4), (4, 3), 5.3), ((9, 4), (6, 3), 3.4), ((6, 5), (4, 4), 7.3)],
-)
-def test_what_it_predicts_of_production_runs(before: tuple[int, int], after: tuple[int, int], gain: float) -> None:
-    """The table of docs/simulation-cost.md, in percent: S and R of the two runs, by the record of the 24B MoE."""
-    moe = next(record for record in RECORDS if record.name == "24B MoE on H800")
-    curves = PUBLISHED.collective_curve, PUBLISHED.send_recv_curve
-    gains = moe.dp_gain / 100, moe.pp_gain / 100
-    slow, fast = (
-        1 + sum(j * curve.of_two(n) for j, curve, n in zip(gains, curves, spreads, strict=True))
-        for spreads in (before, after)
-    )
-    assert 100 * (slow / fast - 1) == pytest.approx(gain, abs=0.05)
-
-
 def test_it_counts_at_the_level_of_the_job() -> None:
     """Two racks of one minipod cost nothing, unless the job's spread counts in racks."""
     cluster = minipods(minipods=2, nodes=8, rack_nodes=2)
