@@ -50,9 +50,10 @@ def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
 
 
 def _predictions(options: argparse.Namespace) -> str:
-    from benchmarks.predictions import cases, published_runs, table
+    from benchmarks.predictions import alpha_study, cases, published_runs, table
 
-    return table.report(table.lines_of(cases.cases(options.seconds))) + "\n" + published_runs.report()
+    gains = table.report(table.lines_of(cases.cases(options.seconds)))
+    return "\n".join([gains, alpha_study.report(list(alpha_study.rows(options.seconds))), published_runs.report()])
 
 
 def _cost(options: argparse.Namespace) -> str:

@@ -106,7 +106,7 @@ def over_unaligned(limits: Limits) -> Iterator[Case]:
         job = job_of(record, "96 GPUs", record.parallelism)
         before = at(cluster, job, record.model, _crossing(cluster, job))
         for family, alpha, published in (("PP", 0.0, record.pp_gain / 100), ("DP", 1.0, None)):
-            found = _nodes(ALGORITHMS.load("exact"), cluster, job.replace(alpha=alpha), limits)
+            found = best_nodes(cluster, job.replace(alpha=alpha), limits)
             yield Case(
                 f"96 GPUs, {record.name.removesuffix(' on H800')}, {family} groups aligned",
                 f"12 nodes in 2 minipods of 6; tp 4, pp 2, dp 12; the shapes of the characterisation table, alpha "
@@ -142,9 +142,14 @@ def _nodes(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Li
     return outcome.proposal.nodes
 
 
+def best_nodes(cluster: Cluster, job: Job, limits: Limits) -> IntArray:
+    """Where the exact algorithm puts a job; raises as :func:`_nodes`."""
+    return _nodes(ALGORITHMS.load("exact"), cluster, job, limits)
+
+
 def _pair(baseline: PlacementAlgorithm, cluster: Cluster, job: Job, model: Model, limits: Limits) -> Pair:
-    both = (baseline, ALGORITHMS.load("exact"))
-    before, after = (at(cluster, job, model, _nodes(algorithm, cluster, job, limits)) for algorithm in both)
+    both = (_nodes(baseline, cluster, job, limits), best_nodes(cluster, job, limits))
+    before, after = (at(cluster, job, model, nodes) for nodes in both)
     return Pair(before, after)
 
 

@@ -47,11 +47,11 @@ class BusBandwidth:
 def drawn(collective: Literal["all-reduce", "send-recv"], calibration: Calibration) -> BusBandwidth:
     """Return the built-in table of a collective."""
     is_reduction = collective == "all-reduce"
-    loss = calibration.collective_loss if is_reduction else calibration.send_recv_loss
+    curve = calibration.collective_curve if is_reduction else calibration.send_recv_curve
     saturation = calibration.collective_saturation if is_reduction else calibration.send_recv_saturation
     half = saturation * (1.0 - calibration.saturated) / calibration.saturated
     spreads = np.arange(1.0, calibration.full_loss_from + 1.0)
-    left = 1.0 - loss * (spreads - 1.0) / (calibration.full_loss_from - 1.0)
+    left = [1.0 - curve.at(int(minipods)) for minipods in spreads]
     return BusBandwidth(SIZES, spreads, np.outer(SIZES / (SIZES + half), left))
 
 

@@ -58,8 +58,8 @@ class Calibration:
     transfer_exposure: float = 1.0
     # layers of one chunk of the interleaved schedule: 12 of a stage in 6 chunks (MegaScale 175B, NSDI'24)
     layers_a_chunk: float = 2.0
-    # of its peak that a GPU computes at between waits.  Ours: between what is left of Llama 3's 43 % without idle slots
-    # (47 %) and what fits Korthikanti et al.'s 175B (53 %)
+    # of its peak that a GPU computes at between waits.  Ours: between Llama 3's 43 % of steps with idle slots, 46 %
+    # without, and what fits the step of Korthikanti et al.'s 175B, 54 %
     efficiency: float = 0.5
     uplinks: int = 32  # of a switch, each as fast as one of its GPUs.  Published: 32 ports up and 32 down
     # sub-flows of a GPU that are hashed by themselves: one queue pair of a send, channels of a collective (NCCL); ours

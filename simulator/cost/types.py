@@ -64,11 +64,12 @@ def _traffic(parallelism: Parallelism, gpus_per_node: int, given: int | None, mo
     parts = parallelism.nodes_of_tp(gpus_per_node)
     replicas_in_node = ceil(parallelism.cp * parallelism.dp * parts / rows)  # the last node may have fewer
     known = microbatches(model, parallelism) if given is None else given
-    layers = model.layers / parallelism.pp
+    layers, stages_in_node = model.layers / parallelism.pp, ceil(parallelism.pp / columns)
+    experts = _expert_bytes(model, parallelism, gpus_per_node) * layers * stages_in_node
     return Traffic(
-        dp=sizes.dp * ceil(parallelism.pp / columns) / parts,
+        dp=sizes.dp * stages_in_node / parts,
         pp=sizes.pp * replicas_in_node / parts,
-        ep=_expert_bytes(model, parallelism, gpus_per_node) * layers * replicas_in_node / parts,
+        ep=experts * replicas_in_node / parts,
         operations=operations(model) / (parallelism.pp * parallelism.cp * parallelism.tp),
         stages=parallelism.pp,
         stage_layers=layers,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.predictions.cases import LEVEL, MOE, cases, job_of, on_9600, over_unaligned
+from benchmarks.predictions.alpha_study import ALPHAS, rows
+from benchmarks.predictions.cases import DENSE, LEVEL, MOE, cases, job_of, on_9600, over_unaligned
 from benchmarks.predictions.rectangles import published_ratios, rectangles
 from benchmarks.predictions.table import MODELS, lines_of
 from scheduler.job import Parallelism
@@ -41,6 +42,27 @@ def test_a_job_has_one_alpha_and_one_baseline() -> None:
         assert pair.ratios == ((1.0, 2.0) if "PP groups" in case.name else (2.0, 1.0))
         assert pair.before.placed.job == pair.after.placed.job
         assert pair.before.placed.job.spread_cost >= (case.published or 0.0)
+
+
+def test_pp_groups_come_first_and_dp_groups_bring_nothing_to_the_dense_model() -> None:
+    """What alpha 0 says, in every model that knows volumes; and a deeper model gains no less from PP alignment."""
+    found = lines_of(islice(cases(10.0), 6))
+    for name in ("alpha-beta", "hierarchical", "flows"):
+        gains = [line.predictions[name].gain for line in found]
+        pp, dp = gains[::2], gains[1::2]
+        assert min(pp) > 0.003
+        assert max(dp) < 0.001
+        assert min(pp[1:]) > 0.97 * pp[0]
+
+
+def test_no_model_asks_for_more_alpha_than_the_dense_record() -> None:
+    """Placed by alpha 0, its own, a dense job loses less than placed by 0.5 or 1, whichever model prices it."""
+    found = [row for row in rows(5.0, seeds=1, shapes=[(16, 8)]) if row.record is DENSE]
+    assert [row.alpha for row in found] == list(ALPHAS)
+    for name in MODELS:
+        lost = [row.lost[name] for row in found]
+        assert lost == sorted(lost)
+        assert lost[-1] > lost[0] + 0.002
 
 
 def test_a_range_holds_its_prediction() -> None:

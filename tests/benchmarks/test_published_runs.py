@@ -11,11 +11,14 @@ import pytest
 from benchmarks.predictions import published_runs
 from benchmarks.predictions.gavel_spread import UNCONSOLIDATED, WEIGHTS
 from benchmarks.predictions.published_runs import (
+    CHUNKS,
     SCALINGS,
+    SCATTERED,
     STEPS,
     fitted_bandwidth,
     fitted_efficiency,
     gavel_rows,
+    scatter_gain,
 )
 from simulator.cost.calibration import PUBLISHED
 
@@ -49,6 +52,16 @@ def test_megatron_core_lies_between_one_and_two_layers_a_chunk() -> None:
     assert ratios == pytest.approx([0.869, 0.930], abs=0.001)
     idle = [(24 / (24 + 11 / chunks)) / (1152 / (1152 + 11 / chunks)) for chunks in (4, 8)]
     assert idle == pytest.approx([0.899, 0.947], abs=0.001)
+
+
+def test_scatter_gather_needs_transfers_that_are_waited_for() -> None:
+    """Up to 11 % are published: 9 % with two layers a chunk, the default, and next to nothing if a tenth is exposed."""
+    assert SCATTERED.default_chunks() == SCATTERED.chunks == 4
+    gains = [scatter_gain(chunks) for chunks in CHUNKS]
+    assert gains == pytest.approx([0.02, 0.05, 0.09, 0.19], abs=0.005)
+    hidden = replace(PUBLISHED, transfer_exposure=0.1)
+    whole = replace(SCATTERED, port=SCATTERED.port / 8)
+    assert whole.seconds(hidden) / SCATTERED.seconds(hidden) - 1 < 0.02
 
 
 def test_step_times_with_one_efficiency() -> None:

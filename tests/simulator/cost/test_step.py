@@ -116,6 +116,8 @@ def test_what_experts_send() -> None:
     assert (traffic.ep, traffic.ep_message) == (4 * 2 * 60, 60)
     assert traffic_of(Job("moe", Parallelism(tp=4, ep=2, dp=8, pp=2)), moe).ep == 0  # both in one node
     assert traffic_of(two_nodes, TINY).ep == 0
+    stages_in_node = Job("moe", Parallelism(tp=2, cp=2, ep=2, dp=2, pp=4, order="tp-pp-cp-ep-dp"))
+    assert traffic_of(stages_in_node, moe).ep == 4 * 4 * 30  # four stages of a layer, half the tokens each
 
 
 def schedule(chunks: int = 1) -> Schedule:
