@@ -23,7 +23,7 @@ QUESTIONS = {
     name: CommandRow(f"simulator.capacity.{name}_question:{name.capitalize()}Question", words)
     for name, words in {
         "minipods": "Minipod size and oversubscription.",
-        "spares": "Spares for a target ETTR.",
+        "spares": "Spares at the least cost, or for an ETTR.",
         "reserve": "When a large job fits, what reserving costs.",
         "fragmentation": "What still fits, by job shape.",
         "grow": "What one more minipod buys.",
@@ -141,15 +141,15 @@ def _save(sheet: Sheet, answer: CapacityAnswer, *, html: str | None, svg: str | 
     from arnold.pages.capacity import answer_page as pages
     from topology.files import write_file
 
-    if tornado is not None and not answer.ranges:
-        fix = "leave --tornado away; the assumptions say why there is no range"
-        raise InvalidInput("this answer has no range", where="--tornado", fix=fix)
+    if tornado is not None and not answer.headline:
+        fix = "leave --tornado away; the assumptions say what the answer is of"
+        raise InvalidInput("no uncertain input decides on this answer", where="--tornado", fix=fix)
     if html is not None:
         write_file(html, pages.answer_page(sheet, answer))
     if svg is not None:
         write_file(svg, pages.picture(sheet.charts[0]))
     if tornado is not None:
-        write_file(tornado, pages.tornado_picture(answer.ranges[0]))
+        write_file(tornado, pages.tornado_picture(answer.headline[0]))
 
 
 def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
@@ -158,9 +158,8 @@ def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
     out.print(answer.question, style="dim")
     out.print(answer.verdict, style=GOOD)
     for one in answer.ranges:
-        decides = f"; {one.decides} decides" if one.decides else ""
-        out.print(f"{one.quantity[:1].upper()}{one.quantity[1:]}: {one.words} of {one.draws:,} draws{decides}.")
-    for shown in (*sheet.tables, *(one.table() for one in answer.ranges[:1])):
+        out.print(f"{one.quantity[:1].upper()}{one.quantity[1:]}: {one.sentence}.")
+    for shown in (*sheet.tables, *(one.table() for one in answer.headline)):
         rows = table(*shown.headers, title=shown.title)
         for row in shown.rows:
             rows.add_row(*row)

@@ -76,6 +76,12 @@ class AnswerRange(JsonRecord):
         return f"P10 {p10}, P50 {p50}, P90 {p90}"
 
     @property
+    def sentence(self) -> str:
+        """The percentiles, of how many values they are, and what decides."""
+        decides = f"; {self.decides} decides" if self.decides else ""
+        return f"{self.words} of {self.draws:,} {'draws' if self.swings else 'values'}{decides}"
+
+    @property
     def decides(self) -> str:
         """What decides, in words; empty where nothing changes the answer."""
         return self.swings[0].words if self.swings and self.swings[0].width else ""

@@ -29,6 +29,11 @@ class CapacityAnswer(JsonRecord):
     """What would change the answer, one sentence each."""
 
     @property
+    def headline(self) -> tuple[AnswerRange, ...]:
+        """The range of the headline's number, where inputs decide on it; else none."""
+        return tuple(one for one in self.ranges[:1] if one.swings)
+
+    @property
     def reached(self) -> bool:
         """Whether what the question aims at can be had."""
         return True
@@ -61,7 +66,7 @@ class CapacityQuestion(ABC, Generic[A]):
             question=self.title(found),
             verdict=self.verdict(found),
             assumptions=tuple(self.assumptions(found)),
-            changes=(*(line for one in found.ranges[:1] for line in one.sentences()), *self.changes(found)),
+            changes=(*(line for one in found.headline for line in one.sentences()), *self.changes(found)),
         )
 
     @abstractmethod

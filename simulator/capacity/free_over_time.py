@@ -30,8 +30,8 @@ class ShareKept:
 
     shapes: tuple[JobShape, ...]
     """Shapes with pipeline stages."""
-    shares: tuple[tuple[float, ...], ...]
-    """By shape and state."""
+    shares: tuple[tuple[float | None, ...], ...]
+    """By shape and state; ``None`` = no node is free."""
     states: int
     source: str
     """What the states are, in words."""
@@ -44,22 +44,23 @@ class ShareKept:
 
     @cached_property
     def ranges(self) -> tuple[AnswerRange, ...]:
-        """By shape, the one that loses most first."""
-        found = [self._range(shape, shares) for shape, shares in zip(self.shapes, self.shares, strict=True)]
+        """By shape, the one that loses most first; of the states in which nodes are free."""
+        known = [[share for share in shares if share is not None] for shares in self.shares]
+        found = [self._range(shape, shares) for shape, shares in zip(self.shapes, known, strict=True) if shares]
         return tuple(sorted(found, key=lambda one: one.p50))
 
-    def _range(self, shape: JobShape, shares: tuple[float, ...]) -> AnswerRange:
+    def _range(self, shape: JobShape, shares: Sequence[float]) -> AnswerRange:
         quantity = f"free nodes that whole PP groups of {shape.name} use"
         if self.where is not None:
             return self.where.range_of(quantity, shares, kind="share")
         p10, p50, p90 = percentiles(shares)
-        return AnswerRange(quantity, "share", p10, p50, p90, p50, self.states, ())
+        return AnswerRange(quantity, "share", p10, p50, p90, p50, len(shares), ())
 
 
-def share_kept(free: IntArray, stages: int) -> float:
-    """Return the share of free nodes, shape [domains], that whole groups of so many use; 1 where none is free."""
+def share_kept(free: IntArray, stages: int) -> float | None:
+    """Return the share of free nodes, shape [domains], that whole groups of so many use; ``None`` = none is free."""
     total = int(free.sum())
-    return float((free // stages * stages).sum()) / total if total else 1.0
+    return float((free // stages * stages).sum()) / total if total else None
 
 
 def kept_by_seed(cluster: Cluster, busy_share: float, level: str | None, shapes: Sequence[JobShape]) -> ShareKept:

@@ -11,6 +11,7 @@ from typing import Any
 from simulator.capacity.answer_range import InputPoints
 from simulator.capacity.stated_domains import StatedDomain
 from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr
+from simulator.failures.monte_carlo import DomainFailures, EttrEstimate, RepairTimes, exponential, simulate_ettr
 from simulator.failures.outages import Floats, Outages, erlang_b, waiting_shares
 from simulator.failures.rates import DAY, HOUR
 
@@ -172,6 +173,28 @@ class SparesModel:
         single, kinds = median_of(self.single), [median_of(kind) for kind in self.kinds]
         others = kinds[:i] + kinds[i + 1 :]
         return float((waiting_shares([spares], single, kinds) - waiting_shares([spares], single, others))[0, 0])
+
+    def simulated(self, spares: int, *, days: float, runs: int) -> EttrEstimate:
+        """Return the estimate of the Monte Carlo for a number of spares, every input at its median."""
+        losses = self.losses[self.where.draws]
+
+        def repair(kind: Outages) -> RepairTimes:
+            return exponential(float(self.median(kind.repair)))
+
+        domains = [
+            DomainFailures(float(self.median(kind.failures)) / losses.failures, kind.nodes, repair(kind))
+            for kind in self.kinds
+            if losses.failures
+        ]
+        return simulate_ettr(
+            losses,
+            span=days * DAY,
+            runs=runs,
+            seed=self.where.seed,
+            spares=spares,
+            repair=repair(self.single),
+            domains=domains,
+        )
 
 
 def rows_of(numbers: Sequence[int], last: int, chosen: Sequence[int], *, rows: int) -> list[int]:

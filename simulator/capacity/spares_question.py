@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -21,8 +21,6 @@ from simulator.capacity.spares_model import SparesModel, rows_of
 from simulator.capacity.spares_words import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
 from simulator.capacity.stated_domains import StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
-from simulator.failures.monte_carlo import DomainFailures, EttrEstimate, RepairTimes, exponential, simulate_ettr
-from simulator.failures.outages import Outages
 from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
 from topology.errors import InvalidInput
 from topology.field_types import Seed
@@ -220,7 +218,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         step(f"{spares} spares")
         model, unit = self.model, self.gpu_hour or 1.0
         at = model.numbers.index(spares)
-        simulated = monte_carlo(self, spares)
+        simulated = model.simulated(spares, days=self.days, runs=self.runs)
         formula = float(model.median(model.ettr)[at])
         (ettr_low, ettr_high), (low, high) = model.band(model.ettr), model.band(model.costs)
         return SparesRow(
@@ -267,6 +265,8 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             f"Ranges: {self.model.where.draws:,} draws of the inputs, independent of each other, seed {self.seed}; a "
             "range of an input is its P10 and P90 of a log-normal distribution."
         )
+        if (step := self.model.numbers[1]) > 1:
+            yield f"Numbers of spares are looked at in steps of {step}, and around the nodes of each kind of domain."
         yield (
             f"Monte Carlo, inputs at their medians: {self.runs} runs of {self.days:g} days each, seed {self.seed}; ± "
             "is the 95 % interval of the mean."
@@ -279,28 +279,3 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     def sheet(self, answer: SparesAnswer) -> Sheet:
         """Return the job, its domains, what each number of spares is worth, the curves of cost and ETTR."""
         return spares_sheet(answer)
-
-
-@lru_cache(maxsize=1024)
-def monte_carlo(question: SparesQuestion, spares: int) -> EttrEstimate:
-    """Return the estimate of the Monte Carlo for a number of spares; the same question is simulated once."""
-    model = question.model
-    losses = model.losses[model.where.draws]
-
-    def repair(kind: Outages) -> RepairTimes:
-        return exponential(float(model.median(kind.repair)))
-
-    domains = [
-        DomainFailures(float(model.median(kind.failures)) / losses.failures, kind.nodes, repair(kind))
-        for kind in model.kinds
-        if losses.failures
-    ]
-    return simulate_ettr(
-        losses,
-        span=question.days * DAY,
-        runs=question.runs,
-        seed=question.seed,
-        spares=spares,
-        repair=repair(model.single),
-        domains=domains,
-    )

@@ -33,9 +33,9 @@ def answer_page(sheet: Sheet, answer: CapacityAnswer) -> str:
         styles=("pages.css", "charts.css", "capacity.css"),
         title=answer.question,
         answer=answer,
-        tiles=[_tile(one) for one in answer.ranges],
-        charts=[*(card_of(chart_of(chart)) for chart in sheet.charts), *map(tornado_card, answer.ranges[:1])],
-        tables=(*sheet.tables, *(one.table() for one in answer.ranges[:1])),
+        tiles=[(one.value(one.p50), one.quantity, one.sentence) for one in answer.ranges],
+        charts=[*(card_of(chart_of(chart)) for chart in sheet.charts), *map(tornado_card, answer.headline)],
+        tables=(*sheet.tables, *(one.table() for one in answer.headline)),
         data={},
     )
 
@@ -66,12 +66,6 @@ def tornado_picture(found: AnswerRange) -> str:
     """Return the tornado of an answer as an SVG file.  Same input, same bytes."""
     plot = tornado_plot(found)
     return _file(TITLE, [("", f"{found.quantity}: {found.words}")], plot, tornado_parts(found, plot))
-
-
-def _tile(one: AnswerRange) -> tuple[str, str, str]:
-    """Return a range as a tile: its median, what it is, how sure that is."""
-    decides = f"; {one.decides} decides" if one.decides else ""
-    return one.value(one.p50), one.quantity, f"{one.words} of {one.draws:,} draws{decides}"
 
 
 def _file(title: str, keys: Sequence[tuple[str, str]], plot: Plot, drawn: Iterable[str]) -> str:

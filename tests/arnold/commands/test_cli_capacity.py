@@ -215,4 +215,4 @@ def test_what_decides_as_a_picture(arnold: Arnold, tmp_path: Path) -> None:
     cluster.write_text("node,rack\na,r0\nb,r0\nc,r1\n")
     refused = arnold("capacity", "fragmentation", "--cluster", cluster, "--shape", "8x1", "--tornado", file)
     assert refused.code == 2
-    assert "this answer has no range" in refused.err
+    assert "no uncertain input decides" in refused.err
