@@ -2,7 +2,8 @@
 
 A switch sends each sub-flow up one of its links, whichever its hash says, and all that are on a link share it evenly.
 A flow of q sub-flows sends over one after the other, so it is slowed by the mean load of the links that they are on,
-and a step waits for the slowest of n flows on k links.  Nothing in it is fitted: n and k are ports of a switch.
+and a step waits for the slowest of n flows on k links.  Nothing in it is fitted: n and k are ports of a switch.  Fixed
+shares of the sub-flows would lose more, 35 % where 16 % are lost with 32 flows of 16 on 32 links; measured were 17 %.
 """
 
 from __future__ import annotations
