@@ -219,6 +219,8 @@ def test_nothing_fails() -> None:
     question = brief(failures="0", target=0.999)
     answer = question.answer()
     assert (answer.spares, answer.needed, answer.nodes_away, answer.standby) == (0, 0, 0.0, 0)
+    assert "any other number" not in answer.verdict
+    assert "any other number over 1 % more" in brief(nodes=1, failures="0").answer().verdict
     assert answer.checkpoint_interval == inf
     assert json_data(SparesAnswer, answer)["checkpoint_interval"] is None
     assert {row.simulated for row in answer.rows} == {1.0}
