@@ -3,6 +3,6 @@
 from simulator.capacity.spares_question import SparesQuestion
 
 for name in ("rsc-1", "llama3", "byterobust", "published"):
-    answer = SparesQuestion(nodes=1200, failures=name, runs=4).answer()
+    answer = SparesQuestion(nodes=1200, failures=name, runs=2, days=30.0).answer()
     known = answer.ranges[0]
     print(f"{name:>10}: {answer.spares} spares; best if all were known {known.p50:g} ({known.p10:g} to {known.p90:g})")

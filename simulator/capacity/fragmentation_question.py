@@ -163,11 +163,9 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         """Return what the range is over."""
         if self.kept is None:
             return "All numbers are of one state, and have no range: --trace FILE gives one over the hours of a replay."
-        dropped = f", of {self.trace}; left out: {self.kept.dropped}" if self.kept.dropped else ""
-        replayed = f" under fifo-backfill, placed by gpu-packing, until the last is submitted{dropped}"
         return (
-            f"The range is over {self.kept.source}{'' if self.trace is None else replayed}: whole PP groups in single "
-            "domains, all types of GPU together. Everything else is of one state."
+            f"The range is over {self.kept.source}{self.kept.how}: whole PP groups in single domains, all types of GPU "
+            "together. Everything else is of one state."
         )
 
     def _types(self) -> Sequence[str]:

@@ -35,12 +35,12 @@ class ShareKept:
     states: int
     source: str
     """What the states are, in words."""
+    how: str = ""
+    """How jobs were replayed and which were left out, in words; empty = there is no replay."""
     hours: tuple[float, ...] = ()
     """When the states were, hours since the first job; empty = they are of no replay."""
     where: InputPoints | None = None
     """The points of the states, where they are drawn."""
-    dropped: str = ""
-    """Jobs of the trace that were left out, in words; empty = none."""
 
     @cached_property
     def ranges(self) -> tuple[AnswerRange, ...]:
@@ -94,8 +94,11 @@ def kept_over_replay(trace: str, cluster: Cluster, level: Level, shapes: Sequenc
     replay.engine.run()
     source = f"{len(recorder.free):,} samples of a replay of {len(records):,} jobs"
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in replay.trace.dropped.items() if count)
+    how = f" under {settings.policy}, placed by {settings.algorithm}, --cost {settings.cost_model}" + (
+        f", without {dropped}" if dropped else ""
+    )
     hours = tuple(recorder.step / HOUR * i for i in range(len(recorder.free)))
-    return _by_shape(recorder.free, shapes, states=len(hours), source=source, hours=hours, dropped=dropped)
+    return _by_shape(recorder.free, shapes, states=len(hours), source=source, hours=hours, how=how)
 
 
 def _by_shape(free: Sequence[IntArray], shapes: Sequence[JobShape], **known: Any) -> ShareKept:

@@ -19,7 +19,7 @@ from simulator.capacity.spares_answer import FailureDomain, SourcedSpares, Spare
 from simulator.capacity.spares_inputs import PUBLISHED, failures_input, repair_input, restart_input
 from simulator.capacity.spares_model import SparesModel, rows_of
 from simulator.capacity.spares_words import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
-from simulator.capacity.stated_domains import StatedDomain, stated_domain
+from simulator.capacity.stated_domains import OPTION, StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
 from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
 from topology.errors import InvalidInput
@@ -112,7 +112,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         found = tuple(stated_domain(text, self.cluster) for text in self.failure_domains)
         names = [one.name for one in found]
         if twice := [name for name in names if names.count(name) > 1]:
-            raise InvalidInput(f"{twice[0][:40]} stands twice", where="--failure-domain", fix="name each kind once")
+            raise InvalidInput(f"{twice[0][:40]} stands twice", where=OPTION, fix="name each kind once")
         return found
 
     @cached_property
@@ -250,7 +250,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     def title(self, found: SparesAnswer) -> str:
         """Return the question in words."""
         target = "" if found.target is None else f", and how many reach an ETTR of {percent(found.target)}"
-        return f"How many spares make the useful hours of a job of {found.nodes:,} nodes cheapest{target}?"
+        return f"How many spares make the useful hours of a job of {plural(found.nodes, 'node')} cheapest{target}?"
 
     def verdict(self, found: SparesAnswer) -> str:
         """Return the number with its range, what it costs, what is safer, and what the target takes."""

@@ -19,6 +19,7 @@ def verdict_on(found: SparesAnswer) -> str:
     """Return the number, what it costs, how sure that is, and what the target takes."""
     best, cost, _, *fewest = found.ranges
     low, high = found.about_as_good
+    near = f"{low} to {high} spares cost within 1 % of it" if low < high else "any other number over 1 % more"
     a_year = ""
     if found.gpu_hour is not None:
         money = found.spares * found.gpus_per_node * found.gpu_hour * HOURS_OF_A_YEAR
@@ -26,7 +27,7 @@ def verdict_on(found: SparesAnswer) -> str:
     sentences = [
         f"Keep {plural(found.spares, 'spare')} for {plural(found.nodes, 'node')}: useful time costs least then, "
         f"{cost.value(cost.p50)} {found.cost_unit} (P10 {cost.value(cost.p10)}, P90 {cost.value(cost.p90)}), and "
-        f"{low} to {high} spares cost within 1 % of it{a_year}."
+        f"{near}{a_year}."
     ]
     if (best.p10, best.p90) != (found.spares, found.spares):
         sentences.append(

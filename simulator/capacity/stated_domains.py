@@ -13,7 +13,7 @@ from topology.errors import InvalidInput
 if TYPE_CHECKING:
     from topology.cluster import Cluster
 
-OPTION = "--domain"
+OPTION = "--failure-domain"
 
 PER_MONTH = 1_000.0 * 0.00051 / 30.0
 """Switches below the nodes that crash, per 1,000 switch-days: 0.051 % a month (HPN, SIGCOMM 2024, section 2.3)."""

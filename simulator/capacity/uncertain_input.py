@@ -72,9 +72,9 @@ def lognormal(low: float, high: float) -> Callable[[float], float]:
     """Return the quantiles of the log-normal distribution with this P10 and P90; of equal ends, the one value."""
     if low == high:
         return lambda _: low
-    middle, width = (log(low) + log(high)) / 2, (log(high) - log(low)) / 2
-    normal = NormalDist(middle, width / NormalDist().inv_cdf(HIGH))
-    return lambda u: exp(normal.inv_cdf(u))
+    standard = NormalDist()
+    middle, spread = (log(low) + log(high)) / 2, (log(high) - log(low)) / (2.0 * standard.inv_cdf(HIGH))
+    return lambda u: exp(middle + spread * standard.inv_cdf(u))
 
 
 def gamma_of(values: Sequence[float]) -> Callable[[float], float]:

@@ -153,7 +153,7 @@ def test_a_range_over_the_hours_of_a_replay(tmp_path: Path) -> None:
     of the other (5 + 2 free: 4); from 2 h on the first is gone (8 + 2 free: 8); the third comes at 4 h and is the last.
     """
     trace = tmp_path / "jobs.csv"
-    rows = ["job_id,submit_time,duration,gpus", "a,0,7000,24", "b,3500,90000,48", "c,14400,60,8"]
+    rows = ["job_id,submit_time,duration,gpus", "a,0,7000,24", "b,3500,90000,48", "c,14400,60,8", "d,9,-1,8"]
     trace.write_text("\n".join(rows) + "\n")
     question = FragmentationQuestion(cluster=with_free(8, 8), shapes=("8x1", "8x4"), spreads=(1,), trace=str(trace))
     answer = question.answer()
@@ -162,6 +162,8 @@ def test_a_range_over_the_hours_of_a_replay(tmp_path: Path) -> None:
     assert (one.p10, one.p50, one.p90) == pytest.approx((4 / 7, 8 / 10, 12 / 13))
     assert one.swings == ()
     assert "Over 5 samples of a replay of 3 jobs" in answer.verdict
+    assert any("under fifo-backfill, placed by gpu-packing" in line for line in answer.assumptions)
+    assert any("without 1 " in line for line in answer.assumptions)
     over_time = question.sheet(answer).charts[2]
     assert [x for x, _ in over_time.series[0].points] == [0, 1, 2, 3, 4]
     assert [y for _, y in over_time.series[0].points] == pytest.approx([12 / 13, 4 / 7, 8 / 10, 8 / 10, 8 / 10])

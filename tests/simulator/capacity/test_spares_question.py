@@ -122,6 +122,20 @@ def test_spares_suffice_and_agree() -> None:
     assert f"An ETTR of 94.0% takes {answer.needed}" in answer.verdict
 
 
+@pytest.mark.parametrize(
+    ("failures", "repair", "needed"),
+    [
+        *(("byterobust", 24, 3), ("llama3", 24, 7), ("rsc-1", 24, 12), ("23.7", 24, None)),
+        *(("rsc-1", 6, 4), ("rsc-1", 72, 29)),
+    ],
+)
+def test_one_target_by_source_and_repair(failures: str, repair: float, needed: int | None) -> None:
+    """1,200 nodes, an ETTR of 0.9: worked out apart, by the formula, for each published rate and for repairs of hours
+    to days; at the rate that gives 7.9 h at 1,024 GPUs no number is enough.
+    """
+    assert brief(nodes=1200, target=0.9, failures=failures, repair_hours=str(repair)).needed == needed
+
+
 def test_spares_print_what_was_measured() -> None:
     """Both mean times to failure at 1,024 GPUs stand in table and assumptions: 28.8 h by the rate, 7.9 h measured."""
     question = brief(nodes=128)
@@ -205,6 +219,8 @@ def test_nothing_fails() -> None:
     question = brief(failures="0", target=0.999)
     answer = question.answer()
     assert (answer.spares, answer.needed, answer.nodes_away, answer.standby) == (0, 0, 0.0, 0)
+    assert "any other number" not in answer.verdict
+    assert "any other number over 1 % more" in brief(nodes=1, failures="0").answer().verdict
     assert answer.checkpoint_interval == inf
     assert json_data(SparesAnswer, answer)["checkpoint_interval"] is None
     assert {row.simulated for row in answer.rows} == {1.0}

@@ -6,7 +6,7 @@ from math import exp, log, sqrt
 from statistics import mean, median
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.capacity.uncertain_input import draw, gamma_of, given_input, lognormal, seed_input
@@ -29,6 +29,7 @@ def test_gamma_by_closed_forms(u: float, scale: float) -> None:
 
 
 @examples(30)
+@example(low=17.0, factor=1.0 + 2**-52)
 @given(low=st.floats(0.01, 100.0), factor=st.floats(1.0, 100.0))
 def test_a_range_has_its_ends_at_p10_and_p90(low: float, factor: float) -> None:
     """And its geometric mean as the median; equal ends are certain."""
