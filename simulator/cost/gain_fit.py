@@ -177,9 +177,11 @@ def _independent(seconds: FloatArray) -> float:
     over few steps (Kendall, Biometrika 1954): ``(n r + 1) / (n - 3)``.
     """
     count = len(seconds)
-    ranks = seconds.argsort().argsort() - (count - 1) / 2
-    if count < LEAST_STEPS:
+    values, which, times = np.unique(seconds, return_inverse=True, return_counts=True)
+    if count < LEAST_STEPS or len(values) == 1:
         return count
+    # of equal values the mean of their ranks, or a log of few digits would seem to drift
+    ranks = (times.cumsum() - (times + count) / 2)[which]
     found = float(ranks[1:] @ ranks[:-1] / (ranks @ ranks))
     alike = min(max(0.0, (count * found + 1) / (count - 3)), 1 - 2 / count)
     return count * (1 - alike) / (1 + alike)

@@ -143,3 +143,16 @@ def test_a_few_slow_steps_do_not_count() -> None:
     fit = fit_gains(spiked)
     assert fit.pp is not None
     assert fit.pp.value == pytest.approx(1.8)
+
+
+def test_a_log_of_few_digits_is_as_sure_as_its_steps_are_many() -> None:
+    """Steps rounded to a few values: a band between half and twice as wide as that of the same steps unrounded."""
+    exact = runs(noise=0.01, steps=200, seed=4)
+    rounded = [MeasuredRun(run.name, run.dp, run.pp, np.round(run.seconds, 2)) for run in exact]
+    widths = []
+    for made in (exact, rounded):
+        fit = fit_gains(made)
+        assert fit.pp is not None
+        assert fit.pp.band is not None
+        widths.append(np.ptp(fit.pp.band))
+    assert 0.5 * widths[0] < widths[1] < 2 * widths[0]
