@@ -24,14 +24,21 @@ def runs(
     gains: tuple[float, float] = (0.77, 1.8),
     steps: int = 40,
     noise: float = 0.0,
+    alike: float = 0.0,
     seed: int = 0,
 ) -> list[MeasuredRun]:
-    """A run on each placement, as the model makes them, steps of 3 s with lognormal noise."""
+    """A run on each placement, as the model makes them, steps of 3 s with lognormal noise.
+
+    :param alike: correlation of the noise from one step to the next.
+    """
     rng = np.random.default_rng(seed)
     made = []
     for i, (dp, pp) in enumerate(pairs):
         lost = gains[0] * PUBLISHED.collective_curve.of_two(dp) + gains[1] * PUBLISHED.send_recv_curve.of_two(pp)
-        made.append(MeasuredRun(str(i), dp, pp, 3.0 * (1 + lost / 100) * np.exp(rng.normal(0.0, noise, steps))))
+        drawn = rng.normal(0.0, noise, steps)
+        for step in range(1, steps):
+            drawn[step] = alike * drawn[step - 1] + np.sqrt(1 - alike**2) * drawn[step]
+        made.append(MeasuredRun(str(i), dp, pp, 3.0 * (1 + lost / 100) * np.exp(drawn)))
     return made
 
 
@@ -56,14 +63,15 @@ def inside(fit: GainFit) -> tuple[bool, bool, bool]:
     return tuple(one is not None and one.low <= true <= one.high for one, true in found)  # type: ignore[return-value, operator]
 
 
-def test_bands_hold_the_truth_in_95_of_100_cases() -> None:
-    """200 experiments of 4 placements, 30 steps each, 1 % of noise: between 91 and 99 % for each of the three.
+@pytest.mark.parametrize("alike", [0.0, 0.6])
+def test_bands_hold_the_truth_in_95_of_100_cases(alike: float) -> None:
+    """100 experiments of 4 placements, 40 steps each, 1 % of noise, independent or not: at least 90 % of each.
 
-    Of 200 draws at 95 % the standard deviation is 1.5 %.
+    Of 100 draws at 95 % the standard deviation is 2.2 %.
     """
-    held = np.mean([inside(fit_gains(runs(noise=0.01, steps=30, seed=seed))) for seed in range(200)], axis=0)
-    assert (held > 0.91).all(), held
-    assert (held < 0.995).all(), held
+    made = (runs(noise=0.01, alike=alike, seed=seed) for seed in range(100))
+    held = np.mean([inside(fit_gains(one)) for one in made], axis=0)
+    assert (held >= 0.90).all(), held
 
 
 def test_what_never_varies_cannot_be_told() -> None:
@@ -135,3 +143,16 @@ def test_a_few_slow_steps_do_not_count() -> None:
     fit = fit_gains(spiked)
     assert fit.pp is not None
     assert fit.pp.value == pytest.approx(1.8)
+
+
+def test_a_log_of_few_digits_is_as_sure_as_its_steps_are_many() -> None:
+    """Steps rounded to a few values: a band between half and twice as wide as that of the same steps unrounded."""
+    exact = runs(noise=0.01, steps=200, seed=4)
+    rounded = [MeasuredRun(run.name, run.dp, run.pp, np.round(run.seconds, 2)) for run in exact]
+    widths = []
+    for made in (exact, rounded):
+        fit = fit_gains(made)
+        assert fit.pp is not None
+        assert fit.pp.band is not None
+        widths.append(np.ptp(fit.pp.band))
+    assert 0.5 * widths[0] < widths[1] < 2 * widths[0]
