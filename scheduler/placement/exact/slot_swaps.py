@@ -49,17 +49,17 @@ class SlotSwaps:
 
     def cells(self) -> IntArray:
         """Return the cells of the domain in each slot, shape [problems, bands, S]."""
-        inside: IntArray = np.take_along_axis(self.capacities, self.slots.reshape(len(self), -1), axis=1)
-        return inside.reshape(self.slots.shape)
+        inside: IntArray = self.capacities[np.arange(len(self))[:, None, None], self.slots]
+        return inside
 
-    def hosted(self) -> IntArray:
-        """Return the rows that each slot can host, shape [problems, bands, S]."""
-        rows: IntArray = np.minimum(self.needs[:, :, None], self.cells() // self.widths[:, :, None])
+    def hosted(self, cells: IntArray) -> IntArray:
+        """Return the rows that each slot can host, shape [problems, bands, S], given the :meth:`cells` of each."""
+        rows: IntArray = np.minimum(self.needs[:, :, None], cells // self.widths[:, :, None])
         return rows
 
     def lacking(self) -> IntArray:
         """Return the cells of each band without room, shape [problems, bands]."""
-        cells: IntArray = self.widths * np.maximum(0, self.needs - self.hosted().sum(axis=2))
+        cells: IntArray = self.widths * np.maximum(0, self.needs - self.hosted(self.cells()).sum(axis=2))
         return cells
 
     def run(self, steps: int, rng: np.random.Generator) -> IntArray:
@@ -71,7 +71,8 @@ class SlotSwaps:
         best, best_slots = np.full(len(self), _NEVER), self.slots.copy()
         until = np.zeros(self.slots.shape, dtype=np.int32)  # step up to which the domain in a slot stays
         for step in range(steps + 1):
-            hosted = self.hosted()
+            cells = self.cells()
+            hosted = self.hosted(cells)
             lacking = self.widths * np.maximum(0, self.needs - hosted.sum(axis=2))
             left = lacking.sum(axis=1)
             better = left < best
@@ -80,7 +81,7 @@ class SlotSwaps:
                 break
             # the band that lacks most, but not always: by a random factor between 1 and 1.5
             worst = (lacking * (1 + 0.5 * rng.random(lacking.shape))).argmax(axis=1)
-            after = self._after_swaps(hosted, lacking, worst)
+            after = self._after_swaps(cells, hosted, lacking, worst)
             spend(_SWAP_SECONDS + _ELEMENT_SECONDS * after.size)
             stays = until > step
             held = stays[:, None] | stays[every, worst][:, :, None, None]
@@ -98,13 +99,13 @@ class SlotSwaps:
         self.slots = best_slots
         return best
 
-    def _after_swaps(self, hosted: IntArray, lacking: IntArray, worst: IntArray) -> IntArray:
+    def _after_swaps(self, cells: IntArray, hosted: IntArray, lacking: IntArray, worst: IntArray) -> IntArray:
         """Return the cells without room after each swap with one band.
 
-        :param hosted: shape [problems, bands, S]; ``lacking``: shape [problems, bands]; ``worst``: that band of each.
+        :param cells: shape [problems, bands, S], as ``hosted``; ``lacking``: shape [problems, bands]; ``worst``: that band of each.
         :returns: shape [problems, S slots of the band, bands, S]; ``_NEVER`` within the band.
         """
-        every, cells = np.arange(len(self)), self.cells()
+        every = np.arange(len(self))
         short = self.needs - hosted.sum(axis=2)
         width, need = self.widths[every, worst], self.needs[every, worst]
         # rows that the band lacks without one of its domains and with one of another band, and the other way round
