@@ -2,7 +2,8 @@
 
 A gang is named by our label, or by whatever else says that pods belong together.  Some of that is said for a gang alone
 (a PodGroup of any API); controllers like Job, JobSet or StatefulSet make pods that need not start together, and their
-pods are a gang only when they ask for it: by our gate, or by an annotation ``gang-size`` or ``parallelism``.
+pods are a gang only when they ask for it: by our gate, or by an annotation ``gang-size`` or ``parallelism``.  A pod
+that says ``gang-size`` 1, and is in no group, is a gang of its own, whoever made it.
 
 A pod without GPUs is no member: launchers, drivers and initialisers of a job go where they like.
 """
@@ -21,6 +22,8 @@ from extender.kubernetes_names import GANG, GANG_SIZE, GATE, PARALLELISM
 from extender.objects import Owner
 from extender.texts import LONGEST, clip, short_name, size_of
 from topology.readers.kubernetes_pods import Pod
+
+ALONE = "alone"  # The dialect of pods that are a gang each
 
 Owners = Mapping[str, Owner]
 """Makers of pods, and PodGroups, that are known: by UID and by ``kind/namespace/name``; none need be."""
@@ -63,9 +66,9 @@ def recognise(pod: Pod, owners: Owners) -> GangMember | None:
         ways = "nvidia.com/gpu, or a claim of a DeviceClass in --gpu-classes"
         fix = f"ask for GPUs ({ways}), or take the label {GANG} off pods that need no node of their own"
         problem = problem or _invalid(pod, "NoGpus", "asks for no GPUs", fix)
-    index = None
+    index, alone = None, form.dialect == ALONE
     try:
-        index = index_of(pod)
+        index = (0,) if alone else index_of(pod)
     except InvalidGang as error:
         problem = problem or error
     return GangMember(
@@ -75,7 +78,7 @@ def recognise(pod: Pod, owners: Owners) -> GangMember | None:
         asked=asked_by(pod.annotations, _requests(pod, form, owners)),
         index=index,
         numbered_by=numbered_by(pod),
-        parts=equal_parts(pod),
+        parts=None if alone else equal_parts(pod),
         size=form.size,
         gpus=gpus,
         problem=problem,
@@ -114,6 +117,8 @@ def _forms(pod: Pod, owners: Owners) -> Iterator[_Form]:
         yield _grouped("volcano", pod, name, owners)
     if name := annotations.get(d.KAI_GROUP):
         yield _grouped("kai", pod, name, owners)
+    if annotations.get(GANG_SIZE) == "1":
+        yield _Form(ALONE, pod.name, True)
     yield from controlled
 
 

@@ -27,7 +27,7 @@ DRY = "&dryRun=All&fieldValidation=Strict"
 NOW = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("overlay", [*OVERLAYS, "components/all-gpu-pods"])
+@pytest.mark.parametrize("overlay", [*OVERLAYS, "components/all-gpu-pods", "components/whole-node-pods"])
 def test_every_object_is_taken(foreign: ControlPlane, overlay: str) -> None:
     """A server-side dry run of each object, unknown fields being errors."""
     objects = render(overlay)

@@ -118,6 +118,29 @@ def test_component_sends_all_gpu_pods_to_us(plane: ControlPlane) -> None:
             plane.admin.request("DELETE", where)
 
 
+def test_component_queues_pods_of_whole_nodes(plane: ControlPlane) -> None:
+    """The component makes a pod of 8 GPUs a gang of its own; others, and members of gangs, stay as they are."""
+    objects = read("components/whole-node-pods/admission.yaml")
+    for thing in objects:
+        plane.admin.apply(thing)
+    try:
+        whole = pod("whole", member=False, gpus=8)
+        wait_until(
+            lambda: admitted(plane, whole).get("schedulingGates") == [GATE], "the component's policy to be heeded"
+        )
+        assert admitted(plane, whole)["schedulerName"] == names.SCHEDULER
+        for other in (
+            pod("part", member=False, gpus=4),
+            pod("kai", member=False, gpus=8, schedulerName="kai-scheduler"),
+            pod("group", member=False, gpus=8, schedulingGroup={"podGroupName": "g"}),
+        ):
+            assert "schedulingGates" not in admitted(plane, other)
+        assert admitted(plane, pod("member"))["schedulingGates"] == [GATE]
+    finally:
+        for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
+            plane.admin.request("DELETE", f"apis/admissionregistration.k8s.io/v1/{kind}/arnold-whole-node-pods")
+
+
 def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> None:
     """With its own token the extender lifts the gate and pins the node in one patch."""
     plane.admin.create(pod("released"))

@@ -345,3 +345,16 @@ def test_annotations_of_the_job_count_where_the_pod_has_none() -> None:
         member = recognise(pod("p", annotations=own, **plain), owners(document))
         assert member is not None
         assert [request.level for request in member.asked.requests] == [level]
+
+
+@pytest.mark.parametrize("more", [{}, {"owner": ("Job", "j"), "labels": {INDEX: "5"}}, {"owner": ("StatefulSet", "s")}])
+def test_a_pod_that_says_one_is_a_gang_of_its_own(more: dict[str, Any]) -> None:
+    """Whoever made it, and whatever its number there, it has rank 0; in a group it belongs to that as ever."""
+    annotations = {"arnold.dev/gang-size": "1"}
+    alone = recognise(decode_pod(pod_json("p", annotations=annotations, **more)), {})
+    assert alone is not None
+    assert (alone.key, alone.dialect, alone.index, alone.problem) == (key("p"), "alone", (0,), None)
+    labels = {"scheduling.x-k8s.io/pod-group": "g", INDEX: "0"}
+    grouped = recognise(decode_pod(pod_json("p", annotations=annotations, labels=labels)), {})
+    assert grouped is not None
+    assert grouped.key == key("g")

@@ -28,7 +28,7 @@ RANK = {"arnold.dev/rank": "0"}
 NAMED: list[Json] = [
     {"annotations": {"scheduling.k8s.io/group-name": LONG}, "labels": RANK},
     {"annotations": {"pod-group-name": LONG}, "labels": RANK},
-    {"annotations": {"arnold.dev/gang-size": "1"}, "owner": ("StatefulSet", LONG), "labels": RANK},
+    {"gate": True, "owner": ("StatefulSet", LONG), "labels": RANK},
 ]
 """Forms in which Kubernetes does not bound the name of a gang: Volcano, KAI, and any owner that a user makes up."""
 
