@@ -34,6 +34,7 @@ def queued_pods(arnold_plane: ControlPlane, namespace: str) -> Iterator[ControlP
     yield arnold_plane
     for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
         admin.request("DELETE", f"apis/admissionregistration.k8s.io/v1/{kind}/arnold-whole-node-pods")
+    wait_until(lambda: not heeded(), "the component's policy to be gone")
 
 
 def test_pods_of_whole_nodes_pass_no_gang(queued_pods: ControlPlane, namespace: str) -> None:

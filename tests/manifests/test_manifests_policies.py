@@ -120,11 +120,10 @@ def test_component_sends_all_gpu_pods_to_us(plane: ControlPlane) -> None:
 
 def test_component_queues_pods_of_whole_nodes(plane: ControlPlane) -> None:
     """The component makes a pod of 8 GPUs a gang of its own; others, and members of gangs, stay as they are."""
-    objects = read("components/whole-node-pods/admission.yaml")
-    for thing in objects:
+    whole = pod("whole", member=False, gpus=8)
+    for thing in read("components/whole-node-pods/admission.yaml"):
         plane.admin.apply(thing)
     try:
-        whole = pod("whole", member=False, gpus=8)
         wait_until(
             lambda: admitted(plane, whole).get("schedulingGates") == [GATE], "the component's policy to be heeded"
         )
@@ -139,6 +138,7 @@ def test_component_queues_pods_of_whole_nodes(plane: ControlPlane) -> None:
     finally:
         for kind in ("mutatingadmissionpolicybindings", "mutatingadmissionpolicies"):
             plane.admin.request("DELETE", f"apis/admissionregistration.k8s.io/v1/{kind}/arnold-whole-node-pods")
+        wait_until(lambda: "schedulingGates" not in admitted(plane, whole), "the component's policy to be gone")
 
 
 def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> None:
