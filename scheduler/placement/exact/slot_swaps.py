@@ -102,7 +102,8 @@ class SlotSwaps:
     def _after_swaps(self, cells: IntArray, hosted: IntArray, lacking: IntArray, worst: IntArray) -> IntArray:
         """Return the cells without room after each swap with one band.
 
-        :param cells: shape [problems, bands, S], as ``hosted``; ``lacking``: shape [problems, bands]; ``worst``: that band of each.
+        :param cells: shape [problems, bands, S], as ``hosted``; ``lacking``: shape [problems, bands]; ``worst``: that
+            band of each.
         :returns: shape [problems, S slots of the band, bands, S]; ``_NEVER`` within the band.
         """
         every = np.arange(len(self))
