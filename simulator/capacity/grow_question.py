@@ -228,9 +228,9 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, HardwarePrices):
         first, one = found.scenarios[0], found.rows[1]
         low, median, high = map(order_words, first.order)
         return (
-            f"Order {median} (P10 {low}, P90 {high}): demand that grows by {first.growth} a quarter brings the 95th "
-            f"percentile of the waits above {found.objective_wait:g} min in {quarters_words(first.breaks)}, and "
-            f"hardware takes {self.lead_time} months. With {plural(one.more, found.level)} more that is in "
+            f"Order {median} (P10 {low}; P90 {high}): with demand that grows by {first.growth} a quarter, the 95th "
+            f"percentile of the waits is above {found.objective_wait:g} min {quarters_words(first.breaks)}, and "
+            f"hardware takes {self.lead_time} months. With {plural(one.more, found.level)} more, it is "
             f"{quarters_words(one.lasts)}."
         )
 

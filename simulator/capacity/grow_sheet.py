@@ -42,17 +42,22 @@ def grow_sheet(answer: GrowAnswer) -> Sheet:
 
 
 def order_words(quarters: float) -> str:
-    """Return when to order: ``in 1.3 quarters``, ``now (2.0 quarters late)``, ``nothing``."""
+    """Return when to order: ``in 1.3 quarters``, ``now, 2.0 quarters late``, ``nothing yet``."""
     if not isfinite(quarters):
-        return "nothing"
+        return "nothing yet"
     words = f"{fixed(abs(quarters), digits=1)} quarters"
-    return f"in {words}" if quarters > 0.0 else f"now ({words} late)"
+    return f"in {words}" if quarters > 0.0 else f"now, {words} late"
 
 
 def quarters_words(found: Percentiles) -> str:
-    """Return P50, and P10 and P90 behind it: ``3.5 quarters (P10 2.2, P90 6.2)``."""
+    """Return P50, and P10 and P90 behind it: ``in 3.5 quarters (P10 2.2, P90 6.2)``, ``not in 10 years``."""
     low, median, high = (fixed(value, digits=1) if isfinite(value) else NOT_SOON for value in found)
-    return f"{median} quarters (P10 {low}, P90 {high})" if isfinite(found[1]) else f"{median} (P10 {low})"
+    if not isfinite(found[0]):
+        return NOT_SOON
+    ends = f"(P10 {low}, P90 {high})"
+    if found[1] == 0.0:
+        return f"today already {ends}"
+    return f"in {median} quarters {ends}" if isfinite(found[1]) else f"{median} {ends}"
 
 
 def _quarters(answer: GrowAnswer) -> TextTable:

@@ -194,7 +194,7 @@ def replay_policy(
     others = [job for job in engine.jobs if job is not itself]
     nodes = engine.pool.capacity / UNITS / (large.gpus / itself.nodes)
     held = round(notice[-1].allocation * nodes) - notice[-1].zone_held
-    remaining, last = _remaining(others, zone, announced)
+    remaining, last = still_running(others, zone, announced)
     return ReservePolicy(
         policy=policy,
         starts_hours=(itself.first_start - arrives) / HOUR if in_time else None,
@@ -215,7 +215,7 @@ def replay_policy(
     )
 
 
-def _remaining(others: Sequence[SimJob], zone: Sequence[int], moment: float) -> tuple[float, float]:
+def still_running(others: Sequence[SimJob], zone: Sequence[int], moment: float) -> tuple[float, float]:
     """Return P95, by nodes, and the most of the hours that jobs in a zone still ran, of those that nothing stopped."""
     there = [job for job in others if not job.runs and job.first_start <= moment < job.end]
     ends = sorted(((job.end - moment) / HOUR, len(set(zone).intersection(job.places))) for job in there)

@@ -180,13 +180,13 @@ def test_nodes_of_four(arnold: Arnold, tmp_path: Path) -> None:
         "--job",
         "4x3x3",
         "--notice-hours",
-        1,
+        "1",
         "--after-hours",
-        1,
+        "1",
         "--longest-hours",
-        1,
+        "1",
         "--workloads",
-        1,
+        "1",
         "--json",
     ]
     zone = arnold("capacity", "reserve", "--cluster", path, *options)

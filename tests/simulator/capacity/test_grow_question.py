@@ -10,7 +10,7 @@ import pytest
 
 from simulator.capacity.grow_answer import GrowAnswer
 from simulator.capacity.grow_question import GrowQuestion
-from simulator.capacity.grow_sheet import order_words
+from simulator.capacity.grow_sheet import order_words, quarters_words
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.errors import InvalidInput, UnknownName
 from topology.generate import fragment, minipods
@@ -123,8 +123,12 @@ def test_the_figure(asked: Asked) -> None:
 def test_words_of_an_order() -> None:
     """Ahead, too late, or never."""
     assert order_words(1.25) == "in 1.2 quarters"
-    assert order_words(-2.0) == "now (2.0 quarters late)"
-    assert order_words(inf) == "nothing"
+    assert order_words(-2.0) == "now, 2.0 quarters late"
+    assert order_words(inf) == "nothing yet"
+    assert quarters_words((1.0, 2.0, inf)) == "in 2.0 quarters (P10 1.0, P90 not in 10 years)"
+    assert quarters_words((1.0, inf, inf)) == "not in 10 years (P10 1.0, P90 not in 10 years)"
+    assert quarters_words((0.0, 0.0, 0.5)) == "today already (P10 0.0, P90 0.5)"
+    assert quarters_words((inf, inf, inf)) == "not in 10 years"
 
 
 def test_the_sheet(asked: Asked) -> None:
