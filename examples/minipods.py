@@ -1,4 +1,4 @@
-"""What do jobs keep of a flat network's throughput, by minipod size and oversubscription?"""
+"""What do jobs keep of a flat network's throughput, and which oversubscription costs least?"""
 
 from simulator.capacity.minipods_question import MinipodsQuestion
 
@@ -9,8 +9,14 @@ question = MinipodsQuestion(
     jobs=("8x8x16",),
     algorithms=("exact", "gpu-packing"),
     seeds=2,
+    price_node=300_000.0,
+    price_switch_port=2_000.0,
 )
-for cell in question.answer().cells:
-    if cell.oversubscription is not None and cell.throughput is not None:
+answer = question.answer()
+for cell in answer.cells:
+    if cell.throughput is not None:
+        low, median, high = cell.throughput
         what = f"minipods of {cell.minipod_nodes:>3}, {cell.oversubscription:g}:1"
-        print(f"{cell.algorithm:>12}, {what} -> {cell.throughput:.1%}")
+        print(f"{cell.algorithm:>12}, {what} -> {median:.1%} ({low:.1%} to {high:.1%})")
+for one in answer.cheapest:
+    print(f"minipods of {one.minipod_nodes}: build {one.choice:g}:1")

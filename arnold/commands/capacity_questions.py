@@ -26,7 +26,7 @@ QUESTIONS = {
         "spares": "Spares at the least cost, or for an ETTR.",
         "reserve": "When a large job fits, what reserving costs.",
         "fragmentation": "What still fits, by job shape.",
-        "grow": "What one more minipod buys.",
+        "grow": "When to order more minipods, what they buy.",
     }.items()
 }
 
@@ -35,6 +35,7 @@ READING = ("format", "levels", "domains", "gpu_type", "gpu_resource")
 
 EXAMPLES = """
   arnold capacity minipods
+  arnold capacity minipods --price-node 300000 --price-switch-port 2000 --price-kwh 0.1
   arnold capacity minipods --nodes 4096 --size 128 --size 256 --oversubscription 4 --html minipods.html
   arnold capacity minipods --job 8x16x20 --algorithms exact,gpu-packing --json
   arnold capacity spares --nodes 1200 --target 0.9
@@ -43,13 +44,14 @@ EXAMPLES = """
   arnold capacity spares --nodes 2048 --failures 6.5 --job-checkpoint-write 30 --repair-hours 48 --json
   arnold capacity reserve
   arnold capacity reserve --made 6x32 --job 8x8x14 --html reserve.html
-  arnold capacity reserve --notice-hours 8 --load 0.8 --policies arnold,fifo-backfill --json
+  arnold capacity reserve --notice-hours 24 --load 0.8 --policies arnold,arnold-no-jct --json
   arnold capacity fragmentation --cluster cluster.csv
   arnold capacity fragmentation --made 22x93 --busy-share 0.8 --html fragmentation.html
   arnold capacity fragmentation --cluster topology.conf --busy busy.txt --shape 8x8 --shape 8x16 --json
-  arnold capacity grow --made 11x93
+  arnold capacity grow --made 11x93 --price-gpu-hour 2.5
+  arnold capacity grow --load 0.6..0.7 --growth 0.05..0.15 --lead-time 9 --objective-wait 30 --svg grow.svg
   arnold capacity grow --cluster cluster.csv --busy busy.txt --more 1 --more 4 --html grow.html
-  arnold capacity grow --cluster cluster.csv --shape 8x16 --policy priority-age --load 0.8 --json
+  arnold capacity grow --cluster cluster.csv --shape 8x16 --policy priority-age --load 0.8 --growth 0.1 --json
 """
 """Of all questions; the help of each shows its own."""
 

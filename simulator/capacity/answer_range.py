@@ -64,10 +64,12 @@ class AnswerRange(JsonRecord):
     """Draws of the inputs."""
     swings: tuple[Swing, ...]
     """By input, the one that decides first."""
+    beyond: str = "none is enough"
+    """What infinity means, in words."""
 
     def value(self, number: float) -> str:
         """Return a number of this quantity as a person reads it."""
-        return label_of(number, self.kind) if isfinite(number) else "none is enough"
+        return label_of(number, self.kind) if isfinite(number) else self.beyond
 
     @property
     def words(self) -> str:

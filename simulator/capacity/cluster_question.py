@@ -140,8 +140,8 @@ def background_jobs(
     spec = WorkloadSpec(
         days=seconds / DAY,
         gpus=gpus,
-        # four times what is wanted, for most run times may be cut; the generator takes 10 at most
-        load=min(10.0, 4.0 * load),
+        # more than is wanted, four times where most GPU time may be cut; the generator takes 10 at most
+        load=min(10.0, (4.0 if longest < DAY else 1.5) * load),
         seed=seed,
         kinds=("other",),
         max_gpus=max(GENERATED_NODE, gpus // 4),

@@ -1,107 +1,55 @@
-"""What does one more minipod buy: in waiting, in the largest job that fits, in the worth of a job of a given size?"""
+"""When must more nodes be ordered, if demand grows, jobs may not wait for long and hardware takes months to come?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
-from scheduler.placement.types import ALGORITHMS, Limits
-from simulator.capacity.affinity_question import SizedShape, spelled
-from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.cluster_question import DAY, BackgroundJobs, ShapesQuestion, background_jobs
-from simulator.capacity.job_shape import JobShape, LargestJob, Prober
-from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
+from simulator.capacity.affinity_question import spelled
+from simulator.capacity.answer_range import AnswerRange, answer_range, percentiles
+from simulator.capacity.cluster_question import ShapesQuestion
+from simulator.capacity.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario
+from simulator.capacity.grow_sheet import grow_sheet, order_words, quarters_words
+from simulator.capacity.growing_demand import MONTHS, NOT_SOON, growth_input, quarters_until
+from simulator.capacity.grown_shapes import SHARE, GrownShapes
+from simulator.capacity.hardware_prices import HardwarePrices
+from simulator.capacity.sheet import Sheet
+from simulator.capacity.uncertain_input import UncertainInput, draw, given_input, numbered_input, source_of
 from simulator.replay_settings import QueueSettings
 from topology.errors import InvalidInput
-from topology.field_types import AtLeastOne, Count, Share
-from topology.json_record import JsonRecord
 from topology.quantities import plural
 
 if TYPE_CHECKING:
-    from simulator.results.run_summary import Distribution
+    from simulator.capacity.wait_curve import WaitCurve
     from topology.cluster import Cluster
 
-SHARE = 0.9  # Size of the job whose objective is compared, as a share of the nodes that are free today
-
-
-@dataclass(frozen=True, slots=True)
-class GrownShape(JsonRecord):
-    """One shape on one cluster."""
-
-    shape: str
-    """tp x pp."""
-    most_nodes: Count
-    """Nodes of the largest job, whatever its spread."""
-    whole_nodes: Count
-    """Nodes of the largest job with every PP group in one domain."""
-    whole_proved: bool
-    """No larger one fits; false = the algorithm ran out of time on a larger one."""
-    job_nodes: AtLeastOne
-    """Nodes of the job whose objective is compared, the same on all clusters."""
-    alpha: Share
-    """DP affinity of that job."""
-    objective: float | None
-    """Objective of that job, Eq. 2; null = nothing valid was found."""
-
-
-@dataclass(frozen=True, slots=True)
-class GrownCluster(JsonRecord):
-    """One cluster."""
-
-    more: Count
-    """Domains that were added."""
-    nodes: AtLeastOne
-    """Nodes in all."""
-    free: Count
-    """Nodes that are idle and not faulty."""
-    wait_hours: float | None
-    """Mean wait of the workload; null = no job started."""
-    wait_hours_p95: float | None
-    """95th percentile of the waits; null = no job started."""
-    shapes: tuple[GrownShape, ...]
-    """By shape."""
-
-    @property
-    def tick(self) -> tuple[float, str]:
-        """Place and word of the cluster on the axis of a chart."""
-        return float(self.more), f"+{self.more}" if self.more else "today"
+MINUTE = 60.0
+RANGE = {"metavar": "N|P10..P90"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowAnswer(CapacityAnswer):
-    """What more domains buy."""
+class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, HardwarePrices):
+    """Say when to order more minipods: in which quarter jobs wait too long, less the time that hardware takes.
 
-    cluster: str
-    """What the cluster is called."""
-    level: str
-    """Level of the domains that are added."""
-    added_nodes: AtLeastOne
-    """Nodes of each domain that is added."""
-    policy: str
-    """Queue policy of the workload's replay."""
-    jobs: Count
-    """Jobs of the workload."""
-    load: float
-    """GPU time that they ask for, as a share of today's cluster."""
-    alpha: float | None
-    """DP affinity of the jobs; null = they differ, as their model has it."""
-    rows: tuple[GrownCluster, ...]
-    """Today's cluster first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings):
-    """Say what one more minipod buys: waiting, the largest job, the objective of a job.
-
-    What jobs hold of the cluster counts for the largest job and the objective; the workload finds it empty.
+    The workload finds the cluster empty; what jobs hold of it now counts for the largest job alone.
     """
 
     answer_type: ClassVar = GrowAnswer
 
+    load: str = field(default="0.65..0.75", metadata=RANGE)
+    """GPU time that jobs ask for today, as a share of the cluster."""
+    growth: tuple[str, ...] = field(default=("0.05..0.12", "0..0.04", "0.15..0.3"), metadata=RANGE)
+    """Scenario, growth of demand a quarter; may be repeated, the first makes the headline."""
+    objective_wait: Annotated[float, Interval(gt=0, le=100_000)] = field(default=60.0, metadata={"metavar": "MINUTES"})
+    """95 % of the jobs are to wait no longer."""
+    lead_time: str = field(default="6..9", metadata={"metavar": "MONTHS"})
+    """From the order to nodes that run jobs; a number or P10..P90."""
+    quarters: Annotated[int, Interval(ge=1, le=40)] = field(default=8, metadata={"metavar": "N"})
+    """Quarters in tables and figure."""
     more: tuple[Annotated[int, Interval(ge=1, le=1_000)], ...] = field(default=(1, 2), metadata={"metavar": "N"})
     """Domains to add; may be repeated."""
     domain_nodes: Annotated[int | None, Interval(ge=1, le=100_000)] = field(
@@ -109,191 +57,217 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings):
     )
     """Nodes of each domain that is added."""
     policy: str = field(default="fifo-backfill", metadata={"metavar": "NAME"})
-    load: Annotated[float, Interval(gt=0, le=2)] = field(default=1.1, metadata={"metavar": "SHARE"})
-    """GPU time that the workload asks for, as a share of today's cluster."""
-    days: Annotated[float, Interval(gt=0, le=366)] = 1.0
-    """For how long jobs of the workload are submitted."""
+    days: Annotated[float, Interval(gt=0, le=366)] = 7.0
+    """Length of each replay."""
+    workloads: Annotated[int, Interval(ge=1, le=1_000)] = field(default=5, metadata={"metavar": "N"})
+    """Workloads drawn, the same for all loads."""
+    draws: Annotated[int, Interval(ge=10, le=100_000)] = field(default=1_000, metadata={"metavar": "N"})
+    """Draws of what is uncertain."""
     time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=0.3, metadata={"metavar": "SECONDS"})
     """For each placement by the exact algorithm."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         QueueSettings.__post_init__(self)
-        if not self.more:
-            raise InvalidInput("no domain is added", where="--more", fix="give numbers of domains, at least 1")
+        self.check_prices()
+        for given, option in ((self.more, "--more"), (self.growth, "--growth")):
+            if not given:
+                raise InvalidInput(f"there is no {option}", where=option, fix=f"give {option} at least once")
+        _ = self.inputs
 
     @cached_property
-    def workload(self) -> BackgroundJobs:
-        """The jobs that wait, the same for every cluster."""
-        return background_jobs(self.now, load=self.load, seconds=self.days * DAY, seed=self.seed)
+    def inputs(self) -> tuple[tuple[UncertainInput, ...], ...]:
+        """What is uncertain, for each scenario; all but the growth is the same, and drawn the same.
+
+        :raises InvalidInput: an option is neither a number nor a range, or out of bounds.
+        """
+        sources = {name: source_of(self, name) for name in ("load", "lead_time", "growth")}
+        load = given_input(
+            self.load, "load", "load today", where="--load", least=1e-3, most=100.0, source=sources["load"]
+        )
+        lead = given_input(
+            self.lead_time,
+            "lead_time",
+            "months of lead time",
+            where="--lead-time",
+            most=120.0,
+            source=sources["lead_time"],
+        )
+        jobs = numbered_input(self.workloads, "workload", "which jobs come")
+        return tuple((growth_input(text, source=sources["growth"]), load, lead, jobs) for text in self.growth)
 
     @cached_property
-    def jobs_compared(self) -> list[SizedShape]:
-        """The job of each shape whose objective is compared."""
-        today = self.prober(self.now)
-        return [(shape, max(1, int(SHARE * today.most_rows(shape)))) for shape in self.job_shapes]
+    def shapes_compared(self) -> GrownShapes:
+        """What compares shapes on the clusters."""
+        return GrownShapes(self)
 
     @property
     def steps(self) -> int:
-        """One for each cluster, today's among them."""
-        return len({0, *self.more})
+        """One for each workload and each cluster, today's among them."""
+        return self.workloads + len({0, *self.more})
 
     def compute(self, step: Callable[[str], None]) -> GrowAnswer:
-        """Return what each cluster holds, and how long jobs wait on it."""
-        import numpy as np
+        """Return the curves of waits, what becomes of them in each scenario, and what the larger clusters hold."""
+        from simulator.capacity.wait_curve import wait_curve
 
-        from topology.generate import with_domain
-
-        level = self.now.levels[self.now.level_index(self.level, where="--level")]
-        added = self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
+        curves = []
+        for seed in range(self.seed, self.seed + self.workloads):
+            step(f"workload {seed}")
+            curves.append(wait_curve(self.empty, self, days=self.days, seed=seed))
+        breaking = [curve.breaks(MINUTE * self.objective_wait) for curve in curves]
+        level, added = self._domains()
         rows = []
         for more in sorted({0, *self.more}):
             step(f"{more} more")
-            grown = self.now
-            for _ in range(more):
-                grown = with_domain(grown, added, level=level.name)
-            rows.append(self._grown(grown, more))
+            rows.append(self._grown(more, level, added, breaking))
+        node_hour, load = self.node_hour(self.empty.node_size), percentiles(breaking)
         return GrowAnswer(
+            ranges=(self._when_to_order(breaking),),
             cluster=self.cluster_name,
-            level=level.name,
+            level=level,
             added_nodes=added,
             policy=self.policy,
-            jobs=len(self.workload.records),
-            load=self.workload.asked,
-            alpha=self.alpha_of_all(self.jobs_compared),
+            jobs=curves[0].jobs,
+            objective_wait=self.objective_wait,
+            load_at_objective=load,
+            cost_used_gpu_hour=None if node_hour is None else node_hour / self.empty.node_size / load[1],
+            cost_domain_hour=None if node_hour is None else node_hour * added,
+            alpha=self.alpha_of_all(self.shapes_compared.jobs),
+            scenarios=tuple(
+                self._scenario(*one, curves, breaking, added=added)
+                for one in zip(self.growth, self.inputs, strict=True)
+            ),
             rows=tuple(rows),
         )
 
-    def _grown(self, cluster: Cluster, more: int) -> GrownCluster:
-        prober = self.prober(cluster)
-        wait = self._waits(cluster)
-        return GrownCluster(
-            more=more,
-            nodes=len(cluster),
-            free=int(cluster.idle.sum()),
-            wait_hours=None if wait is None else wait.mean / 3600.0,
-            wait_hours_p95=None if wait is None else wait.p95 / 3600.0,
-            shapes=tuple(self._shape(prober, *one) for one in self.jobs_compared),
+    def _domains(self) -> tuple[str, int]:
+        """Return the level of the domains that are added, and the nodes of each."""
+        import numpy as np
+
+        level = self.now.levels[self.now.level_index(self.level, where="--level")]
+        return level.name, self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
+
+    def _grown(self, more: int, level: str, added: int, breaking: Sequence[float]) -> GrownCluster:
+        """Return a cluster with more domains; demand reaches the load at which it breaks later by its size."""
+        from topology.generate import with_domain
+
+        grown: Cluster = self.now
+        for _ in range(more):
+            grown = with_domain(grown, added, level=level)
+        larger = [one * len(grown) / len(self.now) for one in breaking]
+        lasts = [self._breaks(larger, at) for at in draw(self.inputs[0], draws=self.draws, seed=self.seed)]
+        return GrownCluster(more, len(grown), int(grown.idle.sum()), percentiles(lasts), self.shapes_compared.on(grown))
+
+    @staticmethod
+    def _breaks(breaking: Sequence[float], at: Mapping[str, float]) -> float:
+        """Return the quarters until the waits break the objective, at values of the inputs, to a tenth: nine days."""
+        return round(quarters_until(breaking[int(at["workload"])], today=at["load"], growth=at["growth"]), 1)
+
+    @classmethod
+    def _order(cls, breaking: Sequence[float], at: Mapping[str, float]) -> float:
+        return round(cls._breaks(breaking, at) - at["lead_time"] / MONTHS, 1)
+
+    def _when_to_order(self, breaking: Sequence[float]) -> AnswerRange:
+        """Return when to order in the first scenario."""
+        order, inputs = partial(self._order, breaking), self.inputs[0]
+        words = "quarters until the order"
+        return replace(answer_range(words, order, inputs, draws=self.draws, seed=self.seed), beyond=NOT_SOON)
+
+    def _scenario(
+        self,
+        growth: str,
+        inputs: Sequence[UncertainInput],
+        curves: Sequence[WaitCurve],
+        breaking: Sequence[float],
+        *,
+        added: int,
+    ) -> GrowthScenario:
+        draws = draw(inputs, draws=self.draws, seed=self.seed)
+        quarters = tuple(
+            self._quarter(quarter, draws, curves, breaking, added=added) for quarter in range(self.quarters + 1)
+        )
+        return GrowthScenario(
+            growth,
+            percentiles([self._breaks(breaking, at) for at in draws]),
+            percentiles([self._order(breaking, at) for at in draws]),
+            quarters,
         )
 
-    def _shape(self, prober: Prober, shape: JobShape, rows: int) -> GrownShape:
-        most, alpha = prober.most_rows(shape), self.affinity(shape, rows).alpha
-        # a PP group of one node is always whole: nothing to search for
-        whole = prober.largest(shape, "pp", 1) if shape.pp > 1 else LargestJob("pp", 1, most, proved=True)
-        return GrownShape(
-            shape=shape.name,
-            most_nodes=most * shape.pp,
-            whole_nodes=whole.nodes,
-            whole_proved=whole.proved,
-            job_nodes=rows * shape.pp,
-            alpha=alpha,
-            objective=prober.place(shape, rows, alpha).objective if rows <= most else None,
+    def _quarter(
+        self,
+        quarter: int,
+        draws: Sequence[Mapping[str, float]],
+        curves: Sequence[WaitCurve],
+        breaking: Sequence[float],
+        *,
+        added: int,
+    ) -> DemandQuarter:
+        import numpy as np
+
+        loads = np.array([at["load"] * (1.0 + at["growth"]) ** quarter for at in draws])
+        whose = np.array([int(at["workload"]) for at in draws])
+        waits = np.empty(len(loads))
+        for i, curve in enumerate(curves):
+            waits[whose == i] = curve.at(loads[whose == i]) / MINUTE
+        # as many domains as bring the load below that which breaks the objective
+        short = np.ceil((loads / np.array(breaking)[whose] - 1.0) * len(self.now) / added)
+        return DemandQuarter(
+            quarter,
+            percentiles(loads.tolist()),
+            percentiles(waits.tolist()),
+            float((waits > self.objective_wait).mean()),
+            percentiles(np.maximum(short, 0.0).tolist()),
         )
-
-    def _waits(self, cluster: Cluster) -> Distribution | None:
-        """Return how long jobs of the workload wait on the empty cluster."""
-        from scheduler.queue.queue_policy import POLICIES
-        from simulator.engine.engine import Engine
-        from simulator.engine.node_pool import NodePool
-        from simulator.results.run_summary import wait_times
-
-        limits, packing = Limits(seed=self.seed, workers=1), ALGORITHMS.load("gpu-packing")
-        room = NodePool(cluster.emptied(), algorithm=packing, limits=limits, level=self.level)
-        policy, records = POLICIES.load(self.policy), self.workload.records
-        self.check_sharing([policy], records)
-        engine = Engine(records, room, policy, weights=self.weight_of, share_by=self.share_by)
-        engine.run()
-        return wait_times(engine.jobs)
 
     def title(self, found: GrowAnswer) -> str:
         """Return the question in words."""
-        return f"What does one more {found.level} of {plural(found.added_nodes, 'node')} buy?"
+        return f"When must more {found.level}s of {plural(found.added_nodes, 'node')} be ordered?"
 
     def verdict(self, found: GrowAnswer) -> str:
-        """Return what the first cluster that grew has over today's: waits, and the last shape's largest job."""
-        today, one = found.rows[0], found.rows[1]
-        waits = "no job of the workload started"
-        if today.wait_hours is not None and one.wait_hours is not None:
-            waits = f"jobs wait {_minutes(one.wait_hours)} instead of {_minutes(today.wait_hours)} on average"
-        before, after = today.shapes[-1], one.shapes[-1]
-        worth = ""
-        if before.objective is not None and after.objective is not None:
-            worth = (
-                f", and the objective of one of {before.job_nodes:,} nodes goes from {before.objective:.2f} to "
-                f"{after.objective:.2f}"
-            )
+        """Return when to order, when the waits break the objective, and what the first domains more buy."""
+        first, one = found.scenarios[0], found.rows[1]
+        low, median, high = map(order_words, first.order)
         return (
-            f"With {plural(one.more, found.level)} more, {waits}, the largest job of shape {before.shape} with PP "
-            f"groups inside one {found.level} grows from {before.whole_nodes:,} to {after.whole_nodes:,} nodes{worth}."
+            f"Order {median} (P10 {low}; P90 {high}): with demand that grows by {first.growth} a quarter, the 95th "
+            f"percentile of the waits is above {found.objective_wait:g} min {quarters_words(first.breaks)}, and "
+            f"hardware takes {self.lead_time} months. With {plural(one.more, found.level)} more, it is "
+            f"{quarters_words(one.lasts)}."
         )
 
     def assumptions(self, found: GrowAnswer) -> Sequence[str]:
-        """Return what the new domains, the search and the workload take for granted."""
+        """Return what demand, waits and the new domains take for granted."""
+        scenarios = ", ".join(self.growth)
         return (
+            f"Demand: {self.load} of today's cluster, growing by {scenarios} a quarter; ranges are P10..P90, and the "
+            "defaults are examples, no forecast. More is asked for by more jobs of the same sizes and run times.",
+            f"Waits are of {self.workloads} workloads of about {found.jobs:,} jobs of the LLM workload generator "
+            f"(debugging, fine-tuning and small training of Kalos), {self.days:g} days each, on the empty cluster "
+            f"under {found.policy}; the first quarter of the jobs fills it and is not counted.",
+            "Loads are replayed by the same jobs, whose times of submission come closer; between them the wait times "
+            "(1 - load) goes straight, as in heavy traffic. At a load of 1 or more the queue grows without end: the "
+            "wait has no answer, and the objective is broken.",
+            "GPUs are counted, not placed: for gangs of whole nodes waits are the same. Larger clusters have the curve "
+            "of today's at their own load; nothing fails.",
             f"The cluster is {found.cluster}; each new {found.level} has {found.added_nodes:,} nodes, is empty, and "
             "hangs on the network like the others.",
             "Largest job and objective are of the cluster as it is at one moment, placed by the exact algorithm; >= "
             "marks a size beyond which it ran out of time.",
             f"The objective (Eq. 2, {spelled(found.alpha)}) is of a job of {SHARE:.0%} of the nodes that are free "
             "today, the same job on all clusters.",
-            *self.where_alpha_is_from(self.jobs_compared),
-            f"Waiting is of {found.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small "
-            f"training of Kalos), submitted over {self.days:g} days to the empty cluster under {found.policy} and "
-            f"placed by gpu-packing; they ask for {found.load:.0%} of today's cluster, and for no more on a larger "
-            "one.",
-            "Nothing fails, and what a new minipod costs is not weighed.",
+            *self.where_alpha_is_from(self.shapes_compared.jobs),
         )
 
-    def changes(self, found: GrowAnswer) -> Sequence[str]:  # noqa: ARG002
-        """Return what would change the answer."""
-        return ("The workload: how much it asks for, and how jobs arrive, which another --seed draws otherwise.",)
+    def changes(self, found: GrowAnswer) -> Sequence[str]:
+        """Return what would change the answer beside its inputs."""
+        low, median, high = found.load_at_objective
+        return (
+            f"The objective: {found.objective_wait:g} min is kept up to a load of {median:.0%} ({low:.0%} to "
+            f"{high:.0%} over the workloads); a longer one allows a higher load.",
+            "The other scenarios of growth: "
+            + "; ".join(f"{one.growth}: order {order_words(one.order[1])}" for one in found.scenarios[1:])
+            + ".",
+        )[: 1 + bool(found.scenarios[1:])]
 
     def sheet(self, answer: GrowAnswer) -> Sheet:
-        """Return waits by cluster, largest job and objective by shape and cluster."""
-        waits: dict[str, Callable[[GrownCluster], str]] = {
-            f"{answer.level}s more": lambda row: str(row.more),
-            "nodes": lambda row: f"{row.nodes:,}",
-            "free now": lambda row: f"{row.free:,}",
-            "mean wait": lambda row: _minutes(row.wait_hours),
-            "95th percentile": lambda row: _minutes(row.wait_hours_p95),
-        }
-        shapes: dict[str, Callable[[tuple[int, GrownShape]], str]] = {
-            "shape": lambda row: row[1].shape,
-            f"{answer.level}s more": lambda row: str(row[0]),
-            "largest job": lambda row: f"{row[1].most_nodes:,}",
-            "PP groups whole": lambda row: f"{'' if row[1].whole_proved else '>= '}{row[1].whole_nodes:,}",
-            "job of": lambda row: f"{row[1].job_nodes:,}",
-            "objective": lambda row: known(row[1].objective, ".2f"),
-        }
-        rows = answer.rows
-        # the same shape on every cluster, one shape after the other
-        by_shape = [[(row.more, row.shapes[i]) for row in rows] for i in range(len(rows[0].shapes))]
-        axis, ticks = f"{answer.level}s more", [row.tick for row in rows]
-        waiting = (
-            Series("mean", [(row.more, _times_60(row.wait_hours)) for row in rows]),
-            Series("95th percentile", [(row.more, _times_60(row.wait_hours_p95)) for row in rows]),
-        )
-        largest = [
-            Series(f"shape {pairs[0][1].shape}", [(more, one.whole_nodes) for more, one in pairs]) for pairs in by_shape
-        ]
-        inside = f"Largest job with PP groups inside one {answer.level}"
-        return Sheet(
-            tables=(
-                text_table(f"Waiting under {answer.policy}", rows, waits),
-                text_table(
-                    "Largest job and objective, by shape", [pair for pairs in by_shape for pair in pairs], shapes
-                ),
-            ),
-            charts=(
-                Chart("Waiting", axis, "minutes", waiting, floor=0.0, ticks=ticks),
-                Chart(inside, axis, "nodes", largest, floor=0.0, ticks=ticks),
-            ),
-        )
-
-
-def _times_60(hours: float | None) -> float | None:
-    return None if hours is None else 60 * hours
-
-
-def _minutes(hours: float | None) -> str:
-    return "-" if hours is None else f"{60 * hours:.1f} min"
+        """Return demand, waits and orders by quarter and scenario, and what larger clusters hold."""
+        return grow_sheet(answer)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.capacity.capacity_question import CapacityAnswer
-from topology.field_types import AtLeastOne, NotNegative, Share
+from topology.field_types import AtLeastOne, Share
 from topology.json_record import JsonRecord
+
+Percentiles = tuple[float, float, float]
+"""P10, P50, P90."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,16 @@ class MinipodCell(JsonRecord):
     """Nodes of a minipod, rounded so that minipods are as even as can be."""
     minipods: AtLeastOne
     """Minipods of the cluster."""
-    oversubscription: float | None
-    """Between minipods; null = the loss measured between minipods on an otherwise quiet network."""
-    throughput: float | None
-    """Share of the throughput of a flat network that the jobs keep, weighted by their nodes, a mean over seeds; null =
-    no job was placed."""
-    half_width: NotNegative
-    """Half of the 95 % interval of the throughput; 0 with one seed."""
+    oversubscription: float
+    """Between minipods; 1 = none, the network on which spread was measured."""
+    throughput: Percentiles | None
+    """Share of the throughput of a flat network that the jobs keep, weighted by their nodes: P10, P50, P90 over states
+    and crossing traffic; null = no job was placed."""
+    cost: Percentiles | None
+    """Cost of a useful GPU-hour, with the ports between minipods; null = no prices, or no job was placed."""
+    hierarchical: float | None
+    """The throughput by the model `hierarchical`, a mean over states: how much the model decides; null = no job was
+    placed."""
     dp_spread: float | None
     """Mean DP spread of the jobs; null = no job was placed."""
     pp_spread: float | None
@@ -47,8 +53,20 @@ class MinipodCell(JsonRecord):
     placed: Share
     """Share of the jobs that found a place."""
     cut_short: Share
-    """Share of the jobs for which the algorithm ran into its time limit: they may come out otherwise on a machine of
-    another speed."""
+    """Share of the jobs for which the algorithm ran into its time limit, of counted work: a longer one may place them
+    better."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheapestRatio(JsonRecord):
+    """The oversubscription that costs least for one size of minipod, placed by the first algorithm."""
+
+    minipod_nodes: AtLeastOne
+    """Nodes of a minipod."""
+    choice: float
+    """The oversubscription with the least mean cost of a useful GPU-hour: what to build, not knowing what comes."""
+    ratio: Percentiles
+    """The oversubscription that would cost least if what comes were known: P10, P50, P90."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +85,10 @@ class MinipodsAnswer(CapacityAnswer):
     """The jobs."""
     cells: tuple[MinipodCell, ...]
     """By algorithm, size and oversubscription."""
+    cheapest: tuple[CheapestRatio, ...]
+    """By size; empty without prices of nodes and ports."""
 
-    def cell(self, algorithm: str, size: int, ratio: float | None) -> MinipodCell:
+    def cell(self, algorithm: str, size: int, ratio: float) -> MinipodCell:
         """Return one cell."""
         wanted = (algorithm, size, ratio)
         return next(one for one in self.cells if (one.algorithm, one.minipod_nodes, one.oversubscription) == wanted)

@@ -8,22 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Annotated, ClassVar
+from functools import cached_property, partial
+from math import ceil
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
 from scheduler.placement.types import Limits
-from simulator.capacity.capacity_question import CapacityAnswer
+from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.cluster_question import NO_OPTION, BackgroundJobs, ClusterQuestion, background_jobs
+from simulator.capacity.hardware_prices import HardwarePrices
 from simulator.capacity.job_shape import JobShape, parse_job
-from simulator.capacity.reserve_replay import HOUR, SAMPLE, LargeAndSmall, ReservePolicy, ReserveSample, replay_policy
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
+from simulator.capacity.reserve_answer import Migration, ReserveAnswer, case_over
+from simulator.capacity.reserve_replay import (
+    HOUR,
+    WATCHED,
+    CheckpointEvery,
+    LargeAndSmall,
+    ReservePolicy,
+    replay_policy,
+)
+from simulator.capacity.reserve_sheet import late_words, migration_words, reserve_sheet
+from simulator.capacity.sheet import Sheet
+from simulator.capacity.uncertain_input import numbered_input
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from topology.errors import InvalidInput
-from topology.field_types import AtLeastOne, Count
 from topology.quantities import plural
+
+if TYPE_CHECKING:
+    from simulator.engine.engine import Engine
 
 LARGE = "large job"
 HOURS = {"metavar": "HOURS"}
@@ -32,27 +46,7 @@ Hours = Annotated[float, Interval(gt=0, le=720)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReserveAnswer(CapacityAnswer):
-    """When a large job would fit, and what reserving for it costs the others."""
-
-    cluster_nodes: AtLeastOne
-    """Nodes of the cluster."""
-    nodes: AtLeastOne
-    """Nodes of the large job."""
-    zone: Count
-    """Nodes of its zone."""
-    notice_hours: float
-    """From announcement to arrival."""
-    jobs: int
-    """Jobs of the others."""
-    load: float
-    """GPU time that they ask for, as a share of the cluster's."""
-    policies: tuple[ReservePolicy, ...]
-    """By policy."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
+class ReserveQuestion(ClusterQuestion[ReserveAnswer], HardwarePrices):
     """Replay a busy cluster around the announcement of a large job, with and without reserving for it.
 
     The replay finds the cluster empty, and others fill it.
@@ -60,30 +54,42 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
 
     answer_type: ClassVar = ReserveAnswer
 
-    job: str = field(default="8x8x150", metadata={"metavar": "TPxPPxROWS"})
+    made: str = field(default="11x93", metadata={"metavar": "MxN"})
+    """Without --cluster: so many minipods of so many nodes."""
+    job: str = field(default="8x8x75", metadata={"metavar": "TPxPPxROWS"})
     """The large job, in PP groups."""
     notice_hours: Hours = field(default=4.0, metadata=HOURS)
     """From the announcement of the large job to its arrival."""
     run_hours: Hours = field(default=24.0, metadata=HOURS)
     """How long the large job runs."""
-    after_hours: Hours = field(default=8.0, metadata=HOURS)
+    after_hours: Hours = field(default=48.0, metadata=HOURS)
     """How long others are submitted after the arrival."""
+    workloads: Annotated[int, Interval(ge=1, le=1_000)] = field(default=3, metadata={"metavar": "N"})
+    """Workloads drawn: how sure the answer is."""
     load: Annotated[float, Interval(gt=0, le=2)] = field(default=0.9, metadata={"metavar": "SHARE"})
     """GPU time that the others ask for, as a share of the cluster's."""
-    longest_hours: Hours = field(default=4.0, metadata=HOURS)
-    """How long any of the others runs at most."""
+    longest_hours: Hours = field(default=168.0, metadata=HOURS)
+    """How long any of the others runs at most; the longest of Kalos ran a week."""
+    preemptible: Annotated[float, Interval(gt=0, le=1)] = field(default=1.0, metadata={"metavar": "SHARE"})
+    """Share of the others that may be stopped, as a remedy."""
+    checkpoint_hours: Hours = field(default=1.0, metadata=HOURS)
+    """Between the checkpoints of jobs that are stopped."""
     policies: tuple[str, ...] = field(
-        default=("arnold", "arnold-no-reserve", "arnold-no-jct"), metadata={"metavar": "A,B,..", "separator": ","}
+        default=("arnold", "fifo-backfill"), metadata={"metavar": "A,B,..", "separator": ","}
     )
     """Queue policies."""
     predictor: str = field(default="oracle", metadata={"metavar": "NAME"})
     """What is known of run times: oracle (all), estimate, history, boosting."""
     time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=10.0, metadata={"metavar": "SECONDS"})
     """To place the large job; the others go by a rule that takes no time."""
-    warm_hours: Hours = field(default=24.0, metadata=NO_OPTION)
+    warm_hours: Hours = field(default=48.0, metadata=NO_OPTION)
     """How long the replay runs before the announcement."""
     announced_at: float = field(default=18.0, metadata=NO_OPTION)
     """Hour of the day of the announcement, for the figure."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_prices()
 
     @cached_property
     def shape_and_rows(self) -> tuple[JobShape, int]:
@@ -124,47 +130,101 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
             self.run_hours * HOUR,
             float(size * nodes),
             priority=100,
-            announced=self.warm_hours * HOUR,
+            announced=self.arrives - self.notice_hours * HOUR,
             parallelism=shape.job(rows).parallelism,
         )
 
-    @cached_property
-    def others(self) -> BackgroundJobs:
-        """The jobs that fill the cluster."""
+    def others(self, seed: int) -> BackgroundJobs:
+        """Draw the jobs that fill the cluster."""
         longest = self.longest_hours * HOUR
-        return background_jobs(self.empty, load=self.load, seconds=self.horizon, seed=self.seed, longest=longest)
+        return background_jobs(self.empty, load=self.load, seconds=self.horizon, seed=seed, longest=longest)
+
+    @property
+    def seeds(self) -> range:
+        """Seeds of the workloads."""
+        return range(self.seed, self.seed + self.workloads)
 
     @property
     def steps(self) -> int:
-        """One for each policy."""
-        return len(self.policies)
+        """One for each workload under each policy and remedy."""
+        return self.workloads * (len(self.policies) + 2)
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
-        """Return what one replay for each policy came to."""
-        from scheduler.queue.queue_policy import POLICIES
-        from simulator.engine.engine import Engine
-        from simulator.engine.node_pool import NodePool
-
-        (shape, rows), large = self.shape_and_rows, self.large
-        records = sorted([*self.others.records, large], key=lambda record: record.submit)
-        predictions = predict_all(records, self.predictor)
-        limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, told="placement", clock="work")
+        """Return what the replays came to, by policy and by remedy under the first policy."""
+        shape, rows = self.shape_and_rows
+        others = {seed: self.others(seed) for seed in self.seeds}
         zone: tuple[int, ...] = ()
-        policies = []
-        for name in self.policies:
-            step(name)
-            room = NodePool(self.empty, algorithm=LargeAndSmall(shape.pp * rows), limits=limits)
-            engine = Engine(records, room, POLICIES.load(name), predictions=predictions)
-            zone = zone or engine.pool.zone(next(job for job in engine.jobs if job.record.job_id == LARGE), ())
-            policies.append(replay_policy(engine, name, large, zone=zone, horizon=self.horizon))
+
+        def replays(policy: str, notice: float, share: float) -> list[ReservePolicy]:
+            nonlocal zone
+            found = []
+            for seed, jobs in others.items():
+                step(f"{policy}, workload {seed}")
+                engine, large = self._engine(policy, jobs, notice=notice, share=share, seed=seed)
+                zone = zone or engine.pool.zone(next(one for one in engine.jobs if one.record.job_id == LARGE), ())
+                found.append(replay_policy(engine, policy, large, zone=zone, horizon=self.horizon))
+            return found
+
+        by_policy = [replays(policy, self.notice_hours, 0.0) for policy in self.policies]
+        first = by_policy[0]
+        case = partial(case_over, node_hour=self.node_hour(self.empty.node_size))
+        cases = [case(one, self.notice_hours, 0.0, found) for one, found in zip(self.policies, by_policy, strict=True)]
+        remaining = percentiles([one.remaining_hours for one in first])
+        # whole hours; announced when the watch begins at the earliest
+        notice = min(max(self.notice_hours, float(ceil(remaining[2]))), (self.arrives - WATCHED) / HOUR)
+        for words, hours, share in (
+            (f"notice of {notice:g} h", notice, 0.0),
+            (f"{self.preemptible:.0%} preemptible", self.notice_hours, self.preemptible),
+        ):
+            cases.append(case(words, hours, share, replays(self.policies[0], hours, share)))
         return ReserveAnswer(
+            ranges=(self._range([one.late for one in first]),),
             cluster_nodes=len(self.empty),
             nodes=shape.pp * rows,
             zone=len(zone),
             notice_hours=self.notice_hours,
-            jobs=len(self.others.records),
-            load=self.others.asked,
-            policies=tuple(policies),
+            jobs=len(others[self.seed].records),
+            load=others[self.seed].asked,
+            remaining_hours=remaining,
+            last_hours=percentiles([one.last_hours for one in first]),
+            cases=tuple(cases),
+            migrations=tuple(Migration(one.zone_held_at_arrival, one.free_outside) for one in first),
+            policies=tuple(found[0] for found in by_policy),
+        )
+
+    def _engine(
+        self, policy: str, others: BackgroundJobs, *, notice: float, share: float, seed: int
+    ) -> tuple[Engine, JobRecord]:
+        """Return a replay and its large job, announced so many hours ahead, with a share of the others preemptible."""
+        import numpy as np
+
+        from scheduler.queue.queue_policy import POLICIES
+        from simulator.engine.engine import Engine
+        from simulator.engine.node_pool import NodePool
+
+        may_stop = np.random.default_rng((seed, 2)).random(len(others.records)) < share
+        marked = [replace(one, preemptible=bool(may)) for one, may in zip(others.records, may_stop, strict=True)]
+        large = replace(self.large, announced=self.arrives - notice * HOUR)
+        records = sorted([*marked, large], key=lambda record: record.submit)
+        limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, told="placement", clock="work")
+        shape, rows = self.shape_and_rows
+        room = NodePool(self.empty, algorithm=LargeAndSmall(shape.pp * rows), limits=limits)
+        engine = Engine(
+            records,
+            room,
+            POLICIES.load(policy),
+            predictions=predict_all(records, self.predictor),
+            recovery=CheckpointEvery(self.checkpoint_hours * HOUR),
+        )
+        return engine, large
+
+    def _range(self, late: Sequence[float]) -> AnswerRange:
+        """Return the range of the start under the first policy over the workloads."""
+        jobs = numbered_input(self.workloads, "workload", "which jobs come")
+        points = InputPoints((jobs,), self.workloads, self.seed)
+        hours = [late[int(at[jobs.name])] for at in points.points]
+        return replace(
+            points.range_of("hours from arrival to start", hours), beyond=f"not within {self.after_hours:g} h"
         )
 
     def title(self, found: ReserveAnswer) -> str:
@@ -172,20 +232,17 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
         return f"When would a job of {found.nodes:,} nodes fit, and what does reserving cost the others?"
 
     def verdict(self, found: ReserveAnswer) -> str:
-        """Return what the first policy makes of the large job, in full, and the others in brief."""
-        first, *others = found.policies
-        start = (
-            f"With {first.policy} it starts {_start(first)} and finds {first.zone_held_at_arrival} of {found.zone:,} "
-            f"nodes of its zone held by others; allocation falls from {first.allocation_before:.2f} to "
-            f"{first.allocation_at_arrival:.2f}, {first.idle_node_hours:,.0f} node-hours stay idle in the "
-            f"{found.notice_hours:g} h before, and others wait {60 * first.wait_hours:.0f} min on average."
+        """Return when the large job starts by policy, and what each remedy makes of that."""
+        first, *others = found.cases
+        *baselines, notice, stopped = others
+        brief = "".join(f"; {one.name} starts it {late_words(one)}" for one in baselines)
+        return (
+            f"With {found.notice_hours:g} h of notice {first.name} starts it {late_words(first)}{brief}. Remedies: "
+            f"{notice.name} (P95 of what jobs in the zone still ran): {late_words(notice)}, "
+            f"{notice.idle_node_hours[1]:,.0f} node-hours idle; {stopped.name}: {late_words(stopped)}, "
+            f"{stopped.stopped[1]:,.0f} jobs stopped, {stopped.lost_node_hours[1]:,.0f} node-hours done again; "
+            f"moving jobs away: {migration_words(found)}."
         )
-        brief = "; ".join(
-            f"{one.policy}: starts {_start(one)}, {one.idle_node_hours:,.0f} node-hours idle, others wait "
-            f"{60 * one.wait_hours:.0f} min"
-            for one in others
-        )
-        return f"{start} {brief[:1].upper()}{brief[1:]}." if brief else start
 
     def assumptions(self, found: ReserveAnswer) -> Sequence[str]:
         """Return what cluster, jobs, predictions and placement take for granted."""
@@ -199,78 +256,31 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer]):
             f"{self.run_hours:g} h.",
             f"The others: {found.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training "
             f"of Kalos, 8 to 256 GPUs), asking for {found.load:.0%} of the cluster, none longer than "
-            f"{self.longest_hours:g} h. What runs longer than the notice and may not be stopped is still in the zone "
-            "when the large job arrives.",
+            f"{self.longest_hours:g} h; {plural(self.workloads, 'workload')}, over which the percentiles are. What "
+            "runs longer than the notice and may not be stopped is still in the zone when the large job arrives.",
             f"{predictions} The paper's predictor is off by 1.61 bins of ten minutes.",
             "Production queue and placement decide: the exact algorithm for the large job, gpu-packing for the others; "
             "nothing fails and nothing is slow.",
-            "The zone watched is the same for all policies: where placement puts the large job on the empty cluster.",
-            f"Waits until the arrival are the price of the notice; waits in the {self.after_hours:g} h after it are "
-            "mostly what the large job itself takes from the others, and a policy that starts it later has not paid "
-            "that yet.",
+            "The zone watched is the same for all: where placement puts the large job on the empty cluster.",
+            f"Idle node-hours count until the large job starts, or others submit no more, {self.after_hours:g} h after "
+            f"its arrival; a job that is stopped goes back to its last checkpoint, one every {self.checkpoint_hours:g} "
+            "h of work, and Algorithm 1 stops jobs only when no other is left in the zone.",
+            "Moving jobs away needs a free node outside the zone for each node of it that is held; `arnold defragment` "
+            "finds the fewest moves.",
         )
 
-    def changes(self, found: ReserveAnswer) -> Sequence[str]:  # noqa: ARG002
+    def changes(self, found: ReserveAnswer) -> Sequence[str]:
         """Return what would change the answer."""
-        return ("How long the others run, against the notice: --longest-hours, --notice-hours.",)
+        low, median, high = found.last_hours
+        return (
+            f"Notice: the last job in the zone ends {median:.0f} h after the announcement ({low:.0f} to {high:.0f} "
+            "over the workloads); announced so long ahead, the large job starts on arrival.",
+            "How long the others run, against the notice (--longest-hours, --notice-hours); how much they ask for "
+            "(--load): below it, there is room to move jobs to.",
+            "What is known of run times (--predictor): generous estimates keep jobs out that would have ended, learnt "
+            "ones let some in that do not.",
+        )
 
     def sheet(self, answer: ReserveAnswer) -> Sheet:
-        """Return a line for each policy, the first policy hour by hour, allocation and zone over time."""
-        columns: dict[str, Callable[[ReservePolicy], str]] = {
-            "policy": lambda row: row.policy,
-            "starts": _start,
-            "before": lambda row: f"{row.allocation_before:.2f}",
-            "at arrival": lambda row: f"{row.allocation_at_arrival:.2f}",
-            "zone": lambda row: f"{row.zone_held_at_arrival:,}",
-            "idle": lambda row: f"{row.idle_node_hours:,.0f}",
-            "wait before": lambda row: f"{60 * row.wait_hours:.1f}",
-            "wait after": lambda row: f"{60 * row.wait_hours_after:.0f}",
-            "stopped": lambda row: f"{row.stopped}",
-        }
-        title = "By policy: allocation, nodes of the zone that others hold, idle node-hours, waits in minutes"
-        allocation = self._chart(answer, "Allocation", "of the cluster", lambda one: one.allocation)
-        zone = self._chart(answer, "Nodes of the zone that others hold", "nodes", lambda one: float(one.zone_held))
-        return Sheet(
-            tables=(text_table(title, answer.policies, columns), self._timeline(answer.policies[0])),
-            charts=(replace(allocation, ceiling=1.0, percent=True), zone),
-        )
-
-    def _timeline(self, row: ReservePolicy) -> TextTable:
-        columns: dict[str, Callable[[ReserveSample], str]] = {
-            "time": lambda one: self._clock(one.hours),
-            "allocation": lambda one: f"{one.allocation:.2f}",
-            "zone held by others": lambda one: f"{one.zone_held:,}",
-            "waiting": lambda one: f"{one.waiting:,}",
-        }
-        half_hours = row.line[:: round(0.5 * HOUR / SAMPLE)]
-        near = [one for one in half_hours if -1.0 <= one.hours <= self.notice_hours + 1.0]
-        return text_table(f"Hour by hour with {row.policy}", near, columns)
-
-    def _clock(self, hours: float) -> str:
-        """Return the time of day so many hours after the announcement."""
-        minutes = round(60 * (self.announced_at + hours)) % (24 * 60)
-        return f"{minutes // 60:02d}:{minutes % 60:02d}"
-
-    def _chart(self, answer: ReserveAnswer, title: str, label: str, value: Callable[[ReserveSample], float]) -> Chart:
-        hours = [one.hours for one in answer.policies[0].line]
-        first, last = round(min(hours)), round(max(hours))
-        # about eight words fit below the axis
-        stride = max(1, round((last - first) / 8))
-        return Chart(
-            title=title,
-            x_label="time of day",
-            y_label=label,
-            series=[
-                Series(row.policy, [(one.hours, value(one)) for one in row.line], shape="step")
-                for row in answer.policies
-            ],
-            floor=0.0,
-            ticks=[(float(hour), self._clock(hour)) for hour in range(first, last + 1, stride)],
-            lines=((0.0, "announced"), (self.notice_hours, "arrives")),
-        )
-
-
-def _start(row: ReservePolicy) -> str:
-    if row.starts_hours is None:
-        return "never"
-    return "on arrival" if row.starts_hours < 1e-6 else f"{row.starts_hours:.1f} h late"
+        """Return a line for each policy and remedy; the first workload hour by hour, allocation and zone drawn."""
+        return reserve_sheet(answer, announced_at=self.announced_at)

@@ -14,6 +14,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Proposal
+from simulator.engine.hooks import Setback, Why
 from simulator.engine.sim_job import UNITS, SimJob
 from topology.field_types import Count, Share
 from topology.json_record import JsonRecord
@@ -52,7 +53,12 @@ class ReservePolicy(JsonRecord):
     policy: str
     """Name of the queue policy."""
     starts_hours: float | None
-    """Hours after its arrival at which the large job starts; null = never."""
+    """Hours after its arrival at which the large job starts; null = not before the others are submitted no more: what
+    it finds then says nothing."""
+    dp_spread: int | None
+    """Domains that a DP group of the large job touches where it starts; null = it does not."""
+    pp_spread: int | None
+    """The same of a PP group."""
     allocation_before: float
     """Mean allocation in the hour before the announcement."""
     allocation_at_arrival: float
@@ -60,15 +66,28 @@ class ReservePolicy(JsonRecord):
     zone_held_at_arrival: int
     """Nodes of the zone that others hold when the large job arrives."""
     idle_node_hours: float
-    """Node-hours that no job held between announcement and arrival."""
+    """Node-hours that no job held from the announcement until the large job started, or others submitted no more."""
     wait_hours: float
     """Mean wait of others submitted between announcement and arrival: the price of notice."""
     wait_hours_after: float
     """Mean wait of others submitted between the arrival and the end of submissions: the price of the job itself."""
     stopped: Count
     """Times that others were stopped for the large job."""
+    lost_node_hours: float
+    """Node-hours of work that was done again, as they went back to their last checkpoints."""
+    remaining_hours: float
+    """P95 of the time that jobs in the zone still ran when the large job was announced, by nodes; 0 = none did."""
+    last_hours: float
+    """Until the last of them ended."""
+    free_outside: Count
+    """Nodes outside the zone that no job held when the large job arrived: as many could move there."""
     line: tuple[ReserveSample, ...]
     """Sample by sample."""
+
+    @property
+    def late(self) -> float:
+        """Hours after its arrival at which the large job starts; infinite where :attr:`starts_hours` is null."""
+        return inf if self.starts_hours is None else self.starts_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +105,26 @@ class LargeAndSmall:
         """Place the job as one of the two does."""
         chosen = self.large if job.grid.cells >= self.least else self.small
         return chosen.place(cluster, job, limits)
+
+
+@dataclass(slots=True)
+class CheckpointEvery:
+    """What a stopped job has left: the work up to its last checkpoint."""
+
+    interval: float
+    """Seconds of work between checkpoints, above 0."""
+    lost: float = 0.0
+    """Node-seconds of work that was lost so far."""
+
+    def saved(self, job: SimJob, *, done: float) -> float:  # noqa: ARG002
+        """Return what the last checkpoint holds."""
+        return done // self.interval * self.interval
+
+    def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
+        """Go back to the last checkpoint."""
+        kept = self.saved(job, done=done)
+        self.lost += job.nodes * (done - kept)
+        return Setback(kept, 0.0)
 
 
 @dataclass(slots=True)
@@ -134,6 +173,7 @@ def replay_policy(
 ) -> ReservePolicy:
     """Run a replay, and return what became of the large job, its zone and the others.
 
+    :param engine: with a :class:`CheckpointEvery`, where others may be stopped.
     :param zone: nodes to watch, by their indices.
     :param horizon: time at which the others stop submitting, seconds.
     """
@@ -148,20 +188,44 @@ def replay_policy(
     early = [one.allocation for one in recorder.samples if -1.0 <= one.hours < 0.0]
     # 1e-9: the sample at the arrival itself counts, whatever the rounding of its time
     notice = [one for one in recorder.samples if 0.0 <= one.hours <= (arrives - announced) / HOUR + 1e-9]
+    in_time = itself.first_start <= horizon
+    until = (min(itself.first_start, horizon) - announced) / HOUR - 1e-9
+    idle = [one.allocation for one in recorder.samples if 0.0 <= one.hours < until]
     others = [job for job in engine.jobs if job is not itself]
     nodes = engine.pool.capacity / UNITS / (large.gpus / itself.nodes)
+    held = round(notice[-1].allocation * nodes) - notice[-1].zone_held
+    remaining, last = still_running(others, zone, announced)
     return ReservePolicy(
         policy=policy,
-        starts_hours=None if itself.first_start == inf else (itself.first_start - arrives) / HOUR,
+        starts_hours=(itself.first_start - arrives) / HOUR if in_time else None,
+        dp_spread=itself.spread[0] if in_time and itself.spread else None,
+        pp_spread=itself.spread[1] if in_time and itself.spread else None,
         allocation_before=float(np.mean(early)),
         allocation_at_arrival=notice[-1].allocation,
         zone_held_at_arrival=notice[-1].zone_held,
-        idle_node_hours=sum((1.0 - one.allocation) * nodes * SAMPLE / HOUR for one in notice[:-1]),
+        idle_node_hours=sum((1.0 - one) * nodes * SAMPLE / HOUR for one in idle),
         wait_hours=_wait(others, announced, arrives),
         wait_hours_after=_wait(others, arrives, horizon),
         stopped=sum(len(job.runs) for job in others),
+        lost_node_hours=getattr(engine.recovery, "lost", 0.0) / HOUR,
+        remaining_hours=remaining,
+        last_hours=last,
+        free_outside=max(0, round(nodes) - len(zone) - held),
         line=tuple(recorder.samples),
     )
+
+
+def still_running(others: Sequence[SimJob], zone: Sequence[int], moment: float) -> tuple[float, float]:
+    """Return P95, by nodes, and the most of the hours that jobs in a zone still ran, of those that nothing stopped."""
+    there = [job for job in others if not job.runs and job.first_start <= moment < job.end]
+    ends = sorted(((job.end - moment) / HOUR, len(set(zone).intersection(job.places))) for job in there)
+    ends = [(hours, nodes) for hours, nodes in ends if nodes]
+    total, seen = sum(nodes for _, nodes in ends), 0
+    for hours, nodes in ends:
+        seen += nodes
+        if seen >= 0.95 * total:
+            return hours, ends[-1][0]
+    return 0.0, 0.0
 
 
 def _wait(others: Sequence[SimJob], begin: float, end: float) -> float:

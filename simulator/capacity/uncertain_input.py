@@ -49,6 +49,17 @@ def seed_input() -> UncertainInput:
     return UncertainInput("seed", "chance (the seed)", lambda u: float(int(u * SEEDS)), "any seed", ordered=False)
 
 
+def numbered_input(count: int, name: str, words: str) -> UncertainInput:
+    """Return which of so many things drawn by seeds it is, as an input whose values are their numbers from 0."""
+    source = f"{count} seeds"
+    return UncertainInput(name, words, lambda u: float(int(u * count)), source, ordered=False)
+
+
+def source_of(question: object, name: str) -> str:
+    """Return where a question's option is from: ``assumed`` where it has its default."""
+    return "assumed" if getattr(question, name) == getattr(type(question), name) else "given"
+
+
 def given_input(
     text: str, name: str, words: str, *, where: str, least: float = 0.0, most: float = inf, source: str = "given"
 ) -> UncertainInput:

@@ -13,7 +13,7 @@ SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
 SAYS = {
     "fragmentation": "free nodes with PP groups inside one minipod",
     "grow": "+1: largest job",
-    "minipods": "minipods of 128, 4:1",
+    "minipods": "minipods of 128: build",
     "reserve": "arnold: starts 0.0 h after its arrival, others hold 0 nodes of its zone",
     "spares": "published: 29 spares",
 }

@@ -15,9 +15,9 @@ from arnold.commands.command import object_at
 from arnold.commands.field_options import option_names
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.fragmentation_question import FragmentationAnswer
-from simulator.capacity.grow_question import GrowAnswer
+from simulator.capacity.grow_answer import GrowAnswer
 from simulator.capacity.minipods_answer import MinipodsAnswer
-from simulator.capacity.reserve_question import ReserveAnswer
+from simulator.capacity.reserve_answer import ReserveAnswer
 from simulator.capacity.spares_answer import SparesAnswer
 from topology.field_types import field_docs
 from topology.json_record import read_json
@@ -31,8 +31,24 @@ QUESTIONS: dict[str, tuple[type[CapacityAnswer], list[str]]] = {
         ["--nodes", "64", "--size", "16", "--oversubscription", "2", "--job", "8x2x4", "--seeds", "1"],
     ),
     "fragmentation": (FragmentationAnswer, ["--made", "4x12", "--shape", "8x4"]),
-    "grow": (GrowAnswer, ["--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.1"]),
-    "reserve": (ReserveAnswer, ["--made", "4x8", "--job", "8x4x4", "--notice-hours", "1", "--after-hours", "1"]),
+    "grow": (GrowAnswer, ["--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.1", "--workloads", "1"]),
+    "reserve": (
+        ReserveAnswer,
+        [
+            "--made",
+            "4x8",
+            "--job",
+            "8x4x4",
+            "--notice-hours",
+            "1",
+            "--after-hours",
+            "1",
+            "--workloads",
+            "1",
+            "--policies",
+            "arnold",
+        ],
+    ),
 }
 
 
@@ -118,7 +134,10 @@ def test_spares_that_do_not_suffice(arnold: Arnold) -> None:
         (["fragmentation", "--busy", "busy.txt"], "--cluster"),
         (["fragmentation", "--cluster", "no-such-file.csv"], "no such file"),
         (["grow", "--made", "2x4", "--policy", "fifa"], "fifo"),
-        (["reserve", "--made", "2x4"], "1,200 nodes"),
+        (["grow", "--made", "2x4", "--lead-time", "-1"], "--lead-time"),
+        (["grow", "--made", "2x4", "--growth", "-1"], "above -1"),
+        (["grow", "--made", "2x4", "--objective-wait", "0"], "objective-wait"),
+        (["reserve", "--made", "2x4"], "600 nodes"),
         (["reserve", "--made", "4x8", "--job", "8x4x4", "--policies", "arnolt"], "arnold"),
         (["spare"], "spares"),
     ],
@@ -157,7 +176,19 @@ def test_nodes_of_four(arnold: Arnold, tmp_path: Path) -> None:
     assert still["shapes"][0]["most_nodes"] == 18
     more = json.loads(arnold("capacity", "grow", "--cluster", path, "--shape", "4x3", "--days", 0.1, "--json").out)
     assert [row["nodes"] for row in more["rows"]] == [18, 27, 36]
-    options = ["--job", "4x3x3", "--notice-hours", 1, "--after-hours", 1, "--longest-hours", 1, "--json"]
+    options = [
+        "--job",
+        "4x3x3",
+        "--notice-hours",
+        "1",
+        "--after-hours",
+        "1",
+        "--longest-hours",
+        "1",
+        "--workloads",
+        "1",
+        "--json",
+    ]
     zone = arnold("capacity", "reserve", "--cluster", path, *options)
     assert json.loads(zone.out)["zone"] == 9
 

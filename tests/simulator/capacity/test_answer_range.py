@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -52,6 +53,7 @@ def test_no_number_is_enough() -> None:
     found = answer_range("spares", lambda at: inf if at["1..100"] > 50 else 3.0, [NARROW, WIDE], draws=40, seed=0)
     assert (found.p50, found.p90, found.decides) == (3.0, inf, "1..100")
     assert found.words == "P10 3, P50 3, P90 none is enough"
+    assert replace(found, beyond="never").words == "P10 3, P50 3, P90 never"
     data = json_data(AnswerRange, found)
     assert data["p90"] is None
     assert read_json(AnswerRange, data) == found

@@ -22,8 +22,8 @@ QUESTIONS: list[CapacityQuestion[Any]] = [
     SparesQuestion(nodes=64, runs=2, days=1.0),
     MinipodsQuestion(nodes=32, sizes=(8, 16), jobs=("8x2x4",), seeds=1, algorithms=("best-fit",)),
     FragmentationQuestion(made="2x8", shapes=("8x2",)),
-    GrowQuestion(made="2x8", shapes=("8x2",), more=(1,), days=0.02),
-    ReserveQuestion(made="2x8", job="8x2x3", notice_hours=0.5, after_hours=0.5, warm_hours=3.0, longest_hours=0.5),
+    GrowQuestion(made="2x8", shapes=("8x2",), more=(1,), days=0.02, workloads=1, draws=10),
+    ReserveQuestion(made="2x8", job="8x2x3", notice_hours=0.5, after_hours=0.5, warm_hours=3.0, workloads=1),
 ]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import ceil, inf
 from typing import Any
 
 import pytest
 
-from simulator.capacity.reserve_question import ReserveAnswer, ReserveQuestion
+from simulator.capacity.reserve_answer import Migration, ReserveAnswer
+from simulator.capacity.reserve_question import ReserveQuestion
+from simulator.capacity.reserve_sheet import late_words, migration_words
 from tests.simulator.clusters import racks
 from topology.errors import InvalidInput, InvalidJob, UnknownName
 from topology.generate import fragment, minipods
@@ -28,6 +31,9 @@ def asked() -> Asked:
         longest_hours=2.0,
         load=1.0,
         time_limit=1.0,
+        workloads=1,
+        policies=("arnold", "arnold-no-reserve", "arnold-no-jct"),
+        price_gpu_hour=2.0,
     )
     return question, question.answer()
 
@@ -50,15 +56,15 @@ def test_reserving_empties_the_zone(reserved: ReserveAnswer) -> None:
         assert rows[name].zone_held_at_arrival == 0
         # Two thirds of the cluster are the zone: no more than the other third is held when the job arrives.
         assert rows[name].allocation_at_arrival <= 1 / 3
-    assert rows["arnold-no-reserve"].starts_hours is not None
-    assert rows["arnold-no-reserve"].starts_hours > 0.0
+    # priority alone keeps nothing free: as long as others come, room for 64 nodes does not
+    assert rows["arnold-no-reserve"].starts_hours is None
     assert rows["arnold-no-reserve"].zone_held_at_arrival > 0
 
 
 def test_reserving_costs_and_predictions_help(reserved: ReserveAnswer) -> None:
-    """Idle node-hours: fewest without a zone, most without predictions."""
+    """Idle node-hours until the large job starts: more without predictions, for fewer are let into the zone."""
     idle = {row.policy: row.idle_node_hours for row in reserved.policies}
-    assert idle["arnold-no-reserve"] < idle["arnold"] < idle["arnold-no-jct"]
+    assert idle["arnold"] < idle["arnold-no-jct"]
 
 
 def test_samples_of_a_reservation(asked: Asked) -> None:
@@ -70,15 +76,17 @@ def test_samples_of_a_reservation(asked: Asked) -> None:
     # two hours of notice and four after it
     assert line[-1].hours == pytest.approx(6.0)
     assert all(0.0 <= one.allocation <= 1.0 and 0 <= one.zone_held <= reserved.zone for one in line)
-    assert "starts on arrival" in reserved.verdict
-    assert [row[0] for row in question.sheet(reserved).tables[1].rows][:3] == ["17:00", "17:30", "18:00"]
+    assert "starts it on arrival" in reserved.verdict
+    assert [row[0] for row in question.sheet(reserved).tables[2].rows][:3] == ["17:00", "17:30", "18:00"]
 
 
 def test_means_are_of_the_samples(reserved: ReserveAnswer) -> None:
     """Allocation before is that of the hour before; idle node-hours are the free share of 96 nodes, 5 minutes each."""
     for row in reserved.policies:
         early = [one.allocation for one in row.line if -1.0 <= one.hours < 0.0]
-        notice = [one for one in row.line if -1e-9 <= one.hours < 2.0 - 1e-9]
+        # it starts on its arrival, or others come no more four hours later, whichever is known
+        until = 2.0 if row.starts_hours == 0.0 else 6.0
+        notice = [one for one in row.line if -1e-9 <= one.hours < until - 1e-9]
         assert len(early) == 12
         assert row.allocation_before == pytest.approx(sum(early) / 12)
         assert row.idle_node_hours == pytest.approx(sum(96 * (1.0 - one.allocation) / 12 for one in notice))
@@ -90,21 +98,47 @@ def test_the_load_is_what_was_asked(reserved: ReserveAnswer) -> None:
 
 
 def test_words_of_the_verdict(asked: Asked) -> None:
-    """The first policy in full, the others in brief; a start that never comes is said so."""
+    """The first policy, the others, and each remedy with what it costs; a start that never comes is said so."""
     question, reserved = asked
-    first, second, _ = reserved.policies
-    alone = question.verdict(replace(reserved, policies=(replace(first, starts_hours=None),)))
-    assert alone.startswith("With arnold it starts never and finds 0 of 64 nodes")
-    assert alone.endswith("min on average.")
-    late = question.verdict(replace(reserved, policies=(first, replace(second, starts_hours=2.5))))
-    assert "Arnold-no-reserve: starts 2.5 h late" in late
+    verdict = question.verdict(reserved)
+    assert verdict.startswith("With 2 h of notice arnold starts it on arrival; arnold-no-reserve starts it not while")
+    assert "100% preemptible: on arrival" in verdict
+    first = replace(reserved.cases[0], late=(0.0, 2.5, inf))
+    assert late_words(first) == "2.5 h late (P10 0.0, P90 not while others come)"
+
+
+def test_room_to_move(reserved: ReserveAnswer) -> None:
+    """As many free nodes outside the zone as others hold inside: by workload."""
+    room, none = Migration(held=3, free_outside=3), Migration(held=5, free_outside=1)
+    assert migration_words(replace(reserved, migrations=(room,))) == "at most 3 nodes, for which there is room"
+    words = migration_words(replace(reserved, migrations=(room, none)))
+    assert words == "no room in 1 of 2 workloads, 5 nodes to move and 1 free outside the zone"
+    assert reserved.migrations[0].held == 0
+    assert migration_words(reserved) == "nothing to move"
+
+
+def test_remedies(asked: Asked) -> None:
+    """The notice is in whole hours and covers P95 of what still ran; what is stopped goes back by an hour at most."""
+    question, reserved = asked
+    *_, notice, stopped = reserved.cases
+    assert notice.notice_hours == max(2.0, ceil(reserved.remaining_hours[2]))
+    assert reserved.remaining_hours[2] <= reserved.last_hours[2] <= question.longest_hours
+    assert stopped.preemptible == 1.0
+    assert stopped.late == (0.0, 0.0, 0.0)
+    assert stopped.stopped[1] > 0
+    # jobs of at most 24 nodes, a quarter of 96
+    assert 0.0 < stopped.lost_node_hours[1] <= 24 * stopped.stopped[1]
+    for case in reserved.cases:
+        # nodes of 8 GPUs at 2 an hour each
+        assert case.cost == pytest.approx(16.0 * (case.idle_node_hours[1] + case.lost_node_hours[1]))
 
 
 def test_the_sheet(asked: Asked) -> None:
     """A line for each policy; charts by time of day, from two hours before, with both moments marked."""
     question, reserved = asked
     sheet = question.sheet(reserved)
-    assert [row[0] for row in sheet.tables[0].rows] == list(question.policies)
+    assert [row[0] for row in sheet.tables[0].rows] == [case.name for case in reserved.cases]
+    assert sheet.tables[1].headers[-1] == "cost"
     allocation, zone = sheet.charts
     assert (allocation.ceiling, allocation.percent) == (1.0, True)
     assert (zone.ceiling, zone.percent) == (None, False)
@@ -123,11 +157,12 @@ def test_what_is_assumed_of_run_times(asked: Asked) -> None:
 
 
 def test_times_of_the_replay() -> None:
-    """A day of warming up, four hours of notice, eight hours after: seconds from the beginning."""
+    """Two days of warming up, four hours of notice, two days after: seconds from the beginning."""
     question = ReserveQuestion()
-    assert question.arrives == 28 * 3600.0
-    assert question.horizon == 36 * 3600.0
-    assert question.steps == 3
+    assert question.arrives == 52 * 3600.0
+    assert question.horizon == 100 * 3600.0
+    # three workloads under two policies and two remedies
+    assert question.steps == 12
 
 
 def test_the_large_job_is_of_the_clusters_nodes() -> None:
@@ -135,7 +170,7 @@ def test_the_large_job_is_of_the_clusters_nodes() -> None:
     cluster = racks(18, gpus=4)
     question = ReserveQuestion(cluster=cluster, job="4x3x3")
     assert question.large.gpus == 36.0
-    assert question.large.announced == 24 * 3600.0
+    assert question.large.announced == 48 * 3600.0
     busy = fragment(minipods(minipods=2, nodes=16), 0.5, 0)
     assert ReserveQuestion(cluster=busy, job="8x4x4").large.gpus == 128.0
 
@@ -143,16 +178,18 @@ def test_the_large_job_is_of_the_clusters_nodes() -> None:
 @pytest.mark.parametrize(
     ("fields", "error", "words"),
     [
-        ({"made": "10x10"}, InvalidInput, "1,200 nodes of 8 GPUs, the cluster 100"),
+        ({"made": "10x10"}, InvalidInput, "600 nodes of 8 GPUs, the cluster 100"),
         ({"made": "2x8", "job": "8x4"}, InvalidJob, "no job"),
         ({"made": "2x8", "job": "8x2x2", "policies": ("arnolt",)}, UnknownName, "arnolt"),
         ({"made": "2x8", "job": "8x2x2", "predictor": "crystal"}, UnknownName, "crystal"),
         ({"notice_hours": 0.0}, InvalidInput, "notice_hours is 0.0"),
         ({"warm_hours": -1.0}, InvalidInput, "warm_hours is -1.0"),
+        ({"preemptible": 0.0}, InvalidInput, "preemptible is 0.0"),
+        ({"price_kwh": 0.1}, InvalidInput, "part"),
         ({"load": 3.0}, InvalidInput, "load is 3.0"),
     ],
 )
 def test_impossible_questions(fields: dict[str, Any], error: type[Exception], words: str) -> None:
     """A job larger than the cluster, names that are not known, hours out of bounds: said before the replay."""
     with pytest.raises(error, match=words):
-        ReserveQuestion(**fields).answer()
+        ReserveQuestion(**({"workloads": 1} | fields)).answer()

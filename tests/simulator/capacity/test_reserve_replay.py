@@ -12,7 +12,7 @@ import pytest
 from scheduler.job import Job
 from scheduler.placement.types import Limits, Proposal
 from simulator.capacity.job_shape import JobShape
-from simulator.capacity.reserve_replay import HOUR, LargeAndSmall, ZoneRecorder
+from simulator.capacity.reserve_replay import HOUR, CheckpointEvery, LargeAndSmall, ZoneRecorder, still_running
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.cluster import Cluster
 
@@ -91,3 +91,30 @@ def test_the_two_of_production() -> None:
         nodes = algorithm.place(with_free(5, 1), JobShape(8, 2).job(rows), Limits(workers=1)).nodes
         assert nodes is not None
         assert int(nodes.max()) < 8
+
+
+def test_a_stopped_job_goes_back_to_its_checkpoint() -> None:
+    """One an hour: of 2.5 h of work 2 h are safe; half an hour on each of three nodes is done again."""
+    keeps = CheckpointEvery(HOUR)
+    job: Any = SimpleNamespace(nodes=3)
+    assert keeps.saved(job, done=2.5 * HOUR) == 2 * HOUR
+    assert keeps.interrupted(job, done=2.5 * HOUR, why="preemption") == (2 * HOUR, 0.0)
+    assert keeps.lost == 1.5 * HOUR
+
+
+def test_what_still_runs_in_a_zone() -> None:
+    """By nodes of the zone: 19 of 20 end after an hour, the last after nine; others do not count."""
+
+    def job(places: range, end: float, *, start: float = 0.0, stopped: bool = False) -> Any:
+        runs = [(0.0, 1.0)] if stopped else []
+        return SimpleNamespace(places=places, end=end * HOUR, first_start=start * HOUR, runs=runs)
+
+    others = [
+        job(range(19), 3.0),
+        job(range(19, 22), 11.0),
+        job(range(30, 40), 50.0),
+        job(range(5), 60.0, stopped=True),
+        job(range(5), 70.0, start=4.0),
+    ]
+    assert still_running(others, range(20), 2.0 * HOUR) == (1.0, 9.0)
+    assert still_running([], range(20), 0.0) == (0.0, 0.0)

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simulator.capacity.uncertain_input import draw, gamma_of, given_input, lognormal, seed_input
+from simulator.capacity.grow_question import GrowQuestion
+from simulator.capacity.uncertain_input import (
+    draw,
+    gamma_of,
+    given_input,
+    lognormal,
+    numbered_input,
+    seed_input,
+    source_of,
+)
 from tests.case_counts import examples
 from topology.errors import InvalidInput
 
@@ -69,3 +78,16 @@ def test_draws_are_common() -> None:
     # seeds are whole numbers, evenly over their range
     assert all(one["seed"] == int(one["seed"]) for one in both)
     assert mean(one["seed"] for one in both) == pytest.approx(2**30, rel=0.02)
+
+
+def test_where_an_input_is_from() -> None:
+    """What has its default is assumed; all else was given."""
+    assert source_of(GrowQuestion(growth=("0.1",)), "load") == "assumed"
+    assert source_of(GrowQuestion(growth=("0.1",)), "growth") == "given"
+
+
+def test_things_by_number() -> None:
+    """Three of them have a third of the probability each, and no order."""
+    one = numbered_input(3, "state", "which nodes are busy")
+    assert [one.quantile(u) for u in (0.0, 0.33, 0.34, 0.67, 0.99)] == [0.0, 0.0, 1.0, 2.0, 2.0]
+    assert not one.ordered
