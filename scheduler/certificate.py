@@ -30,7 +30,7 @@ class RefutedPair(JsonRecord):
     pp: Number
     """PP spread R."""
     by: str
-    """The kind of refutation: edges, product, coverage, rectangles, components, skeleton."""
+    """The kind of refutation: edges, product, coverage, rectangles, components, patterns, shapes, skeleton."""
     witness: Witness | None
     """By what it is recounted; null = the pair alone is enough, or only a solver can tell."""
 

@@ -126,9 +126,11 @@ KINDS: Mapping[str, RecountKind] = {
     "coverage": recount_coverage,
     "rectangles": recount_rectangles,
     "components": recount_groups,
+    "patterns": recount_groups,
+    "shapes": recount_groups,
     "skeleton": recount_groups,
 }
-"""Kinds of refutation, and what recounts them; the last two come from searches, and may need a solver."""
+"""Kinds of refutation, and what recounts them; the last four come from searches, and may need a solver."""
 
 
 def recount(grid: CountedGrid, pair: Spread, by: str, witness: Witness | None, effort: Effort | None = None) -> Recount:

@@ -7,10 +7,12 @@ from functools import partial
 
 from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.cut_outs import cut_outs
-from scheduler.placement.exact.interval_flow import FlowLimit, count_intervals, interval_flow
+from scheduler.placement.exact.interval_flow import count_intervals, interval_flow
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import FlowEffort, TabuEffort
+from scheduler.placement.exact.ring_flow import count_arcs, count_tilings, ring_flow
 from scheduler.placement.exact.tabu_bands import tabu_bands
+from scheduler.placement.exact.whole_rows import FlowLimit
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock
 from topology.cluster import IntArray
@@ -68,6 +70,16 @@ def build_long_flows(search: PairSearch) -> None:
     _flows(search, search.params.long_flows, search.params.flow_intervals)
 
 
+def build_quick_rings(search: PairSearch) -> None:
+    """Cut every row where it suits, on columns that lie on a ring, with a few short dives."""
+    _flows(search, search.params.quick_flows, search.params.flow_intervals, ring=True)
+
+
+def build_long_rings(search: PairSearch) -> None:
+    """Cut every row where it suits, on columns that lie on a ring, with more dives."""
+    _flows(search, search.params.long_rings, search.params.flow_intervals, ring=True)
+
+
 def build_front(search: PairSearch) -> None:
     """Build pairs that the best one did not need, for the Pareto front."""
     attempt = partial(_tabu, search, search.params.quick_tabu)
@@ -79,30 +91,39 @@ def _tabu(search: PairSearch, effort: TabuEffort, view: GridView, pair: Pair) ->
     return tabu_bands(view.problem, pair, effort=effort, seed=search.limits.seed, params=search.params)
 
 
-def _flows(search: PairSearch, effort: FlowEffort, most: int, *, segments: int | None = None) -> None:
+def _flows(
+    search: PairSearch, effort: FlowEffort, most: int, *, segments: int | None = None, ring: bool = False
+) -> None:
     """Look for up to so many intervals of columns, round after round over all open pairs, each with another seed.
 
     :param segments: of each row; ``None`` = any number.
+    :param ring: lay the columns on a ring, so that the intervals are arcs.
     """
-    end = _end(search)
+    params = search.params
+    end = clock() + min(search.left, params.ring_share * search.limits.seconds) if ring else _end(search)
 
     def small(view: GridView, pair: Pair) -> bool:
-        narrow = view.problem.columns <= search.params.flow_columns
         wanted = pair[1] > 1 if segments is None else pair[1] == segments
-        return narrow and wanted and count_intervals(view.problem, pair) <= most
+        if not wanted or view.problem.columns > params.flow_columns or count_intervals(view.problem, pair) > most:
+            return False
+        return not ring or count_tilings(view.problem, pair) <= params.ring_tilings
 
     def attempt(view: GridView, pair: Pair, *, seed: int) -> IntArray | None:
         if not small(view, pair):
             return None
+        coverage = search.coverage_of(view)
+        if ring and count_arcs(view.problem, pair, coverage) > params.ring_arcs:
+            return None
         limit = FlowLimit(end - clock(), effort.programs, effort.roundings, seed)
-        return interval_flow(view.problem, pair, limit=limit, coverage=search.coverage_of(view))
+        flow = ring_flow if ring else interval_flow
+        return flow(view.problem, pair, limit=limit, coverage=coverage)
 
     def pairs() -> list[Pair]:
         return [p for p in search.lattice.open() if any(small(view, view.turn(p)) for view in search.views)]
 
     for i in range(effort.seeds):
         of_round = partial(attempt, seed=search.limits.seed + i)
-        _from_the_roomiest(search, of_round, "interval flow", pairs=pairs, end=end)
+        _from_the_roomiest(search, of_round, "ring flow" if ring else "interval flow", pairs=pairs, end=end)
 
 
 def _from_the_roomiest(

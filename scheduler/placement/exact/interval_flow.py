@@ -15,40 +15,34 @@ them are an integer program of hundredths of a second.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.placement.exact.bounds import CoverageBound
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.whole_rows import (
+    ITERATION_SECONDS,
+    FlowLimit,
+    Segment,
+    add_rows,
+    limit_time,
+    rows_on_intervals,
+)
 from scheduler.placement.types import Pair
-from scheduler.work_clock import clock, counts_work, spend
+from scheduler.work_clock import clock, spend
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
 
-Segment = tuple[int, int]  # columns l, ..., r - 1
-
 _PRICE = 0.05  # Rows that a domain in a column is worth: slots to spare let whole rows be made of fractions
 _GIFT = 0.02  # Part of the rows that a domain in use is worth at most, with odd seeds
 _ROUNDED = 1e-6  # What linear programs may be off
-_ROUNDING_NODES = 200  # Nodes of SCIP's tree for whole rows: mostly the first has them, or none
 
-
-# Of work for each variable: to make it, to solve a program once more, and an iteration; and to find whole rows
-_MADE_SECONDS, _PROGRAM_SECONDS, _ITERATION_SECONDS, _ROUNDING_SECONDS = 2e-5, 1e-6, 2e-8, 1e-2
-
-
-@dataclass(frozen=True, slots=True)
-class FlowLimit:
-    """How long a search for intervals may go on."""
-
-    seconds: float
-    programs: int  # linear programs solved, the same whatever the clock says
-    roundings: int  # times that whole rows are looked for
-    seed: int
+# Of work for each variable: to make it, and to solve a program once more
+_MADE_SECONDS, _PROGRAM_SECONDS = 2e-5, 1e-6
 
 
 def interval_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverage: CoverageBound) -> IntArray | None:
@@ -58,7 +52,7 @@ def interval_flow(problem: GridProblem, pair: Pair, *, limit: FlowLimit, coverag
 
     :returns: shape [rows, columns], the domain of each cell.
     """
-    return _Dives(problem, pair, coverage, limit).dive()
+    return Dives(problem, pair, coverage, limit).dive()
 
 
 def count_intervals(problem: GridProblem, pair: Pair) -> int:
@@ -72,13 +66,7 @@ def _intervals(columns: int, pp: int) -> list[Segment]:
     return [s for s in every if pp > 2 or s[0] == 0 or s[1] == columns]
 
 
-def _limit_time(solver: pywraplp.Solver, seconds: float) -> None:
-    """Let a solver run for so many seconds of the wall clock; where work is counted, programs and nodes limit it."""
-    if not counts_work():
-        solver.SetTimeLimit(max(1, int(1000 * seconds)))  # milliseconds, at least one
-
-
-class _Dives:
+class Dives:
     """A depth-first search over the intervals that the domains of each capacity serve."""
 
     def __init__(self, problem: GridProblem, pair: Pair, coverage: CoverageBound, limit: FlowLimit) -> None:
@@ -92,16 +80,14 @@ class _Dives:
         self.serving: dict[tuple[int, Segment], pywraplp.Variable] = {}
         self.hosted: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)  # rows on each segment
         self._add_domains(coverage)
-        start, _ = _add_rows(self.solver, problem, self.pp, self.hosted, whole=False)
+        start = self._add_rows()
         start.SetBounds(problem.rows, self.solver.infinity())
         objective = self.solver.Objective()
         for f in (f for f in self.solver.variables() if start.GetCoefficient(f)):
             objective.SetCoefficient(f, 1)
         self._rng = np.random.default_rng(limit.seed)
         for (_, (left, right)), z in self.serving.items():
-            # what one of the two misses the other often has: few columns served, or many domains, at random
-            worth = _GIFT * problem.rows * self._rng.random() if limit.seed % 2 else -_PRICE * (right - left)
-            objective.SetCoefficient(z, worth)
+            objective.SetCoefficient(z, self._worth(right - left))
         objective.SetMaximization()
         spend(_MADE_SECONDS * self.solver.NumVariables())
         self._left, self._roundings = limit.programs, limit.roundings
@@ -120,8 +106,7 @@ class _Dives:
             k = int((part * (1 + 0.5 * self._rng.random(len(part)))).argmax())
         else:
             self._roundings -= 1
-            limit = replace(self.limit, seconds=self._end - clock())
-            cells = rows_on_intervals(self.problem, self._intervals(), pp=self.pp, limit=limit)
+            cells = self._whole_rows(replace(self.limit, seconds=self._end - clock()))
             k = next((i for i, z in enumerate(served) if z.lb() < z.ub()), -1)
             if cells is not None or k < 0:
                 return cells
@@ -141,12 +126,12 @@ class _Dives:
         from ortools.linear_solver import pywraplp
 
         self._left -= 1
-        _limit_time(self.solver, self._end - clock())
+        limit_time(self.solver, self._end - clock())
         settings = pywraplp.MPSolverParameters()
         settings.SetIntegerParam(settings.LP_ALGORITHM, settings.DUAL)
         settings.SetIntegerParam(settings.PRESOLVE, settings.PRESOLVE_OFF)
         status = self.solver.Solve(settings)
-        spend((_PROGRAM_SECONDS + _ITERATION_SECONDS * self.solver.iterations()) * self.solver.NumVariables())
+        spend((_PROGRAM_SECONDS + ITERATION_SECONDS * self.solver.iterations()) * self.solver.NumVariables())
         return bool(status == pywraplp.Solver.OPTIMAL)
 
     def _add_domains(self, coverage: CoverageBound) -> None:
@@ -157,14 +142,14 @@ class _Dives:
         allowed = coverage.widths_worth((self.dp, self.pp))
         for c, count in self.kinds:
             of_kind = solver.Constraint(-inf, count)
-            for left, right in _intervals(problem.columns, self.pp):
+            for left, right in self._to_serve():
                 width = right - left
                 if width > c or not allowed[c][width]:
                     continue
                 z = self.serving[c, (left, right)] = solver.NumVar(0, count, "")
                 of_kind.SetCoefficient(z, 1)
                 for column in range(left, right):
-                    at_column[column].SetCoefficient(z, 1)
+                    at_column[column % columns].SetCoefficient(z, 1)
                 cells, rows = solver.Constraint(-inf, 0), solver.Constraint(-inf, 0)
                 cells.SetCoefficient(z, -c)
                 rows.SetCoefficient(z, -min(problem.rows, c))
@@ -174,7 +159,25 @@ class _Dives:
                     rows.SetCoefficient(y, 1)
                     self.hosted[i, j].append(y)
 
-    def _intervals(self) -> BoolArray:
+    def _worth(self, width: int) -> float:
+        """Return what a domain on so many columns is worth in rows; what one of the two misses the other often has:
+        few columns served, or many domains, at random.
+        """
+        return _GIFT * self.problem.rows * self._rng.random() if self.limit.seed % 2 else -_PRICE * width
+
+    def _to_serve(self) -> list[Segment]:
+        """Return the intervals that a domain may serve."""
+        return _intervals(self.problem.columns, self.pp)
+
+    def _add_rows(self) -> pywraplp.Constraint:
+        """Add the rows, and return the constraint on how many there are."""
+        return add_rows(self.solver, self.problem, self.pp, self.hosted, whole=False)[0]
+
+    def _whole_rows(self, limit: FlowLimit) -> IntArray | None:
+        """Return a placement on the intervals found."""
+        return rows_on_intervals(self.problem, self._found(), pp=self.pp, limit=limit)
+
+    def _found(self) -> BoolArray:
         """Return the intervals found, and wider ones where columns have fewer than S domains: narrow ones first."""
         columns = self.problem.columns
         serves = np.zeros((len(self.problem.capacities), columns), dtype=np.bool_)
@@ -203,98 +206,3 @@ class _Dives:
         if right - left > 1:
             some |= {(left + 1, right), (left, right - 1)}
         return sorted(s for s in some if self.pp > 2 or s[0] == 0 or s[1] == self.problem.columns)
-
-
-def _add_rows(
-    solver: pywraplp.Solver,
-    problem: GridProblem,
-    pp: int,
-    hosted: dict[Segment, list[pywraplp.Variable]],
-    *,
-    whole: bool,
-) -> tuple[pywraplp.Constraint, dict[tuple[int, Segment], pywraplp.Variable]]:
-    """Add the rows as a flow over the columns, in layers: of each segment how many rows have it as their t-th.
-
-    :param hosted: variables whose sum is the rows on a segment; ``whole``: in whole numbers.
-    :returns: the constraint that there are D rows, and the rows of each layer and segment.
-    """
-    columns, inf = problem.columns, solver.infinity()
-    # where segment t ends segment t + 1 begins
-    joints = [[solver.Constraint(0, 0) for _ in range(columns)] for _ in range(pp + 1)]
-    start = solver.Constraint(problem.rows, problem.rows)
-    flow = {}
-    for (i, j), rows in hosted.items():
-        of_segment = solver.Constraint(0, 0)
-        for y in rows:
-            of_segment.SetCoefficient(y, -1)
-        for t in range(1, pp + 1):
-            # the first segment begins at the first column and no other one does; the last ends at the last
-            if (i == 0) != (t == 1) or (t == pp and j < columns):
-                continue
-            f = flow[t, (i, j)] = solver.Var(0, inf, whole, "")
-            of_segment.SetCoefficient(f, 1)
-            if t == 1:
-                start.SetCoefficient(f, 1)
-            else:
-                joints[t - 1][i].SetCoefficient(f, -1)
-            if j < columns:
-                joints[t][j].SetCoefficient(f, 1)
-    return start, flow
-
-
-def rows_on_intervals(problem: GridProblem, serves: BoolArray, *, pp: int, limit: FlowLimit) -> IntArray | None:
-    """Return a placement in which each domain serves its interval of columns and each row has ``pp`` segments at most.
-
-    :param serves: shape [domains, columns].
-    :returns: shape [rows, columns], the domain of each cell; ``None`` when none was found.
-    """
-    from ortools.linear_solver import pywraplp
-
-    solver = pywraplp.Solver.CreateSolver("SCIP")
-    inf, columns = solver.infinity(), problem.columns
-    hosted: dict[tuple[int, Segment], pywraplp.Variable] = {}
-    on_segment: dict[Segment, list[pywraplp.Variable]] = defaultdict(list)
-    for k, capacity in enumerate(problem.capacities):
-        if not serves[k].any():
-            continue
-        left, right = int(serves[k].argmax()), columns - int(serves[k][::-1].argmax())
-        cells = solver.Constraint(-inf, capacity)
-        for i in range(left, right):
-            for j in range(i + 1, right + 1):
-                if pp == 2 and i > 0 and j < columns:
-                    continue
-                y = hosted[k, (i, j)] = solver.IntVar(0, min(problem.rows, capacity // (j - i)), "")
-                cells.SetCoefficient(y, j - i)
-                on_segment[i, j].append(y)
-    _, flow = _add_rows(solver, problem, pp, on_segment, whole=True)
-    _limit_time(solver, limit.seconds)
-    solver.SetSolverSpecificParametersAsString(
-        f"limits/totalnodes = {_ROUNDING_NODES}\nrandomization/randomseedshift = {limit.seed}\nlimits/solutions = 1"
-    )
-    status = solver.Solve()
-    spend(_ROUNDING_SECONDS + _ITERATION_SECONDS * solver.iterations() * solver.NumVariables())
-    if status not in (pywraplp.Solver.OPTIMAL, pywraplp.Solver.FEASIBLE):
-        return None
-    rows = {key: round(f.solution_value()) for key, f in flow.items()}
-    return _lay_out(problem, pp, rows, {key: round(y.solution_value()) for key, y in hosted.items()})
-
-
-def _lay_out(
-    problem: GridProblem, pp: int, rows: dict[tuple[int, Segment], int], hosted: dict[tuple[int, Segment], int]
-) -> IntArray:
-    """Lay rows along the flow; segments of equal columns go to their domains in any order."""
-    cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
-    domains: dict[Segment, list[int]] = defaultdict(list)
-    for (k, segment), count in hosted.items():
-        domains[segment] += [k] * count
-    ends: dict[int, list[int]] = {0: list(range(problem.rows))}
-    for t in range(1, pp + 1):
-        following: dict[int, list[int]] = defaultdict(list)
-        for (layer, (i, j)), count in rows.items():
-            if layer == t:
-                for _ in range(count):
-                    row = ends[i].pop()
-                    cells[row, i:j] = domains[i, j].pop()
-                    following[j].append(row)
-        ends = following
-    return cells

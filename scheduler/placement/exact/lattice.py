@@ -14,6 +14,7 @@ from typing import TypeVar
 from scheduler.objective import TOLERANCE
 from scheduler.placement.exact.bounds import CoverageBound, RectangleBound
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.pattern_bound import PatternBound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Limits, Pair, ParetoPoint, Refutation, corners
 from scheduler.witnesses import Witness
@@ -166,6 +167,7 @@ class PairSearch:
         self.limits = limits
         self.params = params
         self.table: RectangleBound | None = None
+        self.patterns: dict[Pair, PatternBound] = {}  # of the pairs that were asked about
         self._coverage: dict[bool, CoverageBound] = {}  # of the problem, and of its transpose
         self.stopped = False  # Whether time ran out with methods left to try
         self._end = clock() + limits.seconds

@@ -80,10 +80,18 @@ class ExactParams:
     table_reserve: float = 0.5  # Seconds that the table leaves to what comes after it
     # Cells from which models with a number of rows, and width profiles, get slow and find nothing that bands do not
     many_cells: int = 3000
+    # Rows or columns up to which prices of patterns are looked for: a knapsack takes their square for each segment
+    pattern_lines: int = 300
+    pattern_rounds: int = 80  # Linear programs for one pair, milliseconds each; those that refute took up to 60
+    pattern_share: float = 0.1  # Part of the time limit that these may take
+    # Shapes, and ways to cut a line, up to which their numbers are asked for: tenths of a second
+    pattern_shapes: int = 600
+    pattern_cuts: int = 5000
+    pattern_effort: float = 0.5  # Effort of each of two searches for numbers of shapes
     # Columns of a view up to which components with S = 2 are listed: with more they have columns in parallel, and too
     # many sets of domains have little waste
     component_columns: int = 20
-    component_share: float = 0.4  # Part of the time limit that packing components may take
+    component_share: float = 0.3  # Part of the time limit that packing components may take
     component_sets: int = 100_000  # Sets of domains that may be listed, as numpy does in tenths of a second
     component_nodes: int = 5000  # Nodes of the search for packings, each about a tenth of a millisecond
     component_packings: int = 500  # Packings looked at in one turn: fewer say which components are still of use
@@ -100,6 +108,13 @@ class ExactParams:
     flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size
     flow_intervals: int = 6000
+    # Ways to cut a row up to which the columns are laid on a ring as well: all with three segments on 12 columns, two
+    # on 16. With three on 16 a search takes half a minute
+    ring_tilings: int = 300
+    # Arcs that domains may lie on, by their regrets, up to which that is done: with more a program takes a tenth of a
+    # second, and none of six searches found anything
+    ring_arcs: int = 1000
+    ring_share: float = 0.2  # Part of the time limit that short and long ring flows may take each
     # Part of the time limit that credits, short flows and long flows may take each: width profiles come after them, and
     # refute as well, in some seconds on a few hundred cells
     construction_share: float = 0.35
@@ -113,6 +128,8 @@ class ExactParams:
     # Of 14 instances where no short dive succeeded one of these did in four. One of twelve seeds mostly finds what
     # is there, of sixty the first twenty all there was
     long_flows: FlowEffort = FlowEffort(programs=200, roundings=3, seeds=20)
+    # On a ring, where a dive takes longer: of twenty seeds the first or the seventeenth found what there was
+    long_rings: FlowEffort = FlowEffort(programs=60, roundings=2, seeds=20)
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
     # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it

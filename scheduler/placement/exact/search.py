@@ -19,8 +19,10 @@ from scheduler.placement.exact.bounds import (
 )
 from scheduler.placement.exact.component_search import pack_components
 from scheduler.placement.exact.lattice import PairSearch
+from scheduler.placement.exact.pattern_bound import UNIT, least_pattern_bound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profile_search import enumerate_profiles
+from scheduler.placement.exact.shape_counts import shapes_refute
 from scheduler.placement.types import Pair
 from scheduler.work_clock import spend
 
@@ -116,6 +118,44 @@ def count_rectangles(search: PairSearch) -> None:
             search.lattice.refute(pair, "rectangles", _too_few_covered(search.problem, pair, covered), charges)
 
 
+def count_patterns(search: PairSearch) -> None:
+    """Apply the pattern bound to the open pairs, the cheapest first: each that is refuted raises the bound."""
+    params, problem = search.params, search.problem
+    if problem.cells > params.many_cells or max(problem.rows, problem.columns) > params.pattern_lines:
+        return
+    end = search.left - params.pattern_share * search.limits.seconds
+    for pair in search.lattice.open():
+        if search.left < max(end, 0.0):
+            return
+        if search.lattice.is_refuted(pair):
+            continue
+        search.say(f"patterns for DP spread {pair[0]}, PP spread {pair[1]}")
+        bound = search.patterns[pair] = least_pattern_bound(problem, pair, rounds=params.pattern_rounds)
+        if bound.slack < 0:
+            covered = problem.cells + bound.slack // UNIT
+            sentence = f"{_too_few_covered(problem, pair, covered)}, as widths and heights must add up, group by group"
+            search.lattice.refute(pair, "patterns", sentence)
+
+
+def count_shapes(search: PairSearch) -> None:
+    """Ask for the open pairs whether any numbers of domains with each shape add up."""
+    params, problem = search.params, search.problem
+    for pair in search.lattice.open():
+        bound = search.patterns.get(pair)
+        if bound is None or search.lattice.is_refuted(pair):
+            continue
+        shapes = sum(len(bound.shapes(c)) for c in set(problem.capacities))
+        if search.left <= 0 or shapes > params.pattern_shapes:
+            continue
+        search.say(f"shapes for DP spread {pair[0]}, PP spread {pair[1]}")
+        if shapes_refute(problem, pair, bound, patterns=params.pattern_cuts, effort=params.pattern_effort):
+            sentence = (
+                f"two complete searches over how many DP and PP groups each domain touches found no numbers that add "
+                f"up to DP groups on at most {pair[0]} domains and PP groups on at most {pair[1]}"
+            )
+            search.lattice.refute(pair, "shapes", sentence)
+
+
 QUICK_STAGES = (count_edges, apply_product, constructions.build_quick_tabu, constructions.build_cut_outs)
 """The methods of milliseconds, which break ties too: where a spread has no affinity they look for less of it."""
 
@@ -124,11 +164,15 @@ STAGES = (
     constructions.build_first_flows,
     count_rectangles_if_quick,
     constructions.build_credits_if_full,
-    pack_components,
+    count_patterns,
     constructions.build_quick_flows,
+    constructions.build_quick_rings,
+    count_rectangles,
+    pack_components,
+    constructions.build_long_rings,
     constructions.build_long_tabu,
     constructions.build_credits,
-    count_rectangles,
+    count_shapes,
     constructions.build_long_flows,
 )
 """The methods after these in order, each applied to all open pairs; the width profiles come last."""

@@ -55,8 +55,14 @@ def test_the_defaults() -> None:
         "table_share": 0.25,
         "table_reserve": 0.5,
         "many_cells": 3000,
+        "pattern_lines": 300,
+        "pattern_rounds": 80,
+        "pattern_share": 0.1,
+        "pattern_shapes": 600,
+        "pattern_cuts": 5000,
+        "pattern_effort": 0.5,
         "component_columns": 20,
-        "component_share": 0.4,
+        "component_share": 0.3,
         "component_sets": 100_000,
         "component_nodes": 5000,
         "component_packings": 500,
@@ -68,12 +74,16 @@ def test_the_defaults() -> None:
         "component_graphs": 5,
         "flow_columns": 16,
         "flow_intervals": 6000,
+        "ring_tilings": 300,
+        "ring_arcs": 1000,
+        "ring_share": 0.2,
         "construction_share": 0.35,
         "many_cells_share": 0.2,
         "first_intervals": 400,
         "first_flows": {"programs": 40, "roundings": 1, "seeds": 1},
         "quick_flows": {"programs": 40, "roundings": 1, "seeds": 2},
         "long_flows": {"programs": 200, "roundings": 3, "seeds": 20},
+        "long_rings": {"programs": 60, "roundings": 2, "seeds": 20},
         "cover_offsets": 12,
         "cover_scales": (1, 2, 3),
         "ordered_domains": 20,
@@ -148,7 +158,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
         [((1, 6), "edges"), ((6, 1), "edges"), ((2, 2), "product"), ((2, 3), "coverage"), ((3, 2), "coverage")],
         [
             *[((2, 6), "contiguous fill"), ((6, 2), "contiguous fill, transposed")],
-            *[((3, 3), "column bands, transposed"), ((4, 2), "components, transposed")],
+            *[((3, 3), "column bands, transposed"), ((4, 2), "interval flow, transposed")],
         ],
     ),
     (
@@ -165,7 +175,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
     ),
 ]
 """Problem, alpha, what was refuted by what, and what was built by what: recorded with seed 3 and one worker when tabu
-search, interval flow and cut-outs had come into the schedule."""
+search, flows on intervals and rings, cut-outs and patterns had come into the schedule."""
 
 
 @pytest.mark.parametrize(("problem", "alpha", "refuted", "built"), RECORDED)
@@ -418,6 +428,7 @@ def test_other_numbers_prove_the_same() -> None:
         credit_plans=0,
         quick_flows=FlowEffort(programs=0, roundings=0, seeds=0),
         long_flows=FlowEffort(programs=0, roundings=0, seeds=0),
+        long_rings=FlowEffort(programs=0, roundings=0, seeds=0),
     )
     found = []
     for params in (DEFAULTS, other):

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from scheduler.placement.exact.bands import partitions
 from scheduler.placement.exact.bounds import CoverageBound, fewest_for_lines
-from scheduler.placement.exact.interval_flow import FlowLimit, count_intervals, interval_flow, rows_on_intervals
+from scheduler.placement.exact.interval_flow import count_intervals, interval_flow
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.whole_rows import FlowLimit, rows_on_intervals
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import Planted, alike, check_placement, planted, problems
