@@ -246,8 +246,8 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, HardwarePrices):
             "Loads are replayed by the same jobs, whose times of submission come closer; between them the wait times "
             "(1 - load) goes straight, as in heavy traffic. At a load of 1 or more the queue grows without end: the "
             "wait has no answer, and the objective is broken.",
-            "GPUs are counted, not placed: for gangs of whole nodes waits are the same. Larger clusters have the curve "
-            "of today's at their own load; nothing fails.",
+            "GPUs are counted, not placed: for gangs of whole nodes on one type of GPU in one trunk it is the same. "
+            "Larger clusters have the curve of today's at their own load; nothing fails.",
             f"The cluster is {found.cluster}; each new {found.level} has {found.added_nodes:,} nodes, is empty, and "
             "hangs on the network like the others.",
             "Largest job and objective are of the cluster as it is at one moment, placed by the exact algorithm; >= "

@@ -52,7 +52,7 @@ def seed_input() -> UncertainInput:
 def numbered_input(count: int, name: str, words: str) -> UncertainInput:
     """Return which of so many things drawn by seeds it is, as an input whose values are their numbers from 0."""
     source = f"{count} seeds"
-    return UncertainInput(name, words, lambda u: float(int(u * count)), source, ordered=False)
+    return UncertainInput(name, words, lambda u: float(min(count - 1, int(u * count))), source, ordered=False)
 
 
 def source_of(question: object, name: str) -> str:
