@@ -99,7 +99,7 @@ def test_a_study_needs_one_policy_that_heeds_the_weights(arnold: Arnold, files: 
 def test_the_workload_of_capacity_grow_shares_too(arnold: Arnold) -> None:
     """By its groups of users; names that none has are refused."""
     question = ["capacity", "grow", "--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.05", "--json"]
-    chosen = ["--policy", "fair-share", "--share-by", "group", "--weights", "other-g1=2"]
+    chosen = ["--policy", "fair-share", "--share-by", "group", "--weights", "other-g5=2"]
     ran = arnold(*question, *chosen)
     assert ran.code == 0, ran.out
     refused = arnold(*question, "--policy", "fair-share", "--weights", "nobody=2")
