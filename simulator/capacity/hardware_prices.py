@@ -17,7 +17,7 @@ MONEY = {"metavar": "MONEY"}
 
 @dataclass(frozen=True, kw_only=True)
 class HardwarePrices:
-    """HardwarePrices in any one currency, each optional; what they do not say is told relative to a node."""
+    """Prices in any one currency, each optional; what they do not say is told relative to a node."""
 
     price_gpu_hour: Price = field(default=None, metadata=MONEY)
     """Price of a GPU-hour, all included: rented, or as accounted inside."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR
 from simulator.capacity.uncertain_input import UncertainInput, gamma_of, given_input, lognormal
 from simulator.failures.rates import HIGHEST, RATES, failure_rate
 from simulator.failures.restart_delay import parse_restart
@@ -39,7 +40,7 @@ def repair_input(text: str) -> UncertainInput:
     """Return the mean hours of a repair; raise :class:`InvalidInput` where they are out of bounds."""
     source = "assumed: no publication says" if text == REPAIR else "given"
     return given_input(
-        text, "repair", "hours of a node's repair", where="--repair-hours", least=1e-3, most=8_766.0, source=source
+        text, "repair", "hours of a node's repair", where="--repair-hours", least=1e-3, most=HOURS_OF_A_YEAR, source=source
     )
 
 

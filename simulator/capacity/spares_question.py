@@ -13,15 +13,22 @@ from annotated_types import Interval
 from health.recovery.standby import standby_pool
 from simulator.capacity.answer_range import AnswerRange, InputPoints
 from simulator.capacity.capacity_question import CapacityQuestion
-from simulator.capacity.hardware_prices import HardwarePrices
+from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR, HardwarePrices
 from simulator.capacity.sheet import Sheet
 from simulator.capacity.spares_answer import FailureDomain, SourcedSpares, SparesAnswer, SparesRow
-from simulator.capacity.spares_inputs import PUBLISHED, failures_input, repair_input, restart_input
+from simulator.capacity.spares_inputs import (
+    PUBLISHED,
+    REPAIR,
+    RESTART,
+    failures_input,
+    repair_input,
+    restart_input,
+)
 from simulator.capacity.spares_model import SparesModel, rows_of
 from simulator.capacity.spares_words import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
 from simulator.capacity.stated_domains import OPTION, StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
-from simulator.failures.rates import DAY, HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
+from simulator.failures.rates import HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
 from topology.errors import InvalidInput
 from topology.field_types import Seed
 from topology.quantities import percent, plural
@@ -49,11 +56,11 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     """Nodes of the job."""
     target: Annotated[float | None, Interval(gt=0, lt=1)] = field(default=None, metadata={"metavar": "SHARE"})
     """ETTR to reach: how many spares that takes is told beside."""
-    failures: str = field(default="published", metadata={"metavar": "RATE-or-NAME"})
+    failures: str = field(default=PUBLISHED, metadata={"metavar": "RATE-or-NAME"})
     """Failures per 1,000 node-days, 1.2..6.5 a range; or rsc-1, rsc-2, llama3, byterobust; published = all four."""
-    repair_hours: str = field(default="6..72", metadata={"metavar": "HOURS"})
+    repair_hours: str = field(default=REPAIR, metadata={"metavar": "HOURS"})
     """Until a failed node is back, on average."""
-    restart: str = field(default="100..900", metadata={"metavar": "SECONDS|requeue|hot-update"})
+    restart: str = field(default=RESTART, metadata={"metavar": "SECONDS|requeue|hot-update"})
     """From a failure to training again; by name, ByteRobust's costs and the time to see a failure."""
     failure_domains: tuple[str, ...] = field(
         default=(), metadata={"option": "--failure-domain", "metavar": "NAME[:NODES[:RATE[:HOURS]]]"}
@@ -86,11 +93,12 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_prices()
-        if self.price_switch_port is not None and self.gpu_hour is None:
+        if self.price_switch_port is not None and self.price_node is None:
             fix = "give --price-node too, or --price-gpu-hour alone"
-            raise InvalidInput(
-                "a switch port is only a part of what a node costs", where="--price-switch-port", fix=fix
-            )
+            wrong = "a switch port is only a part of what a node costs"
+            if self.price_gpu_hour is not None:
+                wrong = "a GPU-hour's price holds what --price-switch-port says"
+            raise InvalidInput(wrong, where="--price-switch-port", fix=fix)
         if self.cluster is not None and not self.failure_domains:
             fix = "name the level whose domains fail at once: --failure-domain leaf"
             raise InvalidInput("nothing is asked of the cluster", where="--cluster", fix=fix)
@@ -133,7 +141,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
         named = f"with {plural(spares, 'spare')}"
         found = (
             model.where.range_of("best number of spares, inputs known", model.cheapest),
-            model.where.range_of(f"cost of a useful GPU-hour {named}", costs),
+            replace(model.where.range_of(f"cost of a useful GPU-hour {named}", costs), beyond="without end"),
             model.where.range_of(f"ETTR {named}", model.at(spares, model.ettr), kind="share"),
         )
         if self.target is None:
@@ -242,7 +250,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             stated.name,
             stated.nodes,
             max(1.0, self.nodes / stated.nodes),
-            float(model.median(kind.failures)) * 365.25 * DAY,
+            float(model.median(kind.failures)) * HOURS_OF_A_YEAR * HOUR,
             float(model.median(kind.repair)) / HOUR,
             model.waits_due_to(i, model.best),
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING
 
+from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR
 from simulator.capacity.uncertain_input import UncertainInput, given_input
 from simulator.failures.rates import HIGHEST
 from topology.errors import InvalidInput
@@ -67,7 +68,7 @@ def stated_domain(text: str, cluster: Cluster | None) -> StatedDomain:
             f"hours of a {name}'s repair",
             where=OPTION,
             least=1e-3,
-            most=8_766.0,
+            most=HOURS_OF_A_YEAR,
             source="given" if hours else HOURS_SOURCE,
         ),
     )
@@ -77,7 +78,10 @@ def _nodes(name: str, text: str, cluster: Cluster | None) -> int:
     """Return nodes of a domain, as stated or as the cluster's level has them on average."""
     if text.isascii() and text.isdigit() and 0 < int(text[:8]) <= 1_000_000:
         return int(text[:8])
-    if text or cluster is None:
+    if text:
+        fix = f"give a whole number from 1 to 1,000,000, as in {name[:20]}:32"
+        raise InvalidInput(f"{text[:40]!r} is no number of nodes", where=OPTION, fix=fix)
+    if cluster is None:
         fix = f"give it as {name[:20]}:32, or a --cluster FILE with a level {name[:20]}"
         raise InvalidInput(f"how many nodes a {name[:40]} has is not said", where=OPTION, fix=fix)
     level = cluster.level(name, where=OPTION)

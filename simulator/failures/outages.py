@@ -66,8 +66,9 @@ def waiting_shares(spares: Sequence[int], single: Outages, domains: Sequence[Out
     import numpy as np
 
     if not domains:
-        by_number = np.stack([*erlang_b(spares[-1], single.away)], axis=-1)
-        return by_number[:, list(spares)]
+        wanted = set(spares)
+        shares = (share for number, share in enumerate(erlang_b(spares[-1], single.away)) if number in wanted)
+        return np.stack([*shares], axis=-1)
     return np.stack([_waiting(number, single, domains) for number in spares], axis=-1)
 
 

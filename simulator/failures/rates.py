@@ -79,7 +79,7 @@ def failure_rate(text: str) -> FailureRate:
         return RATES[name]
     if not _NUMBER.fullmatch(name):
         raise UnknownName(
-            f"no failure rate is called {text[:40]!r}",
+            f"{text[:40]!r} is neither the name of a failure rate nor a number from 0 to {HIGHEST:,.0f}",
             where="--failures",
             fix=f"{did_you_mean(name, RATES)}use one of {', '.join(RATES)}, or failures per 1,000 node-days",
         )

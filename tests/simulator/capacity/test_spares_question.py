@@ -220,7 +220,7 @@ def test_nothing_fails() -> None:
     answer = question.answer()
     assert (answer.spares, answer.needed, answer.nodes_away, answer.standby) == (0, 0, 0.0, 0)
     assert "any other number" not in answer.verdict
-    assert "any other number over 1 % more" in brief(nodes=1, failures="0").answer().verdict
+    assert "any other number costs over 1 % more" in brief(nodes=1, failures="0").answer().verdict
     assert answer.checkpoint_interval == inf
     assert json_data(SparesAnswer, answer)["checkpoint_interval"] is None
     assert {row.simulated for row in answer.rows} == {1.0}
@@ -231,6 +231,17 @@ def test_nothing_fails() -> None:
     assert job["mean time to failure"] == "never"
     assert job["the same at 1,024 GPUs"] == "never by the rate, 7.9 h measured on RSC-1"
     assert json_data(SparesAnswer, answer)["mttf_hours"] == 1e6 * 8766
+
+
+def test_nothing_is_useful() -> None:
+    """An hour between failures and a checkpoint in thirty years: no number of spares helps, and no cost is a number."""
+    question = brief(nodes=1000, failures="24", job_checkpoint_interval=1e9, target=0.5)
+    answer = question.answer()
+    assert answer.verdict == "With no number of spares is time useful: restarts and checkpoints alone leave 0.0%."
+    assert answer.ranges[1].words == "P10 without end, P50 without end, P90 without end"
+    assert json_data(SparesAnswer, answer)["ranges"][1]["p50"] is None
+    assert not answer.reached
+    question.sheet(answer)
 
 
 def test_the_same_seed_is_the_same_answer() -> None:
@@ -270,15 +281,19 @@ def test_the_sheet() -> None:
         ({"runs": 1}, "runs is 1"),
         ({"failures": "3..2000"}, "out of bounds"),
         ({"failures": "2000"}, "more than one per node"),
+        ({"failures": "-1"}, "nor a number from 0"),
+        ({"failures": "nan"}, "nor a number from 0"),
         ({"restart": "soon"}, "no way to restart"),
         ({"restart": "9..1"}, "out of bounds"),
         ({"failure_domains": ("leaf",)}, "how many nodes a leaf has"),
-        ({"failure_domains": ("leaf:0",)}, "how many nodes a leaf has"),
+        ({"failure_domains": ("leaf:0",)}, "'0' is no number of nodes"),
+        ({"failure_domains": ("leaf:2000000",)}, "'2000000' is no number of nodes"),
         ({"failure_domains": ("leaf:8", "leaf:9")}, "stands twice"),
         ({"failure_domains": ("leaf:8:1:2:3",)}, "no failure domain"),
         ({"failure_domains": (":8",)}, "no failure domain"),
         ({"failure_domains": ("leaf:8:often",)}, "'often' is neither"),
         ({"price_switch_port": 900.0}, "only a part"),
+        ({"price_switch_port": 900.0, "price_gpu_hour": 2.0}, "holds what --price-switch-port says"),
     ],
 )
 def test_what_cannot_be_asked(wrong: dict[str, Any], words: str) -> None:
