@@ -18,6 +18,7 @@ from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source
 from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
+from topology.quantities import plural
 from topology.slurm_nodes import SlurmNode, slurm_nodes
 from topology.slurm_table import Use, powered_off, use_of
 
@@ -88,8 +89,8 @@ def with_gpus(
         filled = filled.subset(np.delete(np.arange(len(cluster), dtype=np.int32), [cluster.index_of[n] for n in bare]))
     if silent:
         notes.append(
-            f"{usual} GPUs a node assumed ({silent:,} nodes): {source} does not say; give --gpus-per-node N if they "
-            "have another number"
+            f"{usual} GPUs a node assumed ({plural(silent, 'node')}): {source} does not say; give --gpus-per-node N if "
+            "they have another number"
         )
     return filled, tuple(notes)
 

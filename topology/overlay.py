@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from topology.cluster import Cluster
 from topology.documents import Document, load_document
-from topology.errors import InvalidTopology, did_you_mean, some
+from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source, read_source
 from topology.flag_log import is_store, open_log, refuse_lines
 from topology.flags import NodeFlag, merge_by_node
@@ -95,6 +95,12 @@ def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFla
 def _flags(source: Source) -> tuple[Document, list[NodeFlag]]:
     refuse_lines(source.name, source.text[:100].encode())
     document = load_document(source)
-    if isinstance(document.data, dict):
-        return document, list(document.parse(FlagFile).flags)
-    return document, document.parse(list[NodeFlag])
+    inside = isinstance(document.data, dict)
+    flags = list(document.parse(FlagFile).flags) if inside else document.parse(list[NodeFlag])
+    for i, flag in enumerate(flags):
+        if flag.since is not None and flag.until is not None and flag.until <= flag.since:
+            begin, end = (f"{one.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for one in (flag.since, flag.until))
+            wrong = f"the flag of {flag.node[:80]} ends at {end}, not after it begins, at {begin}"
+            where = document.where(*["flags"][:inside], i, "until")
+            raise InvalidInput(wrong, where=where, fix="correct until, or since")
+    return document, flags

@@ -53,6 +53,10 @@ def _columns(header: tuple[str, ...], where: str) -> dict[str, int]:
     """Return where each column that counts stands."""
     names = [SPELLINGS.get(name.lower(), name.lower()) for name in header]
     found = {name: i for i, name in enumerate(names) if name in COLUMNS}
+    for name, at in found.items():
+        if (first := names.index(name)) != at:
+            twice = f"two columns say {name}: {header[first]!r} and {header[at]!r}"
+            raise InvalidInput(twice, where=where, fix="keep one of them")
     for choices in (("step_seconds", "trace"), ("dp_spread", "placement"), ("pp_spread", "placement")):
         if not found.keys() & set(choices):
             meant = next((text for name in choices if (text := did_you_mean(name, header))), "")
@@ -76,6 +80,10 @@ class _Reading:
 
     def add(self, row: dict[str, str], where: str) -> None:
         """Take a row."""
+        for one, other in (("step_seconds", "trace"), ("placement", "dp_spread"), ("placement", "pp_spread")):
+            if row.get(one) and row.get(other):
+                wrong = f"the row says {one} and {other}, of which one is wanted"
+                raise InvalidInput(wrong, where=where, fix=f"leave {one} or {other} empty")
         name = row.get("job", "")
         if self.job is not None and name != self.job:
             raise InvalidInput(f"the job is {name!r}, and above it is {self.job!r}", where=where, fix=_JOBS)

@@ -112,7 +112,8 @@ def _out_of_time(flags: Sequence[NodeFlag], first: float, last: float) -> Iterat
     if ended := sum(flag.until is not None and flag.until.timestamp() <= first for flag in flags):
         yield f"flags that ended before the first job was submitted ({words}), without effect: {ended} of {len(flags)}"
     if late := sum(flag.since is not None and flag.since.timestamp() > last for flag in flags):
-        yield f"flags that begin after the last job is submitted: {late} of {len(flags)}"
+        words = "flags that begin after the last job is submitted, and reach only jobs that still wait or run"
+        yield f"{words}: {late} of {len(flags)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,8 @@ def failures_input(text: str) -> UncertainInput:
 def repair_input(text: str) -> UncertainInput:
     """Return the mean hours of a repair; raise :class:`InvalidInput` where they are out of bounds."""
     source = "assumed: no publication says" if text == REPAIR else "given"
-    return given_input(
-        text, "repair", "hours of a node's repair", where="--repair-hours", least=1e-3, most=HOURS_OF_A_YEAR, source=source
-    )
+    words, where = "hours of a node's repair", "--repair-hours"
+    return given_input(text, "repair", words, where=where, least=1e-3, most=HOURS_OF_A_YEAR, source=source)
 
 
 def restart_input(text: str, *, gpus: int) -> UncertainInput:

@@ -188,7 +188,9 @@ def _independent(seconds: FloatArray) -> float:
 
 
 def _estimate(value: float, drawn: FloatArray) -> GainEstimate:
+    # least squares leave 1e-13 or so of nothing, and no gain has no sign
+    found = round(float(value), 9) + 0.0
     if np.isnan(drawn).all():
-        return GainEstimate(float(value), None, None)
+        return GainEstimate(found, None, None)
     low, high = np.nanquantile(drawn, [0.025, 0.975])
-    return GainEstimate(float(value), float(low), float(high))
+    return GainEstimate(found, float(low), float(high))

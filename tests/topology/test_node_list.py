@@ -251,7 +251,7 @@ def test_gpus_of_the_list_fill_the_cluster() -> None:
     cluster, notes = filled("n1 idle gpu:gb200:4\nn2 alloc gpu:gb200:4\nn3 idle (null)\n")
     assert dict(zip(cluster.names, cluster.gpus.tolist(), strict=True)) == {"n1": 4, "n2": 4, "n4": 4}
     assert "4 on 2 nodes" in notes
-    assert "4 GPUs a node assumed (1 nodes)" in notes
+    assert "4 GPUs a node assumed (1 node)" in notes
     assert "nodes without GPUs, left out: 1 (n3)" in notes
 
 

@@ -87,6 +87,19 @@ def test_flags_hold_from_since_up_to_until(validity: str, active: bool) -> None:
         ("- node: n1\n  kind: faulty\n  slowdown: 2", "no slowdown, and this one has 2", "flags:1", "correct"),
         ("- node: n1\n  kind: faulty\n  until: 2026-11-22", "until", "flags:3", "until"),
         ("- node: n1\n  kind: faulty\n  until: 2026-11-22T00:00:00", "timezone", "flags:3", "until"),
+        (
+            "- node: n1\n  kind: faulty\n  since: 2026-11-22T00:00:00Z\n  until: 2026-11-21T00:00:00Z",
+            "n1 ends at 2026-11-21T00:00:00Z, not after it begins, at 2026-11-22T00:00:00Z",
+            "flags:4",
+            "correct until, or since",
+        ),
+        (
+            'flags: [{"node": "n1", "kind": "faulty", "since": "2026-11-22T00:00:00Z",\n'
+            '"until": "2026-11-22T01:00:00+01:00"}]',
+            "not after it begins",
+            "flags:2",
+            "correct until, or since",
+        ),
         ("- node: 1\n  kind: faulty", "must be text, not 1", "flags:1", "quotes"),
         ("- kind: faulty", "'node' is missing", "flags:1", "add 'node'"),
         ("n1", "valid list", "flags:1", "correct"),

@@ -162,6 +162,9 @@ BAD = {
     "a column is missing": ("step_seconds,S\n2,1\n2,2\n", "there is no column 'pp_spread' or 'placement'"),
     "no times": ("S,R\n1,1\n", "there is no column 'step_seconds' or 'trace'"),
     "nothing in the row": ("step_seconds,trace,S,R\n,,1,1\n", "the row has no step time"),
+    "two times in a row": ("step_seconds,trace,S,R\n2,run.csv,1,1\n", "the row says step_seconds and trace"),
+    "two spreads in a row": ("step_seconds,placement,S,R\n2,p.json,1,1\n", "the row says placement and dp_spread"),
+    "a column twice": ("step_seconds,S,dp_spread,R\n2,1,2,1\n", "two columns say dp_spread: 'S' and 'dp_spread'"),
     "different jobs": ("step_seconds,S,R,job\n2,1,1,a\n2,2,1,b\n", "the job is 'b', and above it is 'a'"),
     "a run in two places": ("step_seconds,S,R,run\n2,1,1,x\n2,2,1,x\n", "run 'x' has S 2, R 1, and above S 1, R 1"),
     "a cell is missing": (HEADER + "2,1\n", "the row has 2 cells, the header 3"),
@@ -227,6 +230,15 @@ def test_nothing_is_told_apart_where_both_change_together(arnold: Arnold, tmp_pa
     found = arnold("calibrate", path, "--json").json
     assert (found["dp_gain"], found["pp_gain"]) == (None, None)
     assert "S and R change together" in found["verdict"]
+
+
+def test_no_gain_has_no_sign(arnold: Arnold, tmp_path: Path) -> None:
+    """Steps as long on both placements: 0.00 %, and no loss."""
+    path = tmp_path / "steps.csv"
+    path.write_text(HEADER + "3,1,1\n3,1,2\n")
+    ran = arnold("calibrate", path)
+    assert "j_pp = 0.00 %" in " ".join(ran.out.split())
+    assert "shorter" not in ran.out
 
 
 def test_losses_and_few_steps_are_said(arnold: Arnold, tmp_path: Path) -> None:

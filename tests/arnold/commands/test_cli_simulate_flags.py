@@ -43,7 +43,9 @@ def test_the_start_of_a_trace_without_dates_is_said(tmp_path: Path, capsys: pyte
     assert placed(tmp_path, "--starts-at", "2026-11-17T00:00:00Z") == ["n0 n1", "n2 n3"]
     said = capsys.readouterr().err
     assert "ended before the first job was submitted (2026-11-17T00:00:00Z), without effect: 1 of 3" in said
-    assert "flags that begin after the last job is submitted: 1 of 3" in said
+    assert (
+        "flags that begin after the last job is submitted, and reach only jobs that still wait or run: 1 of 3" in said
+    )
 
 
 def test_the_dates_of_a_trace_say_it(tmp_path: Path) -> None:
