@@ -67,14 +67,16 @@ class RunTimes:
         That is Student's: few jobs tell neither the mean nor the variance of the logarithms well.
         """
         degrees = max(1, self.jobs - 1)
-        width = _student(degrees) * math.sqrt(self.squares / degrees * (1.0 + 1.0 / self.jobs))
+        width = student_quantile(Z, degrees) * math.sqrt(self.squares / degrees * (1.0 + 1.0 / self.jobs))
         low, high = math.exp(self.logs - width), math.exp(self.logs + width)
         return Prediction(self.seconds, min(low, self.seconds), max(high, self.seconds), self.jobs)
 
 
-def _student(degrees: int) -> float:
-    """Return Student's quantile of 1 - TAIL: Abramowitz and Stegun 26.7.5, right to 0.1 % from four degrees on."""
-    z, parts = Z, degrees * 4.0
+def student_quantile(z: float, degrees: int) -> float:
+    """Return the quantile of Student's t with the probability of z, a normal one: the Cornish-Fisher expansion
+    (Abramowitz and Stegun, 26.7.5), right to 0.1 % from four degrees of freedom on for 95 %, from six on for 97.5 %.
+    """
+    parts = degrees * 4.0
     first, second = (z**3 + z) / parts, (5 * z**5 + 16 * z**3 + 3 * z) / (6 * parts**2)
     return z + first + second + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (6 * parts**3)
 

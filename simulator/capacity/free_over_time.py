@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.uncertain_input import seed_input
+from simulator.failures.rates import HOUR
 
 if TYPE_CHECKING:
     from simulator.engine.simulated_cluster import SimulatedCluster
     from topology.cluster import Cluster, IntArray, Level
 
-HOUR = 3_600.0
 SAMPLES = 1_000  # Samples of a replay, at most
 DRAWS = 100  # States of a made cluster
 

@@ -103,7 +103,7 @@ class SparesModel:
         import numpy as np
 
         paid = (self.nodes + np.array(self.numbers)) / self.nodes
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             found: Floats = paid / self.ettr
         return found
 
@@ -115,7 +115,7 @@ class SparesModel:
         import numpy as np
 
         useful = self.ettr[: self.where.draws].mean(axis=0)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             found: Floats = (self.nodes + np.array(self.numbers)) / self.nodes / useful
         return found
 

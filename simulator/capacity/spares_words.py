@@ -12,17 +12,17 @@ from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS
 from topology.quantities import fixed, number, percent, plural
 
 NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
+NOTHING = 5e-4  # ETTR below which no time is useful: it is written as 0.0 %
 DEAREST = 1.5  # Costs beyond so many times the least are not drawn, or the curve near the least would be flat
 
 
 def verdict_on(found: SparesAnswer) -> str:
     """Return the number, what it costs, how sure that is, and what the target takes."""
     best, cost, _, *fewest = found.ranges
-    if cost.p50 == inf:
-        alone = percent(found.ettr_with_unlimited_spares)
-        return f"With no number of spares is time useful: restarts and checkpoints alone leave {alone}."
+    if found.ettr_with_unlimited_spares < NOTHING:
+        return "With no number of spares is time useful: restarts and checkpoints alone leave nothing of it."
     low, high = found.about_as_good
-    near = f"{low} to {high} spares cost within 1 % of it" if low < high else "any other number costs over 1 % more"
+    near = f"{low:,} to {high:,} spares cost within 1 % of it" if low < high else "any other number costs over 1 % more"
     a_year = ""
     if found.gpu_hour is not None:
         money = found.spares * found.gpus_per_node * found.gpu_hour * HOURS_OF_A_YEAR
