@@ -110,16 +110,21 @@ def _changes(node: int, spans: Sequence[FlagSpan], cluster: Cluster, start: floa
 
 
 class FailuresAndFlags:
-    """What happens to nodes by failures that are drawn and by flags: of a node the worse of both counts."""
+    """What happens to nodes by failures that are drawn and by flags: of a node the worse of both counts.
 
-    def __init__(self, failures: Incidents, flags: Incidents) -> None:
+    :param cluster: with the flags that hold all the time.
+    """
+
+    def __init__(self, failures: Incidents, flags: Incidents, cluster: Cluster) -> None:
         self._sources = (failures, flags)
+        held = ((node, flag.slowdown) for node, flag in cluster.flags.items() if flag.slowdown < FAULTY)
+        self._always = {(kind, node): slowdown for node, slowdown in held for kind in ("slow", "flag")}
         self._begin()
 
     def _begin(self) -> None:
         self._asked = 0
         self._heads: list[Incident | None] = [None, None]
-        self._slow: tuple[dict[tuple[str, int], float], ...] = ({}, {})
+        self._slow: tuple[dict[tuple[str, int], float], ...] = ({}, dict(self._always))
         self._out: tuple[set[int], ...] = (set(), set())
 
     def next(self) -> Incident | None:

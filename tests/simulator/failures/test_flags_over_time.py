@@ -173,7 +173,7 @@ def test_of_failures_and_flags_the_worse_counts() -> None:
     """
     drawn = [Incident(1, "down", 0), Incident(2, "flag", 1, 1.5), Incident(5, "up", 0), Incident(6, "flag", 1, 1.0)]
     spans = [FlagSpan(0, FAULTY, 3.0, 8.0), FlagSpan(1, 1.2, 4.0, 9.0)]
-    both = FailuresAndFlags(Scripted(drawn), FlagIncidents(spans, CLUSTER, start=0.0))
+    both = FailuresAndFlags(Scripted(drawn), FlagIncidents(spans, CLUSTER, start=0.0), CLUSTER)
     found = [(one.time, one.kind, one.slowdown) for one in iter(both.next, None) if one.kind != "slow"]
     assert found == [
         (1, "down", 1.0),
@@ -184,6 +184,19 @@ def test_of_failures_and_flags_the_worse_counts() -> None:
         (8.0, "up", 1.0),
         (9.0, "flag", 1.0),
     ]
+
+
+def test_what_is_drawn_ends_no_flag_for_good() -> None:
+    """Each node is flagged as twice as slow, and spells of up to the same come once a day and end: thirty days of work
+    take sixty, whether the flags are for good or from before the first job on.
+    """
+    month = 30 * 86_400.0
+    drawn = FailureSettings(FailureModel(rate=failure_rate("0"), slowness=Slowness(1000.0)))
+    for begin, end in ((None, None), (-5.0, None), (-5.0, 9 * month)):
+        flags = (flag(node, 2.0, begin, end) for node in range(8))
+        made = ended(ready([JobRecord("one", 0.0, month, 8.0, nodes=1)], *flags, failures=drawn))
+        assert made.engine.jobs[0].end == pytest.approx(2 * month)
+        assert all(slow >= 2.0 for *_, slow in run_history(made.engine, made.log, made.places).slow)
 
 
 def test_a_clock_without_dates_needs_to_be_told() -> None:
