@@ -17,11 +17,13 @@ from scheduler.placement.exact.bounds import (
     product_bound,
     whole_columns,
 )
+from scheduler.placement.exact.closed_forms import FILLS, fills_without_affinity
 from scheduler.placement.exact.component_search import pack_components, pack_quick_components
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.pattern_bound import UNIT, least_pattern_bound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profile_search import enumerate_profiles
+from scheduler.placement.exact.row_groups import OutOfNodes, rows_on_two
 from scheduler.placement.exact.shape_counts import shapes_refute
 from scheduler.placement.types import Pair
 from scheduler.work_clock import spend
@@ -31,8 +33,8 @@ def search_pairs(search: PairSearch) -> None:
     """Search until the cheapest pair is proved, nothing is left to try, or time runs out."""
     if sum(search.problem.capacities) < search.problem.cells:  # a fault of the caller
         raise ValueError("the grid does not fit; the caller counts capacities first")
-    for stage in (*QUICK_STAGES, *STAGES):
-        search.lattice.ties = stage in QUICK_STAGES
+    for stage in (*COUNTING, *STAGES):
+        search.lattice.ties = stage in COUNTING
         if search.lattice.built and (not search.lattice.open() or search.left < -search.params.least_seconds):
             break
         stage(search)
@@ -75,6 +77,40 @@ def apply_product(search: PairSearch) -> None:
             f"{dp} x {pp} = {dp * pp}"
         )
         search.lattice.refute((dp, pp), "product", sentence)
+
+
+def fill_without_affinity(search: PairSearch) -> None:
+    """Where one affinity is zero, build what has the least of the other spread: rows on the fewest domains."""
+    alpha = search.lattice.alpha
+    if alpha in (0.0, 1.0):
+        for fill, transposed in fills_without_affinity(alpha):
+            view = search.views[transposed]
+            if (cells := FILLS[fill](view.problem)) is not None:
+                search.build(view, cells, fill)
+
+
+def group_rows(search: PairSearch) -> None:
+    """Where S has no affinity, decide R = 2 for any S; and the same transposed."""
+    alpha = search.lattice.alpha
+    if alpha not in (0.0, 1.0):
+        return
+    view = search.views[alpha == 1.0]
+    if not any(view.turn(pair)[1] == 2 for pair in search.lattice.open()):
+        return
+    try:
+        cells = rows_on_two(view.problem, search.params.group_nodes)
+    except OutOfNodes:
+        return
+    if cells is not None:
+        search.build(view, cells, "row groups")
+        return
+    across, along = ("PP", "DP") if view.transposed else ("DP", "PP")
+    sentence = (
+        f"{along} spread 2 lets {along} groups join the domains in sets, v of them by v - 1 groups at least; the free "
+        f"nodes of no such sets hold all {view.problem.rows}, whatever the {across} spread"
+    )
+    # as many domains as there are, or as cells of a column: any S
+    search.lattice.refute(view.turn((view.problem.largest_pair[0], 2)), "components", sentence)
 
 
 def count_coverage(search: PairSearch) -> None:
@@ -156,10 +192,13 @@ def count_shapes(search: PairSearch) -> None:
             search.lattice.refute(pair, "shapes", sentence)
 
 
-QUICK_STAGES = (count_edges, apply_product, constructions.build_quick_tabu, constructions.build_cut_outs)
-"""The methods of milliseconds, which break ties too: where a spread has no affinity they look for less of it."""
+QUICK_STAGES = (count_edges, apply_product, fill_without_affinity)
+"""What closed forms do, which breaks ties too: where a spread has no affinity less of it is looked for here alone."""
 
 STAGES = (
+    group_rows,
+    constructions.build_quick_tabu,
+    constructions.build_cut_outs,
     count_coverage,
     constructions.build_first_flows,
     count_rectangles_if_quick,
