@@ -33,8 +33,8 @@ def search_pairs(search: PairSearch) -> None:
     """Search until the cheapest pair is proved, nothing is left to try, or time runs out."""
     if sum(search.problem.capacities) < search.problem.cells:  # a fault of the caller
         raise ValueError("the grid does not fit; the caller counts capacities first")
-    for stage in (*COUNTING, *STAGES):
-        search.lattice.ties = stage in COUNTING
+    for stage in (*QUICK_STAGES, *STAGES):
+        search.lattice.ties = stage in QUICK_STAGES
         if search.lattice.built and (not search.lattice.open() or search.left < -search.params.least_seconds):
             break
         stage(search)
