@@ -92,10 +92,8 @@ def fill_without_affinity(search: PairSearch) -> None:
 def group_rows(search: PairSearch) -> None:
     """Where S has no affinity, decide R = 2 for any S; and the same transposed."""
     alpha = search.lattice.alpha
-    if alpha not in (0.0, 1.0):
-        return
     view = search.views[alpha == 1.0]
-    if not any(view.turn(pair)[1] == 2 for pair in search.lattice.open()):
+    if alpha not in (0.0, 1.0) or not any(view.turn(pair)[1] == 2 for pair in search.lattice.open()):
         return
     try:
         cells = rows_on_two(view.problem, search.params.group_nodes)
@@ -104,13 +102,13 @@ def group_rows(search: PairSearch) -> None:
     if cells is not None:
         search.build(view, cells, "row groups")
         return
-    across, along = ("PP", "DP") if view.transposed else ("DP", "PP")
+    family, problem = "DP" if view.transposed else "PP", view.problem
     sentence = (
-        f"{along} spread 2 lets {along} groups join the domains in sets, v of them by v - 1 groups at least; the free "
-        f"nodes of no such sets hold all {view.problem.rows}, whatever the {across} spread"
+        f"{family} spread 2 lets {family} groups join the domains into sets, each of fewer {family} groups than "
+        f"domains by one at most, and the free nodes of no such sets hold all {problem.rows} {family} groups"
     )
-    # as many domains as there are, or as cells of a column: any S
-    search.lattice.refute(view.turn((view.problem.largest_pair[0], 2)), "components", sentence)
+    # no column touches more domains than this: any S
+    search.lattice.refute(view.turn((problem.largest_pair[0], 2)), "components", sentence)
 
 
 def count_coverage(search: PairSearch) -> None:
