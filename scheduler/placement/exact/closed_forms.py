@@ -2,26 +2,36 @@
 
 Nearly every gang of up to some hundred nodes ends here.  Three facts are enough (docs/exact.md): the fewest domains
 that take whole columns, or whole rows, are the least R where S = 1, and the least S where R = 1; every other pair has
-S, R >= 2; and S * R is at least what the product bound says.
+S, R >= 2; and S * R is at least what the product bound says.  Where one affinity is zero a fourth is added: rows on two
+domains each are had from the fewest domains that hold all cells, unless these are more than rows by two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
+from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
 
 from scheduler.objective import TOLERANCE
 from scheduler.placement.exact.bounds import contiguous, fewest_for_lines, product_bound, whole_columns
-from scheduler.placement.exact.lattice import pair_order, pair_worth
+from scheduler.placement.exact.cut_outs import fewest_cut_outs
+from scheduler.placement.exact.lattice import pair_cost, pair_order, pair_worth
 from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.row_chains import chained_rows
 from scheduler.placement.types import Pair
 from topology.cluster import IntArray
 
-Fill = Literal["whole columns", "contiguous"]
+Fill = Literal["whole columns", "contiguous", "cut-outs", "chains"]
+
+FILLS: Mapping[Fill, Callable[[GridProblem], IntArray | None]] = MappingProxyType(
+    {"whole columns": whole_columns, "contiguous": contiguous, "cut-outs": fewest_cut_outs, "chains": chained_rows}
+)
+"""What makes the placements that counting gives: shape [rows, columns], the domain of each cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +42,7 @@ class ClosedForm:
     pair: Pair
     cost: float  # Eq. 2 of the pair
     bound: float  # no pair has less of Eq. 2
-    proved: bool  # whether no pair is better, by Eq. 2 or, where one affinity is zero, by the smaller spreads
+    proved: bool  # whether no pair has less of Eq. 2
     fill: Fill
     transposed: bool
 
@@ -40,8 +50,8 @@ class ClosedForm:
     def cells(self) -> IntArray:
         """Shape [rows, columns], the domain of each cell."""
         view = self.problem.transposed if self.transposed else self.problem
-        made = whole_columns(view) if self.fill == "whole columns" else contiguous(view)
-        assert made is not None, "the pair was counted, so there are whole columns"
+        made = FILLS[self.fill](view)
+        assert made is not None, "the pair was counted, so there is a placement"
         return made.T if self.transposed else made
 
 
@@ -58,21 +68,43 @@ def closed_form(problem: GridProblem, alpha: float) -> ClosedForm:
         pp, dp = contiguous_pair(problem.columns, problem.rows, problem.capacities)
         found.append(((dp, pp), "contiguous", True))
     pair, fill, transposed = min(found, key=lambda one: pair_order(one[0], alpha))
-    cost, worth = alpha * pair[0] + (1.0 - alpha) * pair[1], pair_worth(pair, alpha)
-    rival = _cheapest_rival(problem, alpha, worth)
-    proved = rival is None or pair_worth(rival, alpha) >= worth - TOLERANCE
-    bound = cost if rival is None else min(cost, alpha * rival[0] + (1.0 - alpha) * rival[1])
+    worth = partial(pair_worth, alpha=alpha)
+    rival = _cheapest_rival(problem, worth, worth(pair))
+    if rival is not None and alpha in (0.0, 1.0):
+        found += _without_affinity(problem, alpha)
+        pair, fill, transposed = min(found, key=lambda one: pair_order(one[0], alpha))
+        worth = partial(pair_cost, alpha=alpha)
+        rival = _cheapest_rival(problem, worth, worth(pair))
+    cost = pair_cost(pair, alpha)
+    proved = rival is None or worth(rival) >= worth(pair) - TOLERANCE
+    bound = cost if rival is None else min(cost, pair_cost(rival, alpha))
     return ClosedForm(problem, pair, cost, bound, proved, fill, transposed)
+
+
+def fills_without_affinity(alpha: float) -> tuple[tuple[Fill, bool], ...]:
+    """Return what is looked at beside the edges where one affinity is zero, and whether on the transposed grid.
+
+    Less of that spread is looked for by these alone: it is no goal.
+    """
+    return ("cut-outs", alpha == 0.0), ("chains", alpha == 1.0)
+
+
+def _without_affinity(problem: GridProblem, alpha: float) -> Iterator[tuple[Pair, Fill, bool]]:
+    """Yield the pairs of these fills, as far as they exist."""
+    for fill, transposed in fills_without_affinity(alpha):
+        cells = FILLS[fill](problem.transposed if transposed else problem)
+        if cells is not None:
+            yield problem.pair_of(cells.T if transposed else cells), fill, transposed
 
 
 def least_cost(problem: GridProblem, alpha: float) -> float:
     """Return what Eq. 2 is at least, whatever the placement; the grid fits its domains."""
     pairs = edge_pairs(problem)
-    worth = min((pair_worth(pair, alpha) for pair in pairs), default=inf)
-    if (rival := _cheapest_rival(problem, alpha, worth)) is not None:
+    cost = partial(pair_cost, alpha=alpha)
+    if (rival := _cheapest_rival(problem, cost, min(map(cost, pairs), default=inf))) is not None:
         pairs.append(rival)
     # where no pair of either kind is known nothing is less than one domain
-    return min((alpha * dp + (1.0 - alpha) * pp for dp, pp in pairs), default=1.0)
+    return min(map(cost, pairs), default=1.0)
 
 
 def edge_pairs(problem: GridProblem) -> list[Pair]:
@@ -106,20 +138,20 @@ def contiguous_pair(rows: int, columns: int, capacities: Sequence[int]) -> Pair:
     return dp, pp
 
 
-def _cheapest_rival(problem: GridProblem, alpha: float, worth: float) -> Pair | None:
-    """Return the cheapest pair with S, R >= 2 that the product bound leaves; ``None`` = none is cheaper than a worth.
+def _cheapest_rival(problem: GridProblem, worth: Callable[[Pair], float], most: float) -> Pair | None:
+    """Return the cheapest pair with S, R >= 2 that the product bound leaves; ``None`` = none is worth less than most.
 
     Pairs with S = 1 or R = 1 are settled by counting: those below the fewest domains do not exist.
     """
-    if pair_worth((2, 2), alpha) >= worth - TOLERANCE:
+    if worth((2, 2)) >= most - TOLERANCE:
         return None
     most_dp, most_pp = problem.largest_pair
     least = product_bound(problem)
     best: Pair | None = None
     for dp in range(2, most_dp + 1):
         pair = dp, max(2, -int(-least // dp))
-        if pair_worth((dp, 2), alpha) >= worth - TOLERANCE:
+        if worth((dp, 2)) >= most - TOLERANCE:
             break
-        if pair[1] <= most_pp and (best is None or pair_worth(pair, alpha) < pair_worth(best, alpha)):
+        if pair[1] <= most_pp and (best is None or worth(pair) < worth(best)):
             best = pair
     return best

@@ -25,13 +25,17 @@ def cut_outs(problem: GridProblem, pair: Pair) -> IntArray | None:
     """
     if pair[0] != 2 or pair[1] < 2:
         return None
+    cells = fewest_cut_outs(problem)
+    return None if cells is None or problem.pair_of(cells)[1] > pair[1] else cells
+
+
+def fewest_cut_outs(problem: GridProblem) -> IntArray | None:
+    """Return the domain of each cell, shape [rows, columns], with at most two domains a column; ``None`` = not so."""
     sizes = _cut(problem)
     widths = _widths(sizes, problem.rows, problem.columns)
     if sum(widths) > problem.columns:
         return None
     heights = [-(-size // width) for size, width in zip(sizes, widths, strict=True)]
-    if sum(heights) > problem.rows * (pair[1] - 1):
-        return None
     cells = np.zeros((problem.rows, problem.columns), dtype=np.int32)
     row = column = 0
     for k, (size, width, height) in enumerate(zip(sizes, widths, heights, strict=True), 1):

@@ -27,10 +27,15 @@ T = TypeVar("T")
 _DRIFT = 1e-6  # Weight of a spread without affinity: too small to be worth a unit of the other, enough to break ties
 
 
+def pair_cost(pair: Pair, alpha: float) -> float:
+    """Return Eq. 2 of a pair."""
+    return alpha * pair[0] + (1.0 - alpha) * pair[1]
+
+
 def pair_worth(pair: Pair, alpha: float) -> float:
     """Return Eq. 2 of a pair; where one affinity is zero its spread would be free to drift, so it weighs a little."""
     drift = _DRIFT * (pair[0] + pair[1]) if alpha in (0.0, 1.0) else 0.0
-    return alpha * pair[0] + (1.0 - alpha) * pair[1] + drift
+    return pair_cost(pair, alpha) + drift
 
 
 def pair_order(pair: Pair, alpha: float) -> tuple[float, int, Pair]:

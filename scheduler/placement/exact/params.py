@@ -62,6 +62,8 @@ class ExactParams:
     quick_tabu: TabuEffort = TabuEffort(partitions=8, steps=8)
     # Second try: tenths of a second
     long_tabu: TabuEffort = TabuEffort(partitions=40, steps=300)
+    # Counts looked at before the packing of domains into groups is left: some hundredths of a second; 500 mostly do
+    group_nodes: int = 20_000
     # Part of the free nodes in use from which credits come before longer searches for whole rows
     full: float = 0.97
     # Cells up to which components come first all the same: they settled 12 of 13 such grids, credits none

@@ -17,11 +17,13 @@ from scheduler.placement.exact.bounds import (
     product_bound,
     whole_columns,
 )
+from scheduler.placement.exact.closed_forms import FILLS, fills_without_affinity
 from scheduler.placement.exact.component_search import pack_components, pack_quick_components
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.pattern_bound import UNIT, least_pattern_bound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profile_search import enumerate_profiles
+from scheduler.placement.exact.row_groups import OutOfNodes, rows_on_two
 from scheduler.placement.exact.shape_counts import shapes_refute
 from scheduler.placement.types import Pair
 from scheduler.work_clock import spend
@@ -75,6 +77,38 @@ def apply_product(search: PairSearch) -> None:
             f"{dp} x {pp} = {dp * pp}"
         )
         search.lattice.refute((dp, pp), "product", sentence)
+
+
+def fill_without_affinity(search: PairSearch) -> None:
+    """Where one affinity is zero, build what has the least of the other spread: rows on the fewest domains."""
+    alpha = search.lattice.alpha
+    if alpha in (0.0, 1.0):
+        for fill, transposed in fills_without_affinity(alpha):
+            view = search.views[transposed]
+            if (cells := FILLS[fill](view.problem)) is not None:
+                search.build(view, cells, fill)
+
+
+def group_rows(search: PairSearch) -> None:
+    """Where S has no affinity, decide R = 2 for any S; and the same transposed."""
+    alpha = search.lattice.alpha
+    view = search.views[alpha == 1.0]
+    if alpha not in (0.0, 1.0) or not any(view.turn(pair)[1] == 2 for pair in search.lattice.open()):
+        return
+    try:
+        cells = rows_on_two(view.problem, search.params.group_nodes)
+    except OutOfNodes:
+        return
+    if cells is not None:
+        search.build(view, cells, "row groups")
+        return
+    family, problem = "DP" if view.transposed else "PP", view.problem
+    sentence = (
+        f"{family} spread 2 lets {family} groups join the domains into sets, each of fewer {family} groups than "
+        f"domains by one at most, and the free nodes of no such sets hold all {problem.rows} {family} groups"
+    )
+    # no column touches more domains than this: any S
+    search.lattice.refute(view.turn((problem.largest_pair[0], 2)), "components", sentence)
 
 
 def count_coverage(search: PairSearch) -> None:
@@ -156,10 +190,13 @@ def count_shapes(search: PairSearch) -> None:
             search.lattice.refute(pair, "shapes", sentence)
 
 
-QUICK_STAGES = (count_edges, apply_product, constructions.build_quick_tabu, constructions.build_cut_outs)
-"""The methods of milliseconds, which break ties too: where a spread has no affinity they look for less of it."""
+QUICK_STAGES = (count_edges, apply_product, fill_without_affinity)
+"""What closed forms do, which breaks ties too: where a spread has no affinity less of it is looked for here alone."""
 
 STAGES = (
+    group_rows,
+    constructions.build_quick_tabu,
+    constructions.build_cut_outs,
     count_coverage,
     constructions.build_first_flows,
     count_rectangles_if_quick,

@@ -44,6 +44,7 @@ def test_the_defaults() -> None:
         "tabu_elements": 30_000,
         "quick_tabu": {"partitions": 8, "steps": 8},
         "long_tabu": {"partitions": 40, "steps": 300},
+        "group_nodes": 20_000,
         "full": 0.97,
         "few_cells": 256,
         "credit_partitions": 12,
