@@ -34,11 +34,22 @@ Packed = tuple[Key, ...]
 
 def pack_components(search: PairSearch) -> None:
     """Decide open pairs with S = 2 (R = 2 on the transpose), the largest R first: a "no" there refutes all below."""
-    end = clock() + min(search.left, search.params.component_share * search.limits.seconds)
+    _pack(search, search.params)
+
+
+def pack_quick_components(search: PairSearch) -> None:
+    """Decide them with the least effort alone: what components settle they mostly settle in tenths of a second."""
+    params = search.params
+    first = params.component_states[:1]
+    _pack(search, replace(params, component_share=params.quick_component_share, component_states=first))
+
+
+def _pack(search: PairSearch, params: ExactParams) -> None:
+    end = clock() + min(search.left, params.component_share * search.limits.seconds)
     for view in search.views:
-        if view.problem.columns > search.params.component_columns:
+        if view.problem.columns > params.component_columns:
             continue
-        known = [UsedDomains(view.problem, domains, search.params) for domains in _numbers_of_domains(view.problem)]
+        known = [UsedDomains(view.problem, domains, params) for domains in _numbers_of_domains(view.problem)]
         tried: set[int] = set()
         while clock() < end:
             pairs = [view.turn(pair) for pair in search.lattice.open()]

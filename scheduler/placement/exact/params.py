@@ -92,6 +92,7 @@ class ExactParams:
     # many sets of domains have little waste
     component_columns: int = 20
     component_share: float = 0.3  # Part of the time limit that packing components may take
+    quick_component_share: float = 0.02  # The same of a first try, with the least effort
     component_sets: int = 100_000  # Sets of domains that may be listed, as numpy does in tenths of a second
     component_nodes: int = 5000  # Nodes of the search for packings, each about a tenth of a millisecond
     component_packings: int = 500  # Packings looked at in one turn: fewer say which components are still of use

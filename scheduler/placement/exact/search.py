@@ -17,7 +17,7 @@ from scheduler.placement.exact.bounds import (
     product_bound,
     whole_columns,
 )
-from scheduler.placement.exact.component_search import pack_components
+from scheduler.placement.exact.component_search import pack_components, pack_quick_components
 from scheduler.placement.exact.lattice import PairSearch
 from scheduler.placement.exact.pattern_bound import UNIT, least_pattern_bound
 from scheduler.placement.exact.problem import GridProblem
@@ -164,9 +164,10 @@ STAGES = (
     constructions.build_first_flows,
     count_rectangles_if_quick,
     constructions.build_credits_if_full,
-    count_patterns,
+    pack_quick_components,
     constructions.build_quick_flows,
     constructions.build_quick_rings,
+    count_patterns,
     count_rectangles,
     pack_components,
     constructions.build_long_rings,

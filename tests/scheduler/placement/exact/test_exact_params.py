@@ -63,6 +63,7 @@ def test_the_defaults() -> None:
         "pattern_effort": 0.5,
         "component_columns": 20,
         "component_share": 0.3,
+        "quick_component_share": 0.02,
         "component_sets": 100_000,
         "component_nodes": 5000,
         "component_packings": 500,
@@ -158,7 +159,7 @@ RECORDED: list[tuple[GridProblem, float, list[Step], list[Step]]] = [
         [((1, 6), "edges"), ((6, 1), "edges"), ((2, 2), "product"), ((2, 3), "coverage"), ((3, 2), "coverage")],
         [
             *[((2, 6), "contiguous fill"), ((6, 2), "contiguous fill, transposed")],
-            *[((3, 3), "column bands, transposed"), ((4, 2), "interval flow, transposed")],
+            *[((3, 3), "column bands, transposed"), ((4, 2), "components, transposed")],
         ],
     ),
     (
