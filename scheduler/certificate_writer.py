@@ -16,7 +16,8 @@ from topology.cluster import Cluster
 from topology.errors import ArnoldError
 from topology.flags import HEALTHY
 
-QUICK = ("edges", "product", "coverage", "rectangles")  # Kinds that are recounted without a search, the quickest first
+# Kinds that are recounted without a search, the quickest first
+QUICK = ("edges", "product", "coverage", "rectangles", "patterns")
 
 
 class NothingToCertify(ArnoldError):

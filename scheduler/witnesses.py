@@ -25,5 +25,21 @@ class Multipliers(JsonRecord):
     """Parts that a cell has: a row is charged row / unit cells."""
 
 
-Witness = Multipliers
+@dataclass(frozen=True, slots=True)
+class PatternPrices(JsonRecord):
+    """The same, and what a width and a height weigh in a single row and column; any numbers give a valid bound."""
+
+    row: Charge
+    """Charge for a row that touches a domain, in parts of a cell."""
+    column: Charge
+    """The same for a column."""
+    widths: tuple[Charge, ...]
+    """Weight of each width, in parts of a cell for each row of a domain that so many columns touch, from 1 on."""
+    heights: tuple[Charge, ...]
+    """The same of each height, for each column of a domain that so many rows touch."""
+    unit: Annotated[int, Interval(ge=1, le=LARGEST)]
+    """Parts that a cell has."""
+
+
+Witness = Multipliers | PatternPrices
 """What a refutation carries besides its pair.  Another kind of witness joins with ``|``."""

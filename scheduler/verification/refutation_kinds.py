@@ -19,7 +19,8 @@ from scheduler.verification.column_groups import can_be_covered
 from scheduler.verification.counted_grid import CountedGrid
 from scheduler.verification.covering import Covering
 from scheduler.verification.effort import CALL, Effort, TooMuch
-from scheduler.witnesses import Multipliers, Witness
+from scheduler.verification.pattern_covering import pattern_slack
+from scheduler.witnesses import Multipliers, PatternPrices, Witness
 
 Told = Literal["holds", "fails", "not told"]
 ROOT = 250  # Steps for each domain, whatever the kind
@@ -101,6 +102,21 @@ def recount_rectangles(grid: CountedGrid, pair: Spread, witness: Witness | None,
     return Recount("holds", f"no choice of rectangles covers all {grid.cells} cells")
 
 
+def recount_patterns(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:
+    """Recount the most cells that a pair covers, where widths must add up row by row and heights column by column
+    (:mod:`scheduler.verification.pattern_covering`).
+    """
+    if not isinstance(witness, PatternPrices):
+        return Recount("fails", "its prices are missing")
+    if (len(witness.widths), len(witness.heights)) != (grid.columns, grid.rows):
+        return Recount("fails", f"its weights are not those of {grid.columns} widths and {grid.rows} heights")
+    slack = pattern_slack(grid, pair, witness, effort)
+    most = grid.cells + slack / witness.unit
+    if slack < 0:
+        return Recount("holds", f"at most {most:.2f} of {grid.cells} cells can be covered by widths that add up")
+    return Recount("fails", f"with its prices {most:.2f} of {grid.cells} cells may be covered")
+
+
 def recount_groups(grid: CountedGrid, pair: Spread, witness: Witness | None, effort: Effort) -> Recount:  # noqa: ARG001
     """Recount a spread of 2: no groups of domains without a common line (:mod:`scheduler.verification.column_groups`).
 
@@ -125,12 +141,12 @@ KINDS: Mapping[str, RecountKind] = {
     "product": recount_product,
     "coverage": recount_coverage,
     "rectangles": recount_rectangles,
+    "patterns": recount_patterns,
     "components": recount_groups,
-    "patterns": recount_groups,
     "shapes": recount_groups,
     "skeleton": recount_groups,
 }
-"""Kinds of refutation, and what recounts them; the last four come from searches, and may need a solver."""
+"""Kinds of refutation, and what recounts them; the last three come from searches, and may need a solver."""
 
 
 def recount(grid: CountedGrid, pair: Spread, by: str, witness: Witness | None, effort: Effort | None = None) -> Recount:

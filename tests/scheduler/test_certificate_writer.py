@@ -16,7 +16,7 @@ from scheduler.certificate_writer import NothingToCertify, certificate_of, fewes
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import Instance
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Refutation
-from scheduler.witnesses import Multipliers
+from scheduler.witnesses import Multipliers, PatternPrices
 from tests.case_counts import examples
 from topology.json_record import json_data, read_json
 
@@ -60,12 +60,13 @@ def certified(number: int) -> Certificate:
 
 @pytest.mark.parametrize("number", [6, 8, 89, 101])
 def test_witnesses_go_with_their_kinds(number: int) -> None:
-    """Coverage and rectangles have multipliers, the others need none; all of it survives JSON."""
+    """Coverage and rectangles have multipliers, patterns prices, the others need none; all of it survives JSON."""
     certificate = certified(number)
     refuted = [one for part in certificate.parts for one in part.refuted]
     assert refuted
     for one in refuted:
         assert isinstance(one.witness, Multipliers) == (one.by in ("coverage", "rectangles"))
+        assert isinstance(one.witness, PatternPrices) == (one.by == "patterns")
     assert read_json(Certificate, json_data(Certificate, certificate)) == certificate
 
 

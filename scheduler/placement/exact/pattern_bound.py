@@ -17,13 +17,14 @@ column; both are generated.  They are rounded to integers and then hold whatever
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
+from scheduler.witnesses import PatternPrices
 from scheduler.work_clock import spend
 from topology.cluster import IndexArray
 
@@ -37,25 +38,16 @@ _GAIN = 1e-6  # What a shape must gain to join it: the program works in floating
 _MISSING = 1000.0  # Price in cells of a row or column without a pattern: more than any pattern costs
 
 
-@dataclass(frozen=True, slots=True)
-class PatternPrices:
-    """Multipliers and weights, in parts of a cell."""
-
-    row: int  # lambda, for a row touched
-    column: int  # mu
-    widths: IndexArray  # shape [P + 1], u
-    heights: IndexArray  # shape [D + 1], v
-
-
 class PatternBound:
-    """The bound of one pair with some prices: what shapes are worth, and what they may lose."""
+    """The bound of one pair with some prices, in parts of ``UNIT``: what shapes are worth, and what they may lose."""
 
     def __init__(self, problem: GridProblem, pair: Pair, prices: PatternPrices) -> None:
         dp, pp = pair
         rows, columns = problem.rows, problem.columns
-        self._prices, self._shape = prices, (columns, rows)
-        self.row_pattern, row_weight = lightest(prices.widths, pp, columns)
-        self.column_pattern, column_weight = lightest(prices.heights, dp, rows)
+        self.prices, self._shape = prices, (columns, rows)
+        self._widths, self._heights = np.array([0, *prices.widths]), np.array([0, *prices.heights])
+        self.row_pattern, row_weight = lightest(self._widths, pp, columns)
+        self.column_pattern, column_weight = lightest(self._heights, dp, rows)
         covered = prices.row * pp * rows + prices.column * dp * columns - rows * row_weight - columns * column_weight
         self.best = {c: max(0, int(self.worth(c).max())) for c in set(problem.capacities)}
         covered += sum(self.best[c] for c in problem.capacities)
@@ -65,8 +57,8 @@ class PatternBound:
         """Return what each shape of a domain is worth, shape [P, D]: q - 1 first, then r - 1."""
         columns, rows = self._shape
         q, r = np.arange(1, columns + 1)[:, None], np.arange(1, rows + 1)[None, :]
-        charged = self._prices.row * r + self._prices.column * q
-        weighed = r * self._prices.widths[1:, None] + q * self._prices.heights[None, 1:]
+        charged = self.prices.row * r + self.prices.column * q
+        weighed = r * self._widths[1:, None] + q * self._heights[None, 1:]
         worth: IndexArray = UNIT * np.minimum(capacity, q * r) + weighed - charged
         return worth
 
@@ -160,8 +152,8 @@ class _Master:
 
     def _prices(self) -> PatternPrices:
         row, column = (_parts(one) for one in self._touches)
-        widths, heights = (np.cumsum([0, *(_parts(one, -1) for one in at)]) for at in (self._wide, self._high))
-        return PatternPrices(row, column, widths, heights)
+        widths, heights = (tuple(accumulate(_parts(one, -1) for one in at)) for at in (self._wide, self._high))
+        return PatternPrices(row, column, widths, heights, UNIT)
 
     def _add_shape(self, capacity: int, q: int, r: int) -> bool:
         """Add a shape, unless it is there."""

@@ -168,7 +168,7 @@ def count_patterns(search: PairSearch) -> None:
         if bound.slack < 0:
             covered = problem.cells + bound.slack // UNIT
             sentence = f"{_too_few_covered(problem, pair, covered)}, as widths and heights must add up, group by group"
-            search.lattice.refute(pair, "patterns", sentence)
+            search.lattice.refute(pair, "patterns", sentence, bound.prices)
 
 
 def count_shapes(search: PairSearch) -> None:

@@ -18,7 +18,7 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE, slowest_in_use, step_time, worth_of
 from scheduler.outcome import Instance
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.witnesses import Multipliers
+from scheduler.witnesses import Multipliers, PatternPrices
 from tests.scheduler.placement.exact.every_placement import least
 from topology.cluster import Cluster
 
@@ -185,7 +185,19 @@ def _boasted_part(part: CertifiedPart, chance: random.Random) -> CertifiedPart:
 
 def random_refutation(rows: int, columns: int, chance: random.Random) -> RefutedPair:
     """A refutation by chance: any pair of a grid, any kind, any multipliers."""
-    by = chance.choice(["edges", "product", "coverage", "rectangles", "skeleton"])
-    charges = Multipliers(chance.randint(0, 9), chance.randint(0, 9), chance.randint(1, 6))
-    witness = charges if chance.random() < 0.9 else None
+    by = chance.choice(["edges", "product", "coverage", "rectangles", "patterns", "skeleton"])
+    numbers = random_prices(rows, columns, chance) if by == "patterns" else random_charges(chance)
+    witness = numbers if chance.random() < 0.9 else None
     return RefutedPair(chance.randint(1, rows), chance.randint(1, columns), by, witness)
+
+
+def random_charges(chance: random.Random) -> Multipliers:
+    """Multipliers by chance."""
+    return Multipliers(chance.randint(0, 9), chance.randint(0, 9), chance.randint(1, 6))
+
+
+def random_prices(rows: int, columns: int, chance: random.Random) -> PatternPrices:
+    """The same with weights of all widths and heights, light ones mostly."""
+    charges = random_charges(chance)
+    widths, heights = (tuple(chance.choice((0, 0, 1, 2, 5)) for _ in range(n)) for n in (columns, rows))
+    return PatternPrices(charges.row, charges.column, widths, heights, charges.unit)

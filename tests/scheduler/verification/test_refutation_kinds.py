@@ -24,7 +24,7 @@ from scheduler.witnesses import Multipliers
 from tests.case_counts import cases, every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import feasible, instances
 from tests.scheduler.placement.exact.tiny import problems
-from tests.scheduler.verification.forgery import random_refutation
+from tests.scheduler.verification.forgery import random_charges, random_prices, random_refutation
 
 SOLVER = solver_check(seconds=60.0, seed=0, workers=1)
 
@@ -37,13 +37,13 @@ def pairs(grid: CountedGrid) -> list[Spread]:
 
 @pytest.mark.many_cases
 def test_what_holds_of_every_tiny_grid_is_so() -> None:
-    """All grids to 3 x 3 on 3 domains of up to 6 cells, all pairs, all kinds, with no charges and with some."""
+    """All grids to 3 x 3 on 3 domains of up to 6 cells, all pairs, all kinds, with charges by chance."""
     chance = random.Random(1)
     held = 0
     for rows, columns, capacities in every_fourth(list(instances(rows=3, columns=3, domains=3, largest=6))):
         grid = CountedGrid(rows, columns, capacities)
         for pair, by in product(pairs(grid), KINDS):
-            charges = Multipliers(chance.randint(0, 6), chance.randint(0, 6), chance.randint(1, 4))
+            charges = random_prices(rows, columns, chance) if by == "patterns" else random_charges(chance)
             found = recount(grid, pair, by, charges)
             assert found.told in ("holds", "fails") or KINDS[by] is recount_groups
             if found.told == "holds":
@@ -175,8 +175,9 @@ def test_a_product_that_is_met_exactly_is_not_refuted() -> None:
 
 
 def test_witnesses_are_asked_for() -> None:
-    """Coverage and rectangles without multipliers are refused, as nothing could be recounted."""
+    """Coverage, rectangles and patterns without their numbers are refused, as nothing could be recounted."""
     grid = CountedGrid(2, 2, (1, 1, 1, 1))
+    assert recount(grid, Spread(1, 1), "patterns", Multipliers(0, 0, 1)).sentence == "its prices are missing"
     for by in ("coverage", "rectangles"):
         assert recount(grid, Spread(1, 1), by, None).sentence == "its multipliers are missing"
     assert recount(grid, Spread(1, 1), "skeleton", None).told == "not told"
@@ -191,7 +192,7 @@ def test_a_search_is_recounted_where_a_spread_is_two() -> None:
         (CountedGrid(4, 2, (4, 2, 1, 1)), Spread(2, 2)),
         (CountedGrid(2, 4, (4, 2, 1, 1)), Spread(2, 2)),
     ):
-        for by in ("components", "patterns", "shapes", "skeleton"):
+        for by in ("components", "shapes", "skeleton"):
             assert recount(grid, pair, by, None).told == "holds"
         assert recount(grid, pair, "rectangles", Multipliers(0, 0, 1)).told == "fails"
         assert not feasible(grid.rows, grid.columns, grid.capacities, (2, 2))

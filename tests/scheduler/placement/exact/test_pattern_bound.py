@@ -13,12 +13,12 @@ from scheduler.placement.exact.bounds import CoverageBound, RectangleBound
 from scheduler.placement.exact.pattern_bound import (
     UNIT,
     PatternBound,
-    PatternPrices,
     least_pattern_bound,
     lightest,
 )
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.shape_counts import cuts, shapes_refute
+from scheduler.witnesses import PatternPrices
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.tiny import Planted, alike, all_problems, corners, pairs, planted, problems
 
@@ -37,11 +37,9 @@ def test_any_prices_hold(problem: GridProblem, seed: int) -> None:
     """With whatever prices no pair of a placement is refuted."""
     random = np.random.default_rng(seed)
     for pair in corners(problem):
-        widths, heights = (
-            np.concatenate([[0], random.integers(0, UNIT, size)]) for size in (problem.columns, problem.rows)
-        )
-        row, column = (int(price) for price in random.integers(0, 2 * UNIT, 2))
-        assert PatternBound(problem, pair, PatternPrices(row, column, widths, heights)).slack >= 0
+        widths, heights = (tuple(random.integers(0, UNIT, n).tolist()) for n in (problem.columns, problem.rows))
+        row, column = random.integers(0, 2 * UNIT, 2).tolist()
+        assert PatternBound(problem, pair, PatternPrices(row, column, widths, heights, UNIT)).slack >= 0
 
 
 @given(st.one_of(problems(), alike()))
