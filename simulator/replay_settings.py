@@ -110,7 +110,11 @@ class ReplaySettings(QueueSettings):
 
     @property
     def cost_model(self) -> str:
-        """The name of the model of communication of the run: as asked, else ``anchored`` where jobs have places."""
+        """The name of the model of communication of the run: as asked, else ``anchored`` where jobs have places.
+
+        What a run, its documents and the fingerprint of a study go by; ``cost`` itself says only whether one was asked
+        for, which is an error where jobs have no places.
+        """
         if self.cost is not None:
             return self.cost
         return NO_COST if self.algorithm == COUNT_ONLY else "anchored"

@@ -103,6 +103,7 @@ def check_names(grid: StudyGrid) -> list[QueuePolicy]:
 def study_fingerprint(inputs: Inputs, *, version: str) -> str:
     """Return SHA-256 of what all runs of a study follow from, besides their points; with the program's version."""
     settings = replace(inputs.settings, policy="", algorithm="", seed=0)
+    settings = replace(settings, cost=settings.cost_model)
     return fingerprint((version, settings, inputs.lenient, inputs.resample), inputs.trace, inputs.clusters)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from simulator.replay_settings import ReplaySettings
 from simulator.study.compared import METRICS, Band, Bands, compare
 from simulator.study.on_dask import OnDask
 from simulator.study.study_file import Journal, read_comparison, read_rows, sweep, write_rows
-from simulator.study.study_run import Inputs, StudyGrid, StudyPoint, check_names, run_point
+from simulator.study.study_run import Inputs, StudyGrid, StudyPoint, check_names, run_point, study_fingerprint
 from simulator.traces import JobTrace, resampled
 from tests.simulator.clusters import racks
 from tests.simulator.replays import random_records
@@ -126,6 +127,15 @@ def test_more_seeds_are_added_to_what_is_there(tmp_path: Path) -> None:
     swept(out)
     assert swept(out, grid=StudyGrid(["fifo"], ["gpu-packing"], ["eight"], seeds=range(5))).made == 2
     assert len(read_rows(str(out))[0]) == 8
+
+
+def test_the_default_said_is_the_same_study() -> None:
+    """`--cost anchored` is what nothing said is, so that rows of one go on in the other; `--cost none` is another."""
+    unsaid, said, none = (
+        study_fingerprint(replace(INPUTS, settings=ReplaySettings(cost=cost)), version="1")
+        for cost in (None, "anchored", "none")
+    )
+    assert unsaid == said != none
 
 
 def test_rows_of_other_inputs_are_refused(tmp_path: Path) -> None:
