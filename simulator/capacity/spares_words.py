@@ -127,7 +127,8 @@ def spares_sheet(found: SparesAnswer) -> Sheet:
     ]
     if found.domains:
         tables.insert(1, text_table("Failure domains, inputs at their medians", found.domains, DOMAIN_COLUMNS))
-    return Sheet(tables=tables, charts=(_cost_chart(found), _ettr_chart(found)))
+    useful = any(row.cost < inf for row in found.rows)
+    return Sheet(tables=tables, charts=(*([_cost_chart(found)] if useful else []), _ettr_chart(found)))
 
 
 DOMAIN_COLUMNS: dict[str, Callable[[FailureDomain], str]] = {

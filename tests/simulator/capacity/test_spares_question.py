@@ -241,7 +241,8 @@ def test_nothing_is_useful() -> None:
     assert answer.ranges[1].words == "P10 without end, P50 without end, P90 without end"
     assert json_data(SparesAnswer, answer)["ranges"][1]["p50"] is None
     assert not answer.reached
-    question.sheet(answer)
+    # a curve of costs without end cannot be drawn
+    assert [chart.title for chart in question.sheet(answer).charts] == ["ETTR by number of spares"]
     # a day's restart of nodes that fail each second day: costs of 1e200 and more, and no warning
     assert "no number of spares" in brief(nodes=1000, failures="500", restart="86400").answer().verdict
 
