@@ -102,10 +102,10 @@ def _incidents(
     failures: ClusterFailures | None, spans: Sequence[FlagSpan], cluster: Cluster, start: float
 ) -> Incidents | None:
     """Return what happens to nodes; ``None`` = nothing."""
+    if not spans and (failures is None or not cluster.flags):
+        return failures
     flags = FlagIncidents(spans, cluster, start=start)
-    if failures is None:
-        return flags if spans else None
-    return FailuresAndFlags(failures, flags, cluster)
+    return flags if failures is None else FailuresAndFlags(failures, flags, cluster)
 
 
 def _sound(cluster: Cluster) -> list[int]:
