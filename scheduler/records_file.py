@@ -39,6 +39,9 @@ class RecordFile(StrictModel):
     def _tells_something(self) -> RecordFile:
         if self.dp_gain == self.pp_gain == 0.0:
             raise ValueError("one of dp_gain and pp_gain must be above 0; such a job tells nothing about alpha")
+        for name, band in (("dp_band", self.dp_band), ("pp_band", self.pp_band)):
+            if band is not None and band[0] > band[1]:
+                raise ValueError(f"{name} goes up, from its lower to its upper end")
         if (self.model is None) != (self.parallelism is None):
             raise ValueError("give model and parallelism, or neither; without them the measurement is of all jobs")
         return self

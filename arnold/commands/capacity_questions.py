@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from arnold.commands.cluster_options import ClusterFiles, read_cluster
 from arnold.commands.command import JsonCommand, object_at
@@ -87,6 +89,8 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
     def ask(*, as_json: bool, html: str | None, svg: str | None, tornado: str | None, **options: Any) -> int:
         state = {name: options.pop(name) for name in reading}
         given = _cluster(options.pop("cluster"), state) if reading else {}
+        if given:
+            _refuse_made(options)
         question = take(kind, options, **given)
         with progress(name.capitalize(), total=question.steps) as step:
             answer = question.answer(step=step)
@@ -133,6 +137,16 @@ def _cluster(cluster: str | None, state: dict[str, Any]) -> dict[str, Any]:
     for note in notes:
         click.echo(note, err=True)
     return {"cluster": tree, "source": cluster}
+
+
+def _refuse_made(options: Iterable[str]) -> None:
+    """Refuse, by :class:`InvalidInput`, what a made cluster is like beside one that is given."""
+    context = click.get_current_context()
+    for name in ("made", "busy_share"):
+        if name in options and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            fix = f"leave --cluster or {option} away"
+            raise InvalidInput("is of a cluster that is made, and one is given", where=option, fix=fix)
 
 
 def _save(sheet: Sheet, answer: CapacityAnswer, *, html: str | None, svg: str | None, tornado: str | None) -> None:

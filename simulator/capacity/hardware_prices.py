@@ -35,7 +35,8 @@ class HardwarePrices:
     def check_prices(self) -> None:
         """Refuse prices that say the same thing twice, or nothing.
 
-        :raises InvalidInput: a GPU-hour's price beside a node's or energy's, or energy's without a node's.
+        :raises InvalidInput: a GPU-hour's price beside a node's or energy's, energy's without a node's, or years or
+            kilowatts without a price that they are for.
         """
         if self.price_gpu_hour is not None and (self.price_node is not None or self.price_kwh is not None):
             other = "--price-node" if self.price_node is not None else "--price-kwh"
@@ -44,6 +45,14 @@ class HardwarePrices:
         if self.price_kwh is not None and self.price_node is None:
             fix = "give --price-node too, or --price-gpu-hour alone"
             raise InvalidInput("energy is only a part of what a node costs", where="--price-kwh", fix=fix)
+        bought = self.price_node is not None or self.price_switch_port is not None
+        for name, used, needs in (
+            ("years", bought, "--price-node"),
+            ("node_kilowatts", self.price_kwh is not None, "--price-kwh"),
+        ):
+            if not used and getattr(self, name) != getattr(type(self), name):
+                option = f"--{name.replace('_', '-')}"
+                raise InvalidInput(f"means nothing without {needs}", where=option, fix=f"add {needs}, or leave it away")
 
     def node_hour(self, gpus: int) -> float | None:
         """Return what a node of so many GPUs costs an hour, with energy; ``None`` = no price says it."""

@@ -72,6 +72,7 @@ def test_a_job_file_gets_alpha_and_what_spread_costs() -> None:
         (OF_ALL.replace("pp_gain: 3", "pp_gain: -3") + "]", "pp_gain"),
         (OF_ALL.replace("}", ", dp_band: [1]}") + "]", "dp_band"),
         (OF_ALL.replace("}", ", dp_band: [.nan, 1]}") + "]", "dp_band"),
+        (OF_ALL.replace("}", ", dp_band: [2, 1]}") + "]", "dp_band goes up"),
     ],
 )
 def test_mistakes_are_refused(text: str, problem: str) -> None:

@@ -165,6 +165,10 @@ def test_a_cluster_of_ones_own(arnold: Arnold, tmp_path: Path) -> None:
     # Rows of two: one in the rack of three, two in the rack of four.
     whole = next(one for one in document["shapes"][0]["largest"] if (one["family"], one["spread"]) == ("pp", 1))
     assert whole["nodes"] == 6
+    for option in (["--made", "22x93"], ["--busy-share", "0.5"]):
+        ran = arnold("capacity", "fragmentation", "--cluster", path, *option)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"{option[0]}: is of a cluster that is made, and one is given" in ran.err
 
 
 def test_nodes_of_four(arnold: Arnold, tmp_path: Path) -> None:

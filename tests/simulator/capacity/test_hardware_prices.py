@@ -27,9 +27,16 @@ def test_paid_and_useful() -> None:
 
 @pytest.mark.parametrize(
     "prices",
-    [{"price_gpu_hour": 2.0, "price_node": 3e5}, {"price_gpu_hour": 2.0, "price_kwh": 0.1}, {"price_kwh": 0.1}],
+    [
+        {"price_gpu_hour": 2.0, "price_node": 3e5},
+        {"price_gpu_hour": 2.0, "price_kwh": 0.1},
+        {"price_kwh": 0.1},
+        {"years": 5.0},
+        {"price_gpu_hour": 2.0, "years": 5.0},
+        {"price_node": 3e5, "node_kilowatts": 9.0},
+    ],
 )
 def test_prices_that_contradict(prices: dict[str, float]) -> None:
-    """A GPU-hour holds node and energy; energy alone is no node."""
-    with pytest.raises(InvalidInput, match=r"holds|part"):
+    """A GPU-hour holds node and energy; energy alone is no node; years are of what is bought, kilowatts of energy."""
+    with pytest.raises(InvalidInput, match=r"holds|part|means nothing"):
         HardwarePrices(**prices).check_prices()
