@@ -97,9 +97,11 @@ def run_commands(
 
 def _words(line: str) -> list[str]:
     """The arguments of a line as a shell gives them."""
-    words = shlex.split(line, comments=True)[1:]
-    # a pattern in quotes is the command's own, which shlex no longer tells: these are read alike
-    return [one for word in words for one in (sorted(glob.glob(word)) if f" {word}" in line and glob.has_magic(word) else [word])]
+    found: list[str] = []
+    for word in shlex.split(line, comments=True)[1:]:
+        pattern = f" {word}" in line and glob.has_magic(word)  # one in quotes is the command's own
+        found += sorted(glob.glob(word)) if pattern else [word]  # noqa: PTH207
+    return found
 
 
 def _in_a_shell(lines: Sequence[str], folder: Path) -> tuple[str, Path]:

@@ -51,7 +51,10 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold health watch": ("", "goes on for ever; tests/health/peers/test_peers_watch.py has a Prometheus"),
         "arnold health peers job_1_norm.csv": ("", "public data; tests/health/peers/test_peers_public_data.py has it"),
         "arnold flags why n0005": ("", "is of the watch above"),
-        "arnold place": ("arnold place --cluster cluster.csv --job job.yaml --flags flags.json", "is of the watch above"),
+        "arnold place": (
+            "arnold place --cluster cluster.csv --job job.yaml --flags flags.json",
+            "is of the watch above",
+        ),
     },
     "docs/health/recovery.md": {
         "py-spy dump": ("", "needs a job; tests/health/test_recovery_pyspy.py reads what it prints"),
@@ -69,7 +72,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/kubernetes.md": {
         "podman": ("", "needs an engine and a registry"),
         "kubectl": ("", CLUSTER),
-        "  | python3 -c": ("", CLUSTER),
         "arnold flags": ("", CLUSTER),
     },
     "docs/launching.md": {
@@ -83,10 +85,8 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "kubectl get gangplans": ("", "needs a cluster"),
         "kubectl arnold": ("", "needs a cluster; tests/e2e/test_live_reading.py has it describe a gang"),
         "arnold place --cluster kube:": ("", "needs a cluster; tests/e2e/test_live_reading.py places a job on one"),
-        "kubectl get nodes": ("arnold place --cluster nodes.json --job job.yaml", "needs a cluster; what it would list"),
+        "kubectl get nodes": ("arnold topology validate nodes.json", "needs a cluster; what it would list"),
     },
-    "docs/repair.md": {},
-    "docs/several-jobs.md": {},
     "docs/simulation-failures.md": {"arnold simulate": ("", "flags of a site, and the public trace of Philly")},
     "docs/simulation.md": {
         "arnold simulate": (SLOW, "5 s"),
