@@ -1,15 +1,17 @@
 # Two commands are all a newcomer needs: `make demo` and `make test`.  Each makes the virtual environment and installs
-# what requirements.lock pins when something changed, then does its job.
+# what runtime.lock (demo) or requirements.lock (all others) pins when something changed, then does its job.
 
 VENV  ?= .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# What Arnold itself runs with is part of what tests need, so an environment for these will do for the demo.
+DEMO_STAMP := $(if $(wildcard $(STAMP)),$(STAMP),$(VENV)/.runtime)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # uv installs in seconds what takes pip minutes, so it is used where it is there; `make UV= demo` does without.
 UV    ?= $(shell command -v uv 2>/dev/null)
 # Which interpreter makes the environment; the first of these that is Python 3.11 or later unless PYTHON says otherwise.
 PYTHON     ?=
-CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python)
+CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 # Of `make soak`.
 ARNOLD_KILLS ?= 200
 
@@ -19,7 +21,7 @@ ARNOLD_KILLS ?= 200
 help: ## show the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
 
-demo: $(STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
+demo: $(DEMO_STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
 	$(BIN)/arnold demo
 
 test: $(STAMP) ## run the tests, all but those on a control plane and of launchers; properties with a twelfth of their examples
@@ -53,20 +55,34 @@ bench: $(STAMP) ## a short run of most benchmarks; benchmarks/README.md has the 
 lock: ## pin the newest versions that pyproject.toml allows in requirements.lock
 	@$(environment)
 	@$(PIP) install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --fork-strategy fewest --upgrade \
-	  --generate-hashes --no-annotate --no-emit-index-url --quiet \
-	  --custom-compile-command "make lock" --output-file requirements.lock
+	$(BIN)/$(call compile,requirements.lock) --upgrade --extra dev --extra learn --extra dask pyproject.toml
+	@# setuptools builds Arnold itself, and is installed first
+	echo setuptools | $(BIN)/$(call compile,runtime.lock) --constraint requirements.lock pyproject.toml -
 
 clean: ## remove the virtual environment and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): requirements.lock pyproject.toml
-	@$(environment)
-	@echo "Installing what requirements.lock pins (about 250 MB to download the first time)"
-	@$(call install,--require-hashes --requirement requirements.lock)
-	@$(call install,--no-deps --no-build-isolation --editable .)
-	@touch $@
+	$(call install_pinned,requirements.lock,250)
+
+$(VENV)/.runtime: runtime.lock pyproject.toml
+	$(call install_pinned,runtime.lock,165)
+
+# install_pinned(lock file, MB to download), which leaves the stamp that is the target
+define install_pinned
+@$(environment)
+@echo "1/2 Installing what $(1) pins (about $(2) MB to download the first time)"
+@$(call install,--require-hashes --requirement $(1))
+@echo "2/2 Installing Arnold"
+@$(call install,--no-deps --no-build-isolation --editable .)
+@touch $@
+endef
+
+# compile(lock file): uv and its options, with what Arnold itself can run with on every platform and Python
+compile = uv pip compile --extra tables --extra kubernetes --extra plots --universal --python-version 3.11 \
+  --fork-strategy fewest --generate-hashes --no-annotate --no-emit-index-url --quiet \
+  --custom-compile-command "make lock" --output-file $(1)
 
 # With uv, or where there is none or it fails (it does not read pip's settings, such as a mirror) with pip, which shows
 # a line for each package.

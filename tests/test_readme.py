@@ -10,31 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.page_blocks import blocks_of, compare_outputs, run_commands, unused
+from tests.page_exceptions import EXCEPTIONS, KUBECTL
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 pytestmark = pytest.mark.xdist_group("readme")  # its commands are run once, by one worker
 
-KUBECTL = shutil.which("kubectl") is not None
-
-ELSEWHERE = {
-    "make demo": ("make -n demo", "takes minutes; .ci/run makes the environment and runs the demo"),
-    "make test ": ("make -n test", "would run itself"),
-    ". .venv/bin/activate": ("", "the environment that runs the tests may be another"),
-    "uv tool install .": ("", "takes minutes; .ci/run installs the wheel into a clean environment"),
-    "arnold demo --save try": ("arnold demo --save try --time-limit 0.01", "all algorithms take half a minute"),
-    "podman build": ("", "needs an engine; .ci/run follows the steps of the Containerfile"),
-    "podman push": ("", "needs a registry"),
-    "kubectl apply -k deploy": ("kubectl kustomize deploy" if KUBECTL else "", "needs a cluster; rendered instead"),
-    "kubectl -n arnold-system rollout": ("", "needs a cluster; tests/e2e install it on one"),
-    "kubectl apply -f manifests/examples/indexed-job.yaml": (
-        "test -s manifests/examples/indexed-job.yaml",
-        "needs a cluster; tests/e2e place it on one",
-    ),
-    "kubectl get gangplans": ("", "needs a cluster"),
-}
-"""Beginning of a line -> what is run in its place, and why.  Every other line is run as it stands."""
+ELSEWHERE = EXCEPTIONS["README.md"]
 
 STAY = "On Kubernetes"
 """The section whose commands are called in the clone; those of all others follow each other, from the clone on."""
@@ -47,14 +30,14 @@ COMMANDS = [block for block in BLOCKS if block.language == "sh"]
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with what README's commands use of a clone."""
     folder = tmp_path_factory.mktemp("clone")
-    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+    for name in ("Makefile", "requirements.lock", "runtime.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
     shutil.copytree(ROOT / "manifests", folder / "manifests")
     return folder
 
 
 @pytest.fixture(scope="module")
-def outputs(clone: Path) -> list[str]:
+def outputs(clone: Path) -> list[str | None]:
     """What each block of commands printed, run one after the other in the folder where the last one ended."""
     return run_commands(COMMANDS, clone, ELSEWHERE, stay=STAY)
 
@@ -72,12 +55,12 @@ def test_every_block_is_of_a_kind_that_is_checked() -> None:
     assert all(kinds[i - 1] == "sh" for i, kind in enumerate(kinds) if kind == "text")
 
 
-def test_output_is_what_comes_out(outputs: Sequence[str]) -> None:
+def test_output_is_what_comes_out(outputs: Sequence[str | None]) -> None:
     """Every block of output is found in what the commands above it printed; `...` stands for anything."""
     assert compare_outputs(BLOCKS, COMMANDS, outputs)
 
 
-def test_files_are_those_of_the_demo(clone: Path, outputs: Sequence[str]) -> None:
+def test_files_are_those_of_the_demo(clone: Path, outputs: Sequence[str | None]) -> None:
     """The job is shown whole, of the cluster the head and other lines of the file, in their order."""
     for block in BLOCKS:
         if block.language == "yaml":
@@ -90,10 +73,10 @@ def test_files_are_those_of_the_demo(clone: Path, outputs: Sequence[str]) -> Non
 
 
 @pytest.mark.skipif(not KUBECTL, reason="kubectl, which renders the manifests, is not here")
-def test_images_are_those_that_are_named(outputs: Sequence[str]) -> None:
+def test_images_are_those_that_are_named(outputs: Sequence[str | None]) -> None:
     """After the kustomization of README no image is left that only its author has."""
     (rendered,) = [out for block, out in zip(COMMANDS, outputs, strict=True) if "kustomization.yaml" in block.text]
-    images = set(re.findall(r"^ +image: (\S+)", rendered, re.MULTILINE))
+    images = set(re.findall(r"^ +image: (\S+)", rendered or "", re.MULTILINE))
     assert {image.partition(":")[0] for image in images} == {
         "registry.example.com/arnold",
         "registry.example.com/kube-scheduler",
@@ -101,9 +84,10 @@ def test_images_are_those_that_are_named(outputs: Sequence[str]) -> None:
 
 
 def test_every_size_is_held() -> None:
-    """The Makefile says of the download what README says, and `.ci/run` compares each size of README with its own."""
+    """The Makefile says of downloads what README says, and CI compares each size of README with its own."""
     prose = " ".join(README.split())
-    (said,) = re.findall(r"about \d+ MB to download", prose)
-    assert said in (ROOT / "Makefile").read_text(encoding="utf-8")
+    said = re.findall(r"about (\d+) MB to download", prose)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert said == re.findall(r"install_pinned,[a-z]+\.lock,(\d+)\)", makefile)[::-1]
     compared = re.findall(r'^stated_size "([^"]+)"', (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(re.findall(r"about [\d.]+ [MG]B ([\w ]+)", prose)) == sorted(compared)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import click
 
+from arnold import DISTRIBUTION
 from arnold.commands.command_table import arnold
 from arnold.commands.interrupts import INTERRUPTED
 from arnold.commands.output import emit_json, settle_streams, silence
@@ -20,6 +21,13 @@ from topology.errors import ArnoldError, TooLarge
 
 FAULT = 1
 BROKEN_PIPE = 141
+
+EXTRAS = {
+    "pyarrow": "tables",
+    "matplotlib": "plots",
+    **dict.fromkeys(("httptools", "kubernetes", "prometheus_client", "starlette", "uvicorn"), "kubernetes"),
+}
+"""Library that is not always installed -> the extra it comes with, where no other way is open to the command."""
 
 
 class _Fault(ArnoldError):
@@ -32,6 +40,10 @@ class _SystemRefused(ArnoldError):
     """The system refused something that no file of the user's is to blame for: a full disk, mostly."""
 
     exit_code = FAULT
+
+
+class _NotInstalled(ArnoldError):
+    """The command needs a library of an extra."""
 
 
 class _UsageError(ArnoldError):
@@ -90,6 +102,10 @@ def _explain(error: Exception) -> ArnoldError:
             context = getattr(error, "ctx", None)
             path = context.command_path if context is not None else "arnold"
             return _UsageError(error.format_message(), where=path, fix=f"see `{path} --help`")
+        case ModuleNotFoundError() if (library := (error.name or "").partition(".")[0]) in EXTRAS:
+            extra = EXTRAS[library]
+            fix = f"install Arnold with it: {DISTRIBUTION}[{extra}], or in a clone: pip install '.[{extra}]'"
+            return _NotInstalled(f"needs {library}, which comes with the extra {extra!r}", fix=fix)
         case OSError():
             fix = "check the disk's space and the limits of the machine"
             return _SystemRefused(f"the system refused: {error.strerror or error}", fix=fix)

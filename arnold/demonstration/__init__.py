@@ -16,6 +16,7 @@ from topology.generate import flag_some, fragment, paper_cluster
 
 if TYPE_CHECKING:
     from health.whatif.synthetic import Recipe
+    from simulator.job_record import JobRecord
 
 BUSY = 0.3  # Share of the nodes that other jobs use
 FLAGGED = 12  # Idle nodes that detectors call slow or faulty
@@ -40,11 +41,14 @@ def demo_instance(seed: int) -> tuple[Cluster, Job]:
 
 
 def demo_files(cluster: Cluster, job: Job, seed: int) -> Mapping[str, bytes]:
-    """Return files by name, the cluster and the job first.
+    """Return every file that the commands of README and docs use, by name; the cluster and the job come first.
 
-    :param seed: of the trace of jobs.
+    :param seed: of what is drawn: the trace of jobs, and noise.
     :raises InvalidInput: the cluster has too few healthy idle nodes for the traced job.
     """
+    from arnold.demonstration.cluster_listings import cluster_listings
+    from arnold.demonstration.job_files import job_files, job_traces
+    from arnold.demonstration.measurements import TIMED, machine_metrics, step_times, timer_log
     from health.whatif.synthetic import Recipe, make_trace, trace_file
     from health.whatif.trace import metadata_file
     from topology.writers import TOPOLOGY_WRITERS
@@ -52,33 +56,27 @@ def demo_files(cluster: Cluster, job: Job, seed: int) -> Mapping[str, bytes]:
     # small enough for a file of a quarter of a megabyte, large enough for the analysis to be sure
     traced = Recipe(dp=8, pp=4, tp=8, microbatches=8, steps=10, slow={SLOW: SLOWDOWN})
     trace = make_trace(traced)
+    nodes = _nodes_of_workers(cluster, job, traced)
     files: dict[str, str | bytes] = {
         "cluster.csv": TOPOLOGY_WRITERS.load("csv").write(cluster).text,
-        "job.yaml": _job_file(cluster, job),
+        **job_files(cluster, job),
         "trace.parquet": trace_file(trace),
         "meta.yaml": metadata_file(trace.sizes),
-        "workers.csv": _workers(cluster, job, traced),
-        "jobs.csv": _jobs(cluster, seed),
+        "workers.csv": "\n".join(["dp,stage,node", *(f"{dp},{pp},{node}" for (dp, pp), node in nodes.items()), ""]),
+        **job_traces(_jobs(cluster, seed)),
+        **cluster_listings(cluster),
+        "steps.csv": step_times(seed),
+        "metrics.parquet": machine_metrics(list(nodes.values()), nodes[SLOW], seed),
+        "train.log": timer_log(),
+        "train.yaml": f"dp_size: {TIMED.dp}\npp_size: {TIMED.pp}\ntp_size: {TIMED.tp}\n",
     }
     return {name: content.encode() if isinstance(content, str) else content for name, content in files.items()}
 
 
-def _job_file(cluster: Cluster, job: Job) -> str:
-    """Return the job as a person would write it; what is left out has its default."""
-    degrees = job.parallelism
-    return f"""\
-name: {job.name}
-gpus_per_node: {job.gpus_per_node}
-parallelism: {{tp: {degrees.tp}, pp: {degrees.pp}, dp: {degrees.dp}}}
-alpha: {job.alpha:<12} # affinity of data-parallel groups; pipeline groups get 1 - alpha
-level: {cluster.level(job.level).name:<12} # the level of the network whose domains count
-microbatches: {job.microbatches:<5} # of a pipeline in a step: how much a slow stage costs
-"""
+def _nodes_of_workers(cluster: Cluster, job: Job, traced: Recipe) -> Mapping[tuple[int, int], str]:
+    """Return the node that each worker of the trace ran on, by DP rank and stage: healthy idle ones.
 
-
-def _workers(cluster: Cluster, job: Job, traced: Recipe) -> str:
-    """Return which node each worker of the trace ran on, as CSV: healthy idle nodes next to each other, those of the
-    domain with most of them first, where a large job is placed as well.
+    They lie next to each other, those of the domain with most of them first, where a large job is placed as well.
     """
     healthy = np.flatnonzero(cluster.idle & (cluster.slowdown == HEALTHY))
     workers = [(rank, stage) for stage in range(traced.pp) for rank in range(traced.dp)]
@@ -86,16 +84,14 @@ def _workers(cluster: Cluster, job: Job, traced: Recipe) -> str:
         raise InvalidInput(f"the cluster has {len(healthy)} healthy idle nodes; the traced job needs {len(workers)}")
     domain = cluster.level(job.level).domain_of[healthy]
     nodes = healthy[np.lexsort((healthy, domain, -np.bincount(domain)[domain]))]
-    rows = [f"{rank},{stage},{cluster.names[node]}" for (rank, stage), node in zip(workers, nodes, strict=False)]
-    return "\n".join(["dp,stage,node", *rows, ""])
+    return {worker: cluster.names[node] for worker, node in zip(workers, nodes, strict=False)}
 
 
-def _jobs(cluster: Cluster, seed: int) -> str:
+def _jobs(cluster: Cluster, seed: int) -> list[JobRecord]:
     """Return a trace of LLM jobs sized for what is free on the cluster.
 
     Evaluation jobs of one node and a minute are left out: there would be ten of them for every job that shows anything.
     """
-    from simulator.traces.job_table_readers import write_jobs
     from simulator.workload import WorkloadSpec, generate
 
     spec = WorkloadSpec(
@@ -106,6 +102,4 @@ def _jobs(cluster: Cluster, seed: int) -> str:
         max_gpus=LARGEST,
         kinds=("other", "pretraining"),
     )
-    # whole seconds, and no columns of CPUs and memory, so that the file is one that a person can read and change
-    jobs = [replace(job, submit=float(round(job.submit)), cpus=None, memory=None) for job in generate(spec)]
-    return write_jobs(jobs)
+    return [replace(job, submit=float(round(job.submit))) for job in generate(spec)]

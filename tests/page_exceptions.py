@@ -1,0 +1,115 @@
+"""Lines of pages that are not run as they stand: what is run in the place of each, and why."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+
+from tests.page_blocks import SLOW, Elsewhere
+
+CLUSTER = "needs a cluster; tests/e2e have one"
+OWN = "is of files that no demo has"
+KUBECTL = shutil.which("kubectl") is not None
+LAUNCHERS = "tests/arnold/exports/test_real_launchers.py runs the file with the real program"
+
+EXCEPTIONS: Mapping[str, Elsewhere] = {
+    "README.md": {
+        "make demo": ("make -n demo", "takes minutes; .ci/run makes the environment and runs the demo"),
+        "make test ": ("make -n test", "would run itself"),
+        ". .venv/bin/activate": ("", "the environment that runs the tests may be another"),
+        "uv tool install '.[tables]'": ("", "takes minutes; .ci/installs tries it, and pipx"),
+        "arnold demo --save try": ("arnold demo --save try --time-limit 0.01", "all algorithms take half a minute"),
+        "podman build": ("", "needs an engine; .ci/run follows the steps of the Containerfile"),
+        "podman push": ("", "needs a registry"),
+        "kubectl apply -k deploy": ("kubectl kustomize deploy" if KUBECTL else "", "needs a cluster; rendered instead"),
+        "kubectl -n arnold-system rollout": ("", "needs a cluster; tests/e2e install it on one"),
+        "kubectl apply -f manifests/examples/indexed-job.yaml": (
+            "test -s manifests/examples/indexed-job.yaml",
+            "needs a cluster; tests/e2e place it on one",
+        ),
+        "kubectl get gangplans": ("", "needs a cluster"),
+    },
+    "docs/calibration.md": {
+        "arnold simulate": (SLOW, "5 s"),
+        "arnold study simulate": (SLOW, "10 s"),
+        "arnold capacity minipods": (SLOW, "half a minute"),
+    },
+    "docs/cli.md": {
+        "arnold place --cluster cluster.csv --job job.yaml --json": (
+            "arnold place --cluster cluster.csv --job job.yaml --json",
+            "jq may not be here",
+        ),
+        'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/commands/test_cli_frame.py completes words"),
+        "_ARNOLD_COMPLETE=fish_source": ("", "needs fish"),
+    },
+    "docs/health/collectives.md": {"arnold health collectives progress.jsonl": ("", OWN)},
+    "docs/health/flags.md": {
+        "kubectl get nodes,events": ("", CLUSTER),
+        "arnold flags sync": ("", CLUSTER),
+    },
+    "docs/health/peers.md": {
+        "arnold health watch": ("", "goes on for ever; tests/health/peers/test_peers_watch.py has a Prometheus"),
+        "arnold health peers job_1_norm.csv": ("", "public data; tests/health/peers/test_peers_public_data.py has it"),
+        "arnold flags why n0005": ("", "is of the watch above"),
+        "arnold place": (
+            "arnold place --cluster cluster.csv --job job.yaml --flags flags.json",
+            "is of the watch above",
+        ),
+    },
+    "docs/health/recovery.md": {
+        "py-spy dump": ("", "needs a job; tests/health/test_recovery_pyspy.py reads what it prints"),
+        "arnold recover evict": ("", "stacks of 512 ranks; tests/health/test_recovery_eviction.py makes them"),
+        "arnold recover replay": ("", "is of a job of 64 machines; tests/health/test_recovery_replay.py has it"),
+        "arnold recover peers": ("", "is of a job of 64 machines; tests/health/test_recovery_peers.py has such"),
+    },
+    "docs/health/traces.md": {
+        "arnold traces convert torch_profile": ("", "profiles of PyTorch; tests/health/whatif make them"),
+    },
+    "docs/health/whatif.md": {
+        "arnold stragglers trace-AR": ("", "public data; tests/health/whatif/test_whatif_published.py has it"),
+        "arnold place": ("", "is of the trace above"),
+    },
+    "docs/kubernetes.md": {
+        "podman": ("", "needs an engine and a registry"),
+        "kubectl": ("", CLUSTER),
+        "arnold flags": ("", CLUSTER),
+    },
+    "docs/launching.md": {
+        "sbatch ": ("", LAUNCHERS),
+        "mpirun": ("", LAUNCHERS),
+        "while read -r node": (
+            'while read -r node command; do test "$node" && test "$command"; done < job.torchrun',
+            "needs nodes; the lines are read as they would be",
+        ),
+        "kubectl apply": ("", "needs a cluster; tests/e2e place gangs on one"),
+        "kubectl get gangplans": ("", "needs a cluster"),
+        "kubectl arnold": ("", "needs a cluster; tests/e2e/test_live_reading.py has it describe a gang"),
+        "arnold place --cluster kube:": ("", "needs a cluster; tests/e2e/test_live_reading.py places a job on one"),
+        "kubectl get nodes": ("arnold topology validate nodes.json", "needs a cluster; what it would list"),
+    },
+    "docs/simulation-failures.md": {"arnold simulate": ("", "flags of a site, and the public trace of Philly")},
+    "docs/simulation.md": {
+        "arnold simulate": (SLOW, "5 s"),
+        "arnold study simulate --cluster small.csv": (
+            "arnold study simulate --cluster cluster.csv --trace jobs.csv --policies fifo --algorithms exact --seeds 1",
+            "takes minutes; one replay of it is run",
+        ),
+    },
+    "docs/testing.md": {
+        "ARNOLD_CASES=all": ("", "would run itself"),
+        "make": ("", "takes minutes"),
+        ".venv/bin/python -m pytest tests/e2e": ("", CLUSTER),
+    },
+    "docs/topology.md": {
+        "kubectl get nodes,pods": ("arnold topology validate nodes.json", "needs a cluster; what it would list"),
+        "arnold place --cluster kube:": ("", CLUSTER),
+        "arnold explain --cluster kube:": ("", CLUSTER),
+        "arnold topology validate slurm:": ("", "needs Slurm; tests/arnold/commands/test_cli_live_slurm.py has one"),
+        "sinfo": ("", "needs Slurm; the demo has what it would print"),
+    },
+    "docs/traces-of-jobs.md": {
+        "TZ=UTC sacct": ("", "needs Slurm; the demo has what it would print"),
+        "arnold simulate": (SLOW, "5 s each"),
+    },
+}
+"""Page -> beginning of a line (continued lines are one) -> what is run in its place, and why."""
