@@ -1,0 +1,129 @@
+"""What nodes of jobs draw at each instant: a trapezoid wave of steps, with starts, stops and checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simulator.power.power_file import NodeWatts, PowerSettings
+from topology.cluster import Cluster, FloatArray, IntArray, Level
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+RATE = 64  # Samples a second: more than twice the 20 Hz that specifications look at
+MEGA = 1e6
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PowerLoad:
+    """Nodes of one type of GPU that a job holds: all draw the same at one instant."""
+
+    watts: NodeWatts  # of each
+    nodes: IntArray  # shape [nodes], indices
+    step: float  # seconds of a step
+    share: float  # of a step in which they compute
+    phase: float = 0.0  # how far the first step is at second 0, as a share of it
+    begin: float = -inf  # when the job starts, seconds
+    end: float = inf  # when it stops
+    part: float = 1.0  # share of each node that the job holds
+
+    def drawn(self, times: FloatArray, settings: PowerSettings, *, floor: float = 0.0) -> FloatArray:
+        """Return what each node draws above its idle power, shape [times], watts.
+
+        :param times: seconds.
+        :param floor: least power while the job runs, as a share of its compute power.
+        """
+        low, high = self.watts.communicate, self.watts.compute
+        power = low + (high - low) * trapezoid(
+            times / self.step + self.phase, self.share, settings.edge_seconds / self.step
+        )
+        if settings.checkpoint_seconds:
+            every = settings.checkpoint_every
+            working = max(0.0, 1.0 - settings.checkpoint_seconds / every)
+            begin = self.begin if self.begin > -inf else 0.0
+            power = low + (power - low) * trapezoid((times - begin) / every, working, settings.edge_seconds / every)
+        power = np.maximum(power, floor * high) - self.watts.idle
+        rising = np.clip((times - self.begin) / settings.start_seconds, 0.0, 1.0)
+        falling = np.clip((self.end + settings.stop_seconds - times) / settings.stop_seconds, 0.0, 1.0)
+        return self.part * power * np.minimum(rising, falling)
+
+
+def trapezoid(turns: FloatArray, share: float, edge: float) -> FloatArray:
+    """Return a wave between 0 and 1 whose mean is ``share``: it rises at the begin of each turn, and falls after it.
+
+    :param turns: time in periods.
+    :param edge: how long it rises and falls, in periods; 0 = a square wave.
+    """
+    inside, edge = np.mod(turns, 1.0), min(edge, share, 1.0 - share)
+    if edge <= 0.0:
+        return (inside < share).astype(np.float64)
+    wave: FloatArray = np.clip(inside / edge, 0.0, 1.0) - np.clip((inside - share) / edge, 0.0, 1.0)
+    return wave
+
+
+def loads_of(
+    cluster: Cluster, nodes: ArrayLike, settings: PowerSettings, *, job: str = "", **others: float
+) -> Iterator[PowerLoad]:
+    """Yield the loads of a job, one for each type of GPU that its nodes have; ``others`` are fields of each."""
+    held = np.asarray(nodes, dtype=np.int32).ravel()
+    own = settings.jobs.get(job)
+    step = settings.step_seconds if own is None or own.step_seconds is None else own.step_seconds
+    share = settings.compute_share if own is None or own.compute_share is None else own.compute_share
+    given = {"step": step, "share": share} | others
+    types = cluster.gpu_type_of[held]
+    for of in np.unique(types).tolist():
+        yield PowerLoad(settings.watts_of(cluster.gpu_types[of], job), held[types == of], **given)
+
+
+def idle_watts(cluster: Cluster, settings: PowerSettings) -> FloatArray:
+    """Return what each node draws without a job, shape [nodes], watts."""
+    return np.array([settings.watts_of(name).idle for name in cluster.gpu_types])[cluster.gpu_type_of]
+
+
+def power_over_time(
+    cluster: Cluster,
+    level: Level | None,
+    loads: Iterable[PowerLoad],
+    times: FloatArray,
+    settings: PowerSettings,
+    *,
+    floor: float = 0.0,
+) -> FloatArray:
+    """Return what each domain of a level draws, shape [domains, times], watts; of the site for ``None``, one row."""
+    domain_of = np.zeros(len(cluster), dtype=np.int32) if level is None else level.domain_of
+    size = 1 if level is None else len(level)
+    idle = np.bincount(domain_of, idle_watts(cluster, settings), size)
+    total: FloatArray = np.repeat(idle[:, None], len(times), axis=1).astype(np.float64)
+    for load in loads:
+        held = np.bincount(domain_of[load.nodes], minlength=size)
+        there = np.flatnonzero(held)
+        total[there] += held[there, None].astype(np.float64) * load.drawn(times, settings, floor=floor)
+    return total
+
+
+def sample_times(seconds: float, *, begin: float = 0.0) -> FloatArray:
+    """Return instants at which power is looked at, in the middle of each sample."""
+    return begin + (np.arange(max(2, round(seconds * RATE))) + 0.5) / RATE
+
+
+def staggered(loads: Sequence[PowerLoad], seconds: float, settings: PowerSettings, *, phases: int = 32) -> list[float]:
+    """Return a phase for each load, the largest swings first, each with the least swing of the sum so far.
+
+    Equal steps cancel so; of steps that differ no phase is better than another.
+    """
+    times, found = sample_times(seconds), [load.phase for load in loads]
+    total = np.zeros_like(times)
+    size = [len(one.nodes) * one.part * (one.watts.compute - one.watts.communicate) for one in loads]
+    for i in sorted(range(len(loads)), key=lambda i: -size[i]):
+        one = loads[i]
+        shifts = [(one.phase + k / phases) % 1.0 for k in range(phases)]
+        waves = [trapezoid(times / one.step + phase, one.share, settings.edge_seconds / one.step) for phase in shifts]
+        sums = [total + size[i] * wave for wave in waves]
+        best = min(range(phases), key=lambda k: (float(np.ptp(sums[k])), float(sums[k].var()), k))
+        total, found[i] = sums[best], shifts[best]
+    return found
