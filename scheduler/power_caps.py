@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +49,7 @@ class PowerCaps:
         return admitted
 
 
-def power_caps(level: Level, *, each: float | None, named: dict[str, float]) -> PowerCaps:
+def power_caps(level: Level, *, each: float | None, named: Mapping[str, float]) -> PowerCaps:
     """Return the caps of a level.
 
     :param each: watts of every domain; ``None`` = those that are named alone have caps.

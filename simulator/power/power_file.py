@@ -33,10 +33,9 @@ class NodeWatts(JsonRecord):
     """Without a job; assumed."""
 
     def __post_init__(self) -> None:
-        """Refuse, by :class:`InvalidInput`, a phase that draws less than the one below it."""
+        """Refuse, by ``ValueError``, which readers give a line, a phase that draws less than the one below it."""
         if not self.idle <= self.communicate <= self.compute:
-            drawn = f"idle {self.idle:g}, communicate {self.communicate:g} and compute {self.compute:g} watts"
-            raise InvalidInput(f"{drawn} do not rise", where="compute", fix="give idle <= communicate <= compute")
+            raise ValueError("idle must be at most communicate, and communicate at most compute")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +46,6 @@ class JobPower(JsonRecord):
     """Seconds of a step."""
     compute_share: Share | None = None
     """Share of a step in which its nodes compute."""
-    peak_watts: Watts | None = None
-    """What each of its nodes draws at most, in place of `compute`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +92,18 @@ class PowerSettings(JsonRecord):
     """What single jobs do otherwise, by name."""
 
     def __post_init__(self) -> None:
-        """Refuse, by :class:`InvalidInput`, a band without width."""
+        """Refuse, by ``ValueError``, a band without width."""
         if self.band[0] >= self.band[1]:
-            raise InvalidInput("the band has no width", where="band", fix="give two frequencies that rise, in Hz")
+            raise ValueError("the band must rise: two frequencies in Hz, the lower first")
 
-    def watts_of(self, gpu_type: str, job: str = "") -> NodeWatts:
-        """Return what a node with GPUs of a type draws, for a job by name."""
-        watts, own = self.types.get(gpu_type, self.watts), self.jobs.get(job)
-        if own is None or own.peak_watts is None:
-            return watts
-        least = min(watts.idle, own.peak_watts)
-        return NodeWatts(own.peak_watts, max(least, min(watts.communicate, own.peak_watts)), least)
+    def watts_of(self, gpu_type: str) -> NodeWatts:
+        """Return what a node with GPUs of a type draws."""
+        return self.types.get(gpu_type, self.watts)
+
+    @property
+    def capped(self) -> bool:
+        """Whether any power domain has a cap."""
+        return self.cap_watts is not None or bool(self.caps)
 
 
 def read_power(source: Source, cluster: Cluster) -> PowerSettings:
@@ -117,13 +115,7 @@ def read_power(source: Source, cluster: Cluster) -> PowerSettings:
     from topology.documents import load_document
 
     document = load_document(source)
-    try:
-        found = document.parse(PowerSettings)
-    except InvalidInput as error:
-        if ":" in error.where or error.where == source.name:
-            raise
-        path = next((at for at in (("watts",), ("types",), ("band",)) if at[0] in document.data), ())
-        raise InvalidInput(error.message, where=document.where(*path, error.where), fix=error.fix) from None
+    found = document.parse(PowerSettings)
     known = {
         "types": [*cluster.nodes_of_type],
         "caps": [] if not found.caps else cluster.level(found.level, where=document.where("level")).domains,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simulator.power.power_file import NodeWatts, PowerSettings
+from simulator.power.power_file import JobPower, NodeWatts, PowerSettings
 from topology.cluster import Cluster, FloatArray, IntArray, Level
 
 if TYPE_CHECKING:
@@ -60,29 +60,29 @@ def trapezoid(turns: FloatArray, share: float, edge: float) -> FloatArray:
     :param edge: how long it rises and falls, in periods; 0 = a square wave.
     """
     inside, edge = np.mod(turns, 1.0), min(edge, share, 1.0 - share)
-    if edge <= 0.0:
+    # a shorter edge is none: it would be lost between two samples, and its slope in rounding
+    if edge <= 1e-9:
         return (inside < share).astype(np.float64)
     wave: FloatArray = np.clip(inside / edge, 0.0, 1.0) - np.clip((inside - share) / edge, 0.0, 1.0)
     return wave
 
 
-def loads_of(
-    cluster: Cluster, nodes: ArrayLike, settings: PowerSettings, *, job: str = "", **others: float
-) -> Iterator[PowerLoad]:
-    """Yield the loads of a job, one for each type of GPU that its nodes have; ``others`` are fields of each."""
+def loads_of(cluster: Cluster, nodes: ArrayLike, settings: PowerSettings, *, job: str = "") -> Iterator[PowerLoad]:
+    """Yield the loads of a job, by name where the power file knows it, one for each type of GPU of its nodes."""
     held = np.asarray(nodes, dtype=np.int32).ravel()
-    own = settings.jobs.get(job)
-    step = settings.step_seconds if own is None or own.step_seconds is None else own.step_seconds
-    share = settings.compute_share if own is None or own.compute_share is None else own.compute_share
-    given = {"step": step, "share": share} | others
+    own = settings.jobs.get(job, JobPower())
+    step = settings.step_seconds if own.step_seconds is None else own.step_seconds
+    share = settings.compute_share if own.compute_share is None else own.compute_share
     types = cluster.gpu_type_of[held]
     for of in np.unique(types).tolist():
-        yield PowerLoad(settings.watts_of(cluster.gpu_types[of], job), held[types == of], **given)
+        yield PowerLoad(settings.watts_of(cluster.gpu_types[of]), held[types == of], step, share)
 
 
-def idle_watts(cluster: Cluster, settings: PowerSettings) -> FloatArray:
-    """Return what each node draws without a job, shape [nodes], watts."""
-    return np.array([settings.watts_of(name).idle for name in cluster.gpu_types])[cluster.gpu_type_of]
+def node_watts(cluster: Cluster, settings: PowerSettings) -> tuple[FloatArray, FloatArray]:
+    """Return what each node draws without a job, and at most; shape [nodes] each, watts."""
+    types = [settings.watts_of(name) for name in cluster.gpu_types]
+    idle, peak = np.array([[one.idle for one in types], [one.compute for one in types]])[:, cluster.gpu_type_of]
+    return idle, peak
 
 
 def power_over_time(
@@ -97,7 +97,7 @@ def power_over_time(
     """Return what each domain of a level draws, shape [domains, times], watts; of the site for ``None``, one row."""
     domain_of = np.zeros(len(cluster), dtype=np.int32) if level is None else level.domain_of
     size = 1 if level is None else len(level)
-    idle = np.bincount(domain_of, idle_watts(cluster, settings), size)
+    idle = np.bincount(domain_of, node_watts(cluster, settings)[0], size)
     total: FloatArray = np.repeat(idle[:, None], len(times), axis=1).astype(np.float64)
     for load in loads:
         held = np.bincount(domain_of[load.nodes], minlength=size)
