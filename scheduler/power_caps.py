@@ -55,7 +55,7 @@ def power_caps(level: Level, *, each: float | None, named: Mapping[str, float]) 
     :param each: watts of every domain; ``None`` = those that are named alone have caps.
     :param named: watts of single domains, by name; of a node in none of them there is no cap.
     """
-    watts = np.full(len(level), np.inf if each is None else each)
+    watts = np.full(len(level), np.inf if each is None else float(each))
     watts[level.implicit] = np.inf
     for i, name in enumerate(level.domains):
         watts[i] = named.get(name, watts[i])

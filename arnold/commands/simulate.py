@@ -76,7 +76,7 @@ def command(*, as_json: bool, **options: Any) -> int:
     from arnold.documents.simulate_answer import simulate_document
     from simulator.checkpoints import kept_in
     from simulator.engine.engine import Overload, Watch
-    from simulator.power.replayed_power import replayed_power
+    from simulator.results.replayed_power import replayed_power
     from simulator.results.run_history import run_history
     from simulator.results.run_summary import run_summary
     from simulator.results.time_series import time_series

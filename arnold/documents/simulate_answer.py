@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.cost.types import COMM_MODELS
-from simulator.power.replayed_power import PowerMoment
+from simulator.results.replayed_power import PowerMoment
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
 from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord, record_of

@@ -13,9 +13,9 @@ from scheduler.power_caps import power_caps
 from simulator.job_record import JobRecord
 from simulator.power.power_file import NodeWatts, PowerSettings
 from simulator.power.power_wave import node_watts
-from simulator.power.replayed_power import replayed_power
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings
+from simulator.results.replayed_power import replayed_power
 from simulator.results.run_history import run_history
 from simulator.traces import JobTrace
 from tests.case_counts import examples
