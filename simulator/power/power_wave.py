@@ -45,7 +45,7 @@ class PowerLoad:
         if settings.checkpoint_seconds:
             every = settings.checkpoint_every
             working = max(0.0, 1.0 - settings.checkpoint_seconds / every)
-            begin = self.begin if self.begin > -inf else 0.0
+            begin = self.begin if self.begin > -inf else -settings.edge_seconds  # at second 0 it is at full power
             power = low + (power - low) * trapezoid((times - begin) / every, working, settings.edge_seconds / every)
         power = np.maximum(power, floor * high) - self.watts.idle
         rising = np.clip((times - self.begin) / settings.start_seconds, 0.0, 1.0)
@@ -111,17 +111,19 @@ def sample_times(seconds: float, *, begin: float = 0.0) -> FloatArray:
     return begin + (np.arange(max(2, round(seconds * RATE))) + 0.5) / RATE
 
 
-def staggered(loads: Sequence[PowerLoad], seconds: float, settings: PowerSettings, *, phases: int = 32) -> list[float]:
+def staggered(loads: Sequence[PowerLoad], seconds: float, settings: PowerSettings, *, phases: int = 120) -> list[float]:
     """Return a phase for each load, the largest swings first, each with the least swing of the sum so far.
 
     Equal steps cancel so; of steps that differ no phase is better than another.
+
+    :param phases: how many are tried of each: 120 has the halves, thirds, quarters and fifths of a step.
     """
     times, found = sample_times(seconds), [load.phase for load in loads]
     total = np.zeros_like(times)
     size = [len(one.nodes) * one.part * (one.watts.compute - one.watts.communicate) for one in loads]
     for i in sorted(range(len(loads)), key=lambda i: -size[i]):
         one = loads[i]
-        shifts = [(one.phase + k / phases) % 1.0 for k in range(phases)]
+        shifts = [k / phases for k in range(phases)]
         waves = [trapezoid(times / one.step + phase, one.share, settings.edge_seconds / one.step) for phase in shifts]
         sums = [total + size[i] * wave for wave in waves]
         best = min(range(phases), key=lambda k: (float(np.ptp(sums[k])), float(sums[k].var()), k))
