@@ -19,7 +19,7 @@ from simulator.capacity.sheet import Sheet
 from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput
 from simulator.power.power_file import PowerSettings, read_power
 from topology.errors import InvalidInput
-from topology.quantities import fixed, percent, plural
+from topology.quantities import Kind, fixed, percent, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.powered_site import PoweredSite
@@ -143,13 +143,17 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         site, medians = self.powered, self.where.medians
         step("adding up")
         drawn = [site.figures(site.over_time(site.loads(values))) for values in self.where.points]
-        quantities = (
-            ("swing of the site, MW", "swing_megawatts"),
-            ("largest ramp of the site, MW/s", "ramp_megawatts"),
+        quantities: tuple[tuple[str, str, Kind], ...] = (
+            ("swing of the site, MW", "swing_megawatts", "count"),
+            ("largest ramp of the site, MW/s", "ramp_megawatts", "count"),
+            ("energy of the swings in the band", "band_share", "share"),
         )
         loads = site.loads(medians)
         return PowerAnswer(
-            ranges=tuple(self.where.range_of(what, [getattr(one, name) for one in drawn]) for what, name in quantities),
+            ranges=tuple(
+                self.where.range_of(what, [getattr(one, name) for one in drawn], kind=kind)
+                for what, name, kind in quantities
+            ),
             cluster=self.source if self.cluster is not None else f"minipods of {self.made} (made)",
             level=None if self.level is None else self.level.name,
             jobs=tuple(site.job_rows(medians)),
@@ -170,19 +174,19 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
     def verdict(self, found: PowerAnswer) -> str:
         """Return swing, ramp and spectrum, then what each remedy leaves of the swing and costs."""
-        swing, ramp = found.ranges
-        now, *others = found.remedies
+        swing, ramp, share = found.ranges
+        now, _, *others = found.remedies
         low, high = self.settings.band
-        band = f"{percent(now.figures.band_share)} of the energy of the swings lies in {low:g} to {high:g} Hz"
         left = "; ".join(
             f"{row.name} {percent(row.figures.swing_megawatts / (now.figures.swing_megawatts or 1.0))}{self._cost(row)}"
-            for row in others[1:]
+            for row in others
         )
         return (
             f"The site swings by {fixed(swing.p50)} MW (P10 {fixed(swing.p10)}, P90 {fixed(swing.p90)}), "
             f"{percent(now.figures.swing_megawatts / now.figures.mean_megawatts)} of its mean at the medians, and "
-            f"changes by up to {fixed(ramp.p50)} MW within a second; {band}, where {percent(self.settings.band_share)} "
-            f"{'is' if now.within else 'would be'} within the specification. Of the swing is left: {left}."
+            f"changes by up to {fixed(ramp.p50)} MW within a second; {percent(share.p50)} of the energy of the swings "
+            f"lies in {low:g} to {high:g} Hz (P10 {percent(share.p10)}, P90 {percent(share.p90)}), and at most "
+            f"{percent(self.settings.band_share)} may. Of the swing is left: {left}."
         )
 
     def _cost(self, row: PowerRow) -> str:
