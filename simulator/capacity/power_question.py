@@ -177,14 +177,14 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         swing, ramp, share = found.ranges
         now, _, *others = found.remedies
         low, high = self.settings.band
+        of_mean = percent(now.figures.swing_megawatts / (now.figures.mean_megawatts or 1.0))
         left = "; ".join(
             f"{row.name} {percent(row.figures.swing_megawatts / (now.figures.swing_megawatts or 1.0))}{self._cost(row)}"
             for row in others
         )
         return (
             f"The site swings by {fixed(swing.p50)} MW (P10 {fixed(swing.p10)}, P90 {fixed(swing.p90)}), "
-            f"{percent(now.figures.swing_megawatts / now.figures.mean_megawatts)} of its mean at the medians, and "
-            f"changes by up to {fixed(ramp.p50)} MW within a second; {percent(share.p50)} of the energy of the swings "
+            f"{of_mean} of its mean at the medians, and changes by up to {fixed(ramp.p50)} MW within a second; {percent(share.p50)} of the energy of the swings "
             f"lies in {low:g} to {high:g} Hz (P10 {percent(share.p10)}, P90 {percent(share.p90)}), and at most "
             f"{percent(self.settings.band_share)} may. Of the swing is left: {left}."
         )
@@ -220,7 +220,9 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         yield "Staggered: the phases of equal steps are held; of steps that differ none can be."
         if found.level is None:
             yield f"The cluster has no {told.level}: what spreading over power domains buys is not answered."
-        if self.cluster is None:
+        if self.cluster is not None:
+            yield "Nodes that others use draw idle power: what runs there is not known."
+        else:
             yield f"Power domains of {self.feed_nodes} nodes in the order of the minipods, which do not divide by them."
 
     def changes(self, found: PowerAnswer) -> Iterator[str]:  # noqa: ARG002

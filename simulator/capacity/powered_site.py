@@ -18,7 +18,7 @@ from simulator.capacity.job_shape import parse_job
 from simulator.capacity.power_answer import PoweredJob, PowerRow, PowerSpread
 from simulator.power.power_figures import PowerFigures, figures_of, stored
 from simulator.power.power_file import NodeWatts, PowerSettings
-from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, staggered
+from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, staggered, worst_domain
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, Level
 from topology.errors import Infeasible
 
@@ -140,10 +140,7 @@ class PoweredSite:
         yield self.row("site", self.over_time(loads))
 
     def _worst(self, loads: Sequence[PowerLoad], level: Level) -> tuple[str, FloatArray]:
-        """Return the domain of a level that swings most, and what it draws."""
-        watts = power_over_time(self.cluster, level, loads, sample_times(self.seconds), self.settings)
-        worst = int(np.ptp(watts, axis=1).argmax())
-        return level.domains[worst], watts[worst]
+        return worst_domain(self.cluster, level, loads, sample_times(self.seconds), self.settings)
 
     def job_rows(self, values: Mapping[str, float]) -> Iterator[PoweredJob]:
         """Yield each job with where it lies."""

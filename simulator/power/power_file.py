@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Watts = Annotated[FiniteFloat, Interval(ge=0, le=1e9)]
 Seconds = Annotated[FiniteFloat, Interval(gt=0, le=1e6)]
+StepSeconds = Annotated[FiniteFloat, Interval(ge=0.05, le=1e4)]
 Frequency = Annotated[FiniteFloat, Interval(gt=0, le=20)]
 
 
@@ -42,7 +43,7 @@ class NodeWatts(JsonRecord):
 class JobPower(JsonRecord):
     """What one job does otherwise; null = as the file says of all."""
 
-    step_seconds: Seconds | None = None
+    step_seconds: StepSeconds | None = None
     """Seconds of a step."""
     compute_share: Share | None = None
     """Share of a step in which its nodes compute."""
@@ -56,7 +57,7 @@ class PowerSettings(JsonRecord):
     """Of a node."""
     types: Mapping[str, NodeWatts] = field(default_factory=dict)
     """Of nodes with GPUs of a type, in place of `watts`."""
-    step_seconds: Seconds = 10.0
+    step_seconds: StepSeconds = 10.0
     """Seconds of a step: between 2.2 and 47 in public traces."""
     compute_share: Share = 0.6
     """Share of a step in which nodes compute: 0.45 in public traces, with bubbles."""

@@ -106,6 +106,26 @@ def power_over_time(
     return total
 
 
+def worst_domain(
+    cluster: Cluster, level: Level, loads: Sequence[PowerLoad], times: FloatArray, settings: PowerSettings
+) -> tuple[str, FloatArray]:
+    """Return the domain of a level that swings most, and what it draws, shape [times], watts.
+
+    Domains with equally many nodes of each load swing alike and are looked at once: racks are many, their mixes few.
+    """
+    counts = [np.bincount(level.domain_of[load.nodes], minlength=len(level)) for load in loads]
+    rows, first = np.unique(np.array(counts).reshape(-1, len(level)).T, axis=0, return_index=True)
+    idle = np.bincount(level.domain_of, node_watts(cluster, settings)[0])
+    worst, most = 0, np.zeros_like(times)
+    for row, domain in zip(rows, first.tolist(), strict=True):
+        added = sum(
+            (row[i] * loads[i].drawn(times, settings) for i in np.flatnonzero(row).tolist()), np.zeros_like(times)
+        )
+        if np.ptp(added) > np.ptp(most):
+            worst, most = domain, added
+    return level.domains[worst], idle[worst] + most
+
+
 def sample_times(seconds: float, *, begin: float = 0.0) -> FloatArray:
     """Return instants at which power is looked at, in the middle of each sample."""
     return begin + (np.arange(max(2, round(seconds * RATE))) + 0.5) / RATE

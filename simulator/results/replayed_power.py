@@ -12,7 +12,7 @@ import numpy as np
 
 from simulator.power.power_figures import PowerFigures, figures_of
 from simulator.power.power_file import PowerSettings
-from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times
+from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, worst_domain
 from simulator.results.run_history import RunHistory
 from topology.cluster import Cluster
 from topology.field_types import NotNegative
@@ -63,11 +63,8 @@ def _moments(
     site = figures_of(power_over_time(cluster, None, loads, instants, settings)[0], settings)
     yield PowerMoment(name, at, "site", site, site.within(settings))
     if settings.level in [level.name for level in (*cluster.levels, *cluster.second_levels)]:
-        level = cluster.level(settings.level)
-        watts = power_over_time(cluster, level, loads, instants, settings)
-        worst = int(np.ptp(watts, axis=1).argmax())
-        figures = figures_of(watts[worst], settings)
-        yield PowerMoment(name, at, level.domains[worst], figures, site.within(settings))
+        domain, watts = worst_domain(cluster, cluster.level(settings.level), loads, instants, settings)
+        yield PowerMoment(name, at, domain, figures_of(watts, settings), site.within(settings))
 
 
 def _loads(

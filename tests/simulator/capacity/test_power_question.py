@@ -75,6 +75,15 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
     assert PowerQuestion(made="2x8", jobs=("8x2x4",)).inputs[2].source == "assumed"
 
 
+def test_nothing_is_drawn(tmp_path: Path) -> None:
+    """Nodes without power swing by nothing, and the answer says so in numbers."""
+    file = tmp_path / "power.yaml"
+    file.write_text("watts: {compute: 0, communicate: 0, idle: 0}\n")
+    answer = PowerQuestion(made="2x8", power=str(file), jobs=("8x2x4",), seconds=20.0, draws=10).answer()
+    assert answer.remedies[0].figures.peak_megawatts == 0.0
+    assert answer.verdict.startswith("The site swings by 0.00 MW")
+
+
 def test_no_job() -> None:
     """There is no question, and the message has an example."""
     with pytest.raises(InvalidInput, match="no job runs") as caught:
