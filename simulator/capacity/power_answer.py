@@ -6,26 +6,8 @@ from dataclasses import dataclass
 
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.power.power_figures import PowerFigures
-from topology.field_types import AtLeastOne, NotNegative
+from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord
-
-
-@dataclass(frozen=True, slots=True)
-class PoweredJob(JsonRecord):
-    """A job that was placed."""
-
-    job: str
-    """PP groups x tp x pp."""
-    nodes: AtLeastOne
-    """Its nodes."""
-    dp: AtLeastOne
-    """DP spread, S."""
-    pp: AtLeastOne
-    """PP spread, R."""
-    domains: AtLeastOne
-    """Power domains that it lies in."""
-    step_seconds: NotNegative
-    """Seconds of a step, at the median."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +52,8 @@ class PowerAnswer(CapacityAnswer):
     """What the cluster is called."""
     level: str | None
     """Level of the power domains; null = the cluster has none."""
-    jobs: tuple[PoweredJob, ...]
-    """The jobs that run."""
+    jobs: tuple[str, ...]
+    """The jobs that run: PP groups x tp x pp."""
     remedies: tuple[PowerRow, ...]
     """The site: as it comes first, then all jobs in phase, then under each remedy."""
     domains: tuple[PowerRow, ...]

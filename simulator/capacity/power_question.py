@@ -156,7 +156,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
             ),
             cluster=self.source if self.cluster is not None else f"minipods of {self.made} (made)",
             level=None if self.level is None else self.level.name,
-            jobs=tuple(site.job_rows(medians)),
+            jobs=tuple(gang.job.name for gang in site.gangs),
             remedies=tuple(site.row(name, watts, more=more) for name, (watts, more) in self.remedies.items()),
             domains=tuple(site.domain_rows(loads)),
             events=tuple(site.row(name, watts) for name, watts in site.events(loads).items()),
@@ -184,8 +184,9 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         )
         return (
             f"The site swings by {fixed(swing.p50)} MW (P10 {fixed(swing.p10)}, P90 {fixed(swing.p90)}), "
-            f"{of_mean} of its mean at the medians, and changes by up to {fixed(ramp.p50)} MW within a second; {percent(share.p50)} of the energy of the swings "
-            f"lies in {low:g} to {high:g} Hz (P10 {percent(share.p10)}, P90 {percent(share.p90)}), and at most "
+            f"{of_mean} of its mean at the medians, and changes by up to {fixed(ramp.p50)} MW within a second; "
+            f"{percent(share.p50)} of the energy of the swings lies in {low:g} to {high:g} Hz (P10 {percent(share.p10)}, "
+            f"P90 {percent(share.p90)}), and at most "
             f"{percent(self.settings.band_share)} may. Of the swing is left: {left}."
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from simulator.capacity.power_answer import PowerAnswer, PoweredJob, PowerRow, PowerSpread
+from simulator.capacity.power_answer import PowerAnswer, PowerRow, PowerSpread
 from simulator.capacity.sheet import Chart, Series, Sheet, text_table
 from simulator.power.power_figures import ramps, spectrum
 from simulator.power.power_file import PowerSettings
@@ -36,14 +36,6 @@ def power_sheet(answer: PowerAnswer, remedies: Mapping[str, FloatArray], setting
         "more kW": lambda row: f"{row.more_kilowatts:,.0f}",
     }
     plain = {name: cell for name, cell in figures.items() if name not in ("within", "more kW")}
-    jobs: dict[str, Callable[[PoweredJob], str]] = {
-        "job": lambda row: row.job,
-        "nodes": lambda row: f"{row.nodes:,}",
-        "DP spread": lambda row: f"{row.dp}",
-        "PP spread": lambda row: f"{row.pp}",
-        "power domains": lambda row: f"{row.domains}",
-        "step s": lambda row: f"{row.step_seconds:.3g}",
-    }
     spreads: dict[str, Callable[[PowerSpread], str]] = {
         "placed": lambda row: row.name,
         "power domains": lambda row: f"{row.domains}",
@@ -57,7 +49,6 @@ def power_sheet(answer: PowerAnswer, remedies: Mapping[str, FloatArray], setting
         text_table("The site, inputs at their medians", answer.remedies, figures),
         text_table("Where it swings most, by level", answer.domains, plain),
         text_table("The site in events", answer.events, plain),
-        text_table("Jobs, inputs at their medians", answer.jobs, jobs),
     ]
     if answer.spreads:
         title = f"The largest job over {answer.level}: its own swing where it has most nodes"

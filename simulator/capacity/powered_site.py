@@ -15,7 +15,7 @@ from scheduler.objective import Evaluation, objective_of
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import PowerCaps
 from simulator.capacity.job_shape import parse_job
-from simulator.capacity.power_answer import PoweredJob, PowerRow, PowerSpread
+from simulator.capacity.power_answer import PowerRow, PowerSpread
 from simulator.power.power_figures import PowerFigures, figures_of, stored
 from simulator.power.power_file import NodeWatts, PowerSettings
 from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, staggered, worst_domain
@@ -141,13 +141,6 @@ class PoweredSite:
 
     def _worst(self, loads: Sequence[PowerLoad], level: Level) -> tuple[str, FloatArray]:
         return worst_domain(self.cluster, level, loads, sample_times(self.seconds), self.settings)
-
-    def job_rows(self, values: Mapping[str, float]) -> Iterator[PoweredJob]:
-        """Yield each job with where it lies."""
-        for i, one in enumerate(self.gangs):
-            yield PoweredJob(
-                one.job.name, one.nodes.size, one.worth.dp, one.worth.pp, self._domains(one.nodes), values[f"step{i}"]
-            )
 
     def _domains(self, nodes: IntArray) -> int:
         return 1 if self.level is None else len(np.unique(self.level.domain_of[nodes]))

@@ -147,7 +147,6 @@ def test_spares_that_do_not_suffice(arnold: Arnold) -> None:
         (["power", "--compute-share", "1.5"], "--compute-share"),
         (["power", "--communicate-share", "0.5..1.2"], "--communicate-share"),
         (["power", "--step-seconds", "0"], "--step-seconds"),
-        (["power", "--made", "2x8", "--job", "8x8x9"], "--job"),
         (["power", "--power", "no-such-file.yaml"], "no such file"),
         (["spare"], "spares"),
     ],

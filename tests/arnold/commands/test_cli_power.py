@@ -75,9 +75,16 @@ def test_steps_of_a_trace(arnold: Arnold, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     document = json.loads(done.out)
     assert any("op traces" in line for line in document["assumptions"])
-    assert document["jobs"][0]["step_seconds"] > 0.0
+    assert document["jobs"] == ["4 x 8x2"]
     trace.write_text("nothing of the kind")
     assert arnold(*ask, "--trace", trace).code == 2
+
+
+def test_a_job_without_room(arnold: Arnold) -> None:
+    """It is named, with exit code 3: the question makes sense, and the cluster is too small for it."""
+    done = arnold("capacity", "power", "--made", "2x8", "--job", "8x2x4", "--job", "8x8x9")
+    assert done.code == 3
+    assert "8x8x9 finds no room" in done.err
 
 
 def test_the_schema_of_a_power_file(arnold: Arnold) -> None:
