@@ -88,9 +88,7 @@ class PoweredSite:
 
     def over_time(self, loads: Sequence[PowerLoad], *, floor: float = 0.0) -> FloatArray:
         """Return what the site draws, shape [times], watts."""
-        times = sample_times(self.seconds)
-        total: FloatArray = power_over_time(self.cluster, None, loads, times, self.settings, floor=floor)[0]
-        return total
+        return power_over_time(self.cluster, loads, sample_times(self.seconds), self.settings, floor=floor)
 
     def figures(self, watts: FloatArray) -> PowerFigures:
         """Return the figures of power over time."""

@@ -86,23 +86,12 @@ def node_watts(cluster: Cluster, settings: PowerSettings) -> tuple[FloatArray, F
 
 
 def power_over_time(
-    cluster: Cluster,
-    level: Level | None,
-    loads: Iterable[PowerLoad],
-    times: FloatArray,
-    settings: PowerSettings,
-    *,
-    floor: float = 0.0,
+    cluster: Cluster, loads: Iterable[PowerLoad], times: FloatArray, settings: PowerSettings, *, floor: float = 0.0
 ) -> FloatArray:
-    """Return what each domain of a level draws, shape [domains, times], watts; of the site for ``None``, one row."""
-    domain_of = np.zeros(len(cluster), dtype=np.int32) if level is None else level.domain_of
-    size = 1 if level is None else len(level)
-    idle = np.bincount(domain_of, node_watts(cluster, settings)[0], size)
-    total: FloatArray = np.repeat(idle[:, None], len(times), axis=1).astype(np.float64)
+    """Return what the whole site draws, shape [times], watts."""
+    total = np.full_like(times, node_watts(cluster, settings)[0].sum())
     for load in loads:
-        held = np.bincount(domain_of[load.nodes], minlength=size)
-        there = np.flatnonzero(held)
-        total[there] += held[there, None].astype(np.float64) * load.drawn(times, settings, floor=floor)
+        total += len(load.nodes) * load.drawn(times, settings, floor=floor)
     return total
 
 

@@ -60,7 +60,7 @@ def _moments(
 ) -> Iterator[PowerMoment]:
     instants = sample_times(WINDOW, begin=at - WINDOW / 2)
     loads = list(_loads(history, cluster, settings, around=at, seed=seed))
-    site = figures_of(power_over_time(cluster, None, loads, instants, settings)[0], settings)
+    site = figures_of(power_over_time(cluster, loads, instants, settings), settings)
     yield PowerMoment(name, at, "site", site, site.within(settings))
     if settings.level in [level.name for level in (*cluster.levels, *cluster.second_levels)]:
         domain, watts = worst_domain(cluster, cluster.level(settings.level), loads, instants, settings)
