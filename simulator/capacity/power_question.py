@@ -186,8 +186,8 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
             f"The site swings by {fixed(swing.p50)} MW (P10 {fixed(swing.p10)}, P90 {fixed(swing.p90)}), "
             f"{of_mean} of its mean at the medians, and changes by up to {fixed(ramp.p50)} MW within a second; "
             f"{percent(share.p50)} of the energy of the swings lies in {low:g} to {high:g} Hz "
-            f"(P10 {percent(share.p10)}, P90 {percent(share.p90)}), and at most {percent(self.settings.band_share)} may. "
-            f"Of the swing is left: {left}."
+            f"(P10 {percent(share.p10)}, P90 {percent(share.p90)}), and at most {percent(self.settings.band_share)} "
+            f"may. Of the swing is left: {left}."
         )
 
     def _cost(self, row: PowerRow) -> str:
