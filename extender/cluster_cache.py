@@ -35,6 +35,7 @@ class ClusterCache:
     :param domains: second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
     :param scheduler: ``schedulerName`` of the pods that are ours to plan.
     :param gpu_classes: names of DeviceClasses whose devices are GPUs.
+    :param power_caps: second hierarchy, with its ``@`` -> watts that each of its domains may draw.
     """
 
     def __init__(
@@ -44,11 +45,13 @@ class ClusterCache:
         domains: Mapping[str, str] = MappingProxyType({}),
         scheduler: str = SCHEDULER,
         gpu_classes: Collection[str] = GPU_CLASSES,
+        power_caps: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.fleet = Fleet(levels, domains=domains)
         self.claimed = ClaimedDevices(
             gpu_classes, put_node=self.put_node, put_pod=self.put_pod, put_owner=self.put_owner
         )
+        self.power_caps = power_caps
         self._scheduler = scheduler
         self.weights = NamespaceWeights(self.fleet.outdate)
         self._changed: set[GangKey] = set()

@@ -26,6 +26,7 @@ GPU_TYPES = f"{GROUP}/gpu-types"  # types of GPU that its nodes may have, H200,H
 LEVEL = f"{GROUP}/level"  # node label of the domains that spread counts
 TP_LEVEL = f"{GROUP}/tp-level"  # node label of the domains that hold a TP group of several nodes
 AVOID = f"{GROUP}/avoid"  # strict, price or ignore: what to do about slow nodes
+PEAK_WATTS = f"{GROUP}/peak-watts"  # what the pod draws at most, for caps of power domains: 10200
 EXPECTED_DURATION = f"{GROUP}/expected-duration"  # how long the pod will hardly run, 36h, 1h30m or seconds: a hint
 PREEMPTIBLE = f"{GROUP}/preemptible"  # true = may be stopped for a large job that was announced, and queued again
 
@@ -36,7 +37,7 @@ MOST_TEXT = {CONSTRAINTS: 32_768, MODEL: 4_096, GPU_TYPES: 4_096}
 # Annotations of pods, all of them
 ANNOTATIONS_READ = (
     *(GANG_SIZE, PARALLELISM, ORDER, ALPHA, MODEL, MICROBATCHES, CONSTRAINTS, GPU_TYPES),
-    *(LEVEL, TP_LEVEL, AVOID, EXPECTED_DURATION, PREEMPTIBLE),
+    *(LEVEL, TP_LEVEL, AVOID, PEAK_WATTS, EXPECTED_DURATION, PREEMPTIBLE),
 )
 
 # Our resources

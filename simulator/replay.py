@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.power_caps import power_caps
 from scheduler.queue.queue_policy import POLICIES
 from simulator.cluster_fit import check_against
+from simulator.engine.capped_pool import CappedPool
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incidents
 from simulator.engine.node_pool import NodePool
@@ -17,6 +20,7 @@ from simulator.engine.pools import GpuPool, Pool
 from simulator.failures.cluster_failures import ClusterFailures
 from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan, lay_out
 from simulator.job_pace import job_pace
+from simulator.power.power_wave import node_watts
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.run_history import AttemptLog
@@ -95,7 +99,18 @@ def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
         return GpuPool(cluster)
     limits = Limits(seconds=settings.placement_seconds, seed=settings.seed, workers=1, told="spread", clock="work")
     algorithm = ALGORITHMS.load(settings.algorithm)
-    return NodePool(cluster, algorithm=algorithm, limits=limits, level=settings.level, records=settings.records)
+    asked: dict[str, Any] = {
+        "algorithm": algorithm,
+        "limits": limits,
+        "level": settings.level,
+        "records": settings.records,
+    }
+    power = settings.power
+    if power is None or not power.capped:
+        return NodePool(cluster, **asked)
+    caps = power_caps(cluster.level(power.level), each=power.cap_watts, named=power.caps)
+    idle, peak = node_watts(cluster, power)
+    return CappedPool(cluster, caps=caps, idle=idle, peak=peak, **asked)
 
 
 def _incidents(

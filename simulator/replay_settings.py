@@ -11,6 +11,7 @@ from annotated_types import Gt
 from scheduler.affinity import Gains
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.job_record import JobRecord, ShareBy
+from simulator.power.power_file import PowerSettings
 from topology.errors import InvalidInput, did_you_mean
 from topology.field_types import Seed
 from topology.flags import FAULTY, NodeFlag
@@ -92,6 +93,8 @@ class ReplaySettings(QueueSettings):
     """Slow and faulty nodes besides those of the cluster, each from its ``since`` to its ``until``."""
     epoch: float | None = field(default=None, metadata={"option": False})
     """Seconds since 1970 UTC at second 0 of the trace's clock; ``None`` = as its dates say."""
+    power: PowerSettings | None = field(default=None, metadata={"option": False})
+    """What nodes draw, and what power domains may; ``None`` = nothing is told of power."""
 
     def __post_init__(self) -> None:
         """Refuse, by :class:`InvalidInput`, what are no weights, and nodes asked for where GPUs are only counted."""
@@ -104,6 +107,8 @@ class ReplaySettings(QueueSettings):
             raise InvalidInput(wrong, where="--flags", fix=fix)
         if self.failures is not None:
             raise InvalidInput("nodes fail, and this run only counts GPUs", where="--failures", fix=fix)
+        if self.power is not None:
+            raise InvalidInput("power is of nodes, and this run only counts GPUs", where="--power", fix=fix)
         if self.cost not in (None, NO_COST):
             asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
             raise InvalidInput(asked, where="--cost", fix=f"{fix}, or --cost none")

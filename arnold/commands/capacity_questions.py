@@ -29,6 +29,7 @@ QUESTIONS = {
         "reserve": "When a large job fits, what reserving costs.",
         "fragmentation": "What still fits, by job shape.",
         "grow": "When to order more minipods, what they buy.",
+        "power": "How power swings, and what smooths it.",
     }.items()
 }
 
@@ -54,6 +55,9 @@ EXAMPLES = """
   arnold capacity grow --load 0.6..0.7 --growth 0.05..0.15 --lead-time 9 --objective-wait 30 --svg grow.svg
   arnold capacity grow --cluster cluster.csv --busy busy.txt --more 1 --more 4 --html grow.html
   arnold capacity grow --cluster cluster.csv --shape 8x16 --policy priority-age --load 0.8 --growth 0.1 --json
+  arnold capacity power
+  arnold capacity power --cluster cluster.csv --power power.yaml --job 8x8x32 --job 8x8x16 --html power.html
+  arnold capacity power --job 8x8x64 --trace trace.parquet --communicate-share 0.5 --price-kwh 0.1 --json
 """
 """Of all questions; the help of each shows its own."""
 

@@ -16,6 +16,7 @@ OTHERS: Mapping[str, str] = {
     "certificate": "scheduler.certificate:Certificate",
     "jobs": "arnold.documents.joint_answer:JointDocument",
     "job": "scheduler.jobfile:JobDocument",
+    "power": "simulator.power.power_file:PowerSettings",
     "records": "scheduler.records_file:RecordsDocument",
     "workload": "simulator.traces.workload_file:WorkloadDocument",
 }
@@ -34,7 +35,7 @@ def command(command: tuple[str, ...]) -> None:
 
     COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, `jobs` for
     what `place` prints for several jobs, `certificate` for what it saves for `verify`, or one of the files that you
-    write: `job`, `records`, `workload`.
+    write: `job`, `power`, `records`, `workload`.
     """
     from topology.json_record import json_schema
 

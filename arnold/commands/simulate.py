@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,6 +64,7 @@ class RunOptions:
 @options_of(FailureOptions)
 @options_of(ReplayFiles)
 @options_of(RunOptions)
+@click.option("--power", type=FILE, metavar="FILE", help="Power file: what nodes draw, and caps of power domains.")
 def command(*, as_json: bool, **options: Any) -> int:
     """Replay a trace of jobs on a cluster: the production scheduler decides, time flies.
 
@@ -75,6 +76,7 @@ def command(*, as_json: bool, **options: Any) -> int:
     from arnold.documents.simulate_answer import simulate_document
     from simulator.checkpoints import kept_in
     from simulator.engine.engine import Overload, Watch
+    from simulator.results.replayed_power import replayed_power
     from simulator.results.run_history import run_history
     from simulator.results.run_summary import run_summary
     from simulator.results.time_series import time_series
@@ -84,7 +86,7 @@ def command(*, as_json: bool, **options: Any) -> int:
     chosen = take(TraceOptions, options)
     failures = take(FailureOptions, options).settings()
     settings = take(ReplaySettings, options, records=chosen.measured(), failures=failures)
-    replay, told = _prepare(options, chosen, settings, scale=keeping.scale_load)
+    replay, of_inputs = _prepare(options, chosen, settings, scale=keeping.scale_load)
     engine = replay.engine
     started = perf_counter()
     with kept_in(keeping.checkpoint, replay) as file:
@@ -103,8 +105,10 @@ def command(*, as_json: bool, **options: Any) -> int:
         past = run_history(engine, replay.log, replay.places)
         summary = run_summary(past)
         series = {file: time_series(past, step=step, most=most) for file, (step, most) in outputs.buckets.items()}
-        notes = [*told, *write_replay(outputs, replay, past, summary, series=series)]
-        document = simulate_document(summary, replay, wall_seconds=seconds)
+        notes = [*of_inputs, *write_replay(outputs, replay, past, summary, series=series)]
+        told = replay.settings.power
+        power = () if told is None else replayed_power(past, told, seed=replay.settings.seed)
+        document = simulate_document(summary, replay, wall_seconds=seconds, power=power)
         if not as_json:
             show(document, replay)
         else:
@@ -119,12 +123,17 @@ def _prepare(
 ) -> tuple[Replay, tuple[str, ...]]:
     """Return the run that the options describe, and notes about its cluster."""
     from scheduler.queue.queue_policy import POLICIES
+    from simulator.power.power_file import read_power
     from simulator.replay import prepare
     from simulator.traces import scale_load
+    from topology.files import read_source
 
-    flagged = take(FlagOptions, options)
-    check_stdin({"--cluster": options["cluster"], "--trace": chosen.trace, "--flags": flagged.flags})
+    flagged, power = take(FlagOptions, options), options.pop("power")
+    files = {"--cluster": options["cluster"], "--trace": chosen.trace, "--flags": flagged.flags, "--power": power}
+    check_stdin(files)
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
+    if power is not None:
+        settings = replace(settings, power=read_power(read_source(power), cluster))
     trace = chosen.read()
     settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
     settings, of_flags = flagged.settings(settings, trace, cluster.index_of)

@@ -40,6 +40,10 @@ def show(document: SimulateDocument, replay: Replay) -> None:
         numbers.add_row("throughput lost to slower steps", percent(document.throughput_lost))
     if document.spread is not None:
         numbers.add_row("mean spread of gangs", f"DP {document.spread.dp:.2f}, PP {document.spread.pp:.2f}")
+    for one in document.power:
+        figures = one.figures
+        swing = f"swings by {figures.swing_megawatts:.3f} MW, {figures.ramp_megawatts:.3f} MW/s, {one.domain}"
+        numbers.add_row(f"power, {one.moment}", f"{swing}, at {duration(one.seconds)}")
     rate = document.events / document.wall_seconds if document.wall_seconds else 0.0
     numbers.add_row("events", f"{document.events:,} ({rate:,.0f}/s)")
     numbers.add_row(

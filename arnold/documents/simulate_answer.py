@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.cost.types import COMM_MODELS
+from simulator.results.replayed_power import PowerMoment
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
 from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord, record_of
@@ -62,9 +63,13 @@ class SimulateDocument(JsonRecord):
     """Name of the model of what spread costs."""
     assumptions: tuple[str, ...]
     """What that model takes for granted, a sentence each."""
+    power: tuple[PowerMoment, ...]
+    """What is drawn around two moments of the run; empty = without --power, or no job started."""
 
 
-def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: float) -> SimulateDocument:
+def simulate_document(
+    summary: RunSummary, replay: Replay, *, wall_seconds: float, power: tuple[PowerMoment, ...] = ()
+) -> SimulateDocument:
     """Return the document of a run that is over."""
     engine, dropped = replay.engine, dict(replay.trace.dropped)
     model = COMM_MODELS.load(replay.settings.cost_model)
@@ -80,4 +85,5 @@ def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: floa
         events=engine.events,
         cost=model.name,
         assumptions=model.assumptions,
+        power=power,
     )

@@ -22,6 +22,7 @@ from extender.kubernetes_names import (
     MOST_TEXT,
     ORDER,
     PARALLELISM,
+    PEAK_WATTS,
     PREEMPTIBLE,
     TP_LEVEL,
 )
@@ -77,9 +78,11 @@ ANNOTATIONS = {
     "level": LEVEL,
     "tp_level": TP_LEVEL,
     "avoid": AVOID,
+    "peak_watts": PEAK_WATTS,
 }
 
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_WATTS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,9})?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _DECIMAL = re.compile(r"[0-9]{0,3}\.?[0-9]{0,20}")
 
@@ -212,6 +215,22 @@ def parse_order(text: str) -> str:
 def impossible_degrees(what: str, error: InvalidJob) -> InvalidGang:
     """Return the error that degrees of parallelism, as written or understood, cannot be read or make no job."""
     return InvalidGang(f"{what}: {error.message}", reason="InvalidParallelism", where=PARALLELISM, fix=error.fix)
+
+
+def parse_watts(text: str) -> float:
+    """Read watts, or raise ``InvalidGang``: no number from 0 to a billion."""
+    if not _WATTS.fullmatch(text.strip()):
+        fix = "write what the pod draws at most, in watts, like 10200"
+        raise InvalidGang(f"{text[:40]!r} is no number of watts", reason="InvalidPeakWatts", where=PEAK_WATTS, fix=fix)
+    return float(text)
+
+
+def watts_of(pod: Pod) -> float:
+    """Return what a pod says that it draws at most; 0 where it says nothing, or what cannot be read."""
+    try:
+        return parse_watts(pod.annotations.get(PEAK_WATTS, "0"))
+    except InvalidGang:
+        return 0.0
 
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}

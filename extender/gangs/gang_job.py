@@ -23,6 +23,7 @@ from extender.gangs.gang_annotations import (
     parse_model,
     parse_order,
     parse_size,
+    parse_watts,
 )
 from extender.gangs.pods_on_nodes import cut_into_nodes, pods_of
 from extender.gangs.types import Asked, GangKey, InvalidGang, TopologyRequest
@@ -93,6 +94,8 @@ def _job(key: GangKey, asked: Asked, degrees: Parallelism, gpus: int) -> Job:
         )
     except InvalidJob as error:
         raise InvalidGang(error.message, reason="InvalidModel", where=MODEL, fix=error.fix) from None
+    if asked.peak_watts is not None:
+        parse_watts(asked.peak_watts)
     gpu_types = None if asked.gpu_types is None else parse_gpu_types(asked.gpu_types)
     holds, counts = ((), ()) if asked.constraints is None else parse_constraints(asked.constraints)
     job = Job(

@@ -62,6 +62,7 @@ class Asked:
     level: str | None = None
     tp_level: str | None = None
     avoid: str | None = None
+    peak_watts: str | None = None
     requests: tuple[TopologyRequest, ...] = ()
 
 

@@ -17,6 +17,7 @@ from extender.fleet.hosts import demands_of
 from extender.gangs.gang_job import holds_for
 from extender.gangs.pods_on_nodes import on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
+from extender.planner.power_room import without_power
 from extender.planner.stopping import Stopping, stopping_of
 from extender.plans.gang_plan import GangPlan
 from extender.queueing import FleetState, RunningEntry, key_of_pod, waiting_gang
@@ -104,7 +105,7 @@ def question_of(
     question = Question(gang, before, now, candidate=candidate, closed=tuple(closed), estimate=estimate)
     if gang.job is None:
         return replace(question, refused=str(gang.problem) if gang.problem is not None else gang.waits)
-    return _with_cluster(question, state.fleet, gang.job, gang.tiers)
+    return _powered(state, _with_cluster(question, state.fleet, gang.job, gang.tiers))
 
 
 def repair_question(
@@ -134,7 +135,7 @@ def repair_question(
         what = f"no nodes of it: {', '.join(unknown)}" if unknown else "another size"
         return replace(question, refused=f"the plan does not fit what is asked ({what})")
     job = _as_it_lies(job, plan, lost, state.fleet)
-    return _with_cluster(question, state.fleet, job, () if job.holds else gang.tiers)
+    return _powered(state, _with_cluster(question, state.fleet, job, () if job.holds else gang.tiers))
 
 
 def worth_question(state: ClusterCache, plan: GangPlan, now: datetime) -> Question:
@@ -172,13 +173,9 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
         plan = question.before
         own = Own(plan.node_names, job.gpus_per_node, _likenesses(plan, job, fleet))
         stay, question = {*plan.nodes} - {*question.lost}, replace(question, guessed=frozenset(own.likenesses))
-    view = fleet.view(
-        demands_of(member.pod for member in question.gang.members if member is not None),
-        question.now,
-        counted=levels_counted(job),
-        pods=len(question.gang.members),
-        own=own,
-    )
+    members = question.gang.members
+    demands = demands_of(member.pod for member in members if member is not None)
+    view = fleet.view(demands, question.now, counted=levels_counted(job), pods=len(members), own=own)
     if view.cluster is None:
         others = f": {view.counted_out}" if view.left_out else ""
         return replace(question, refused=f"no node with GPUs can be used by the pods{others}")
@@ -201,7 +198,20 @@ def without(state: ClusterCache, question: Question, victims: Sequence[Running])
     free = np.minimum(question.cluster.gpus, question.cluster.free_gpus + held[question.rows])
     freed = np.flatnonzero((held[question.rows] > 0) & (question.cluster.free_gpus < free))
     free[_short_without(state, question, freed.tolist(), gone={one.key for one in entries})] = 0
-    return replace(question, cluster=question.cluster.replace(free_gpus=free.astype(np.int32)))
+    question = replace(question, cluster=question.cluster.replace(free_gpus=free.astype(np.int32)))
+    return _powered(state, question, gone={one.key for one in entries})
+
+
+def _powered(state: ClusterCache, question: Question, *, gone: AbstractSet[GangKey] = frozenset()) -> Question:
+    """Return the question with nodes in use whose power domain the gang would overload; its own it keeps."""
+    cluster, table, lost = question.cluster, question.table, question.lost
+    if not state.power_caps or cluster is None or table is None:
+        return question
+    kept = question.before.node_names if lost and question.before is not None else ()
+    dark = without_power(state, question.gang, table, cluster, question.rows, kept=kept, lost=lost, gone=gone)
+    words = (question.shortages, f"{dark.sum()} whose power domain has too little power left" if dark.any() else "")
+    dim = cluster.replace(free_gpus=np.where(dark, 0, cluster.free_gpus).astype(np.int32))
+    return replace(question, cluster=dim, short=question.short | dark, shortages=", ".join(filter(None, words)))
 
 
 def _short_without(

@@ -40,7 +40,15 @@ from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
 from extender.service.logs import set_up_logs
 from extender.service.reflectors import Readiness, make_reflectors
-from extender.service.settings import Address, ServeOptions, live_policy, parse_address, parse_gpu_classes, parse_levels
+from extender.service.settings import (
+    Address,
+    ServeOptions,
+    live_policy,
+    parse_address,
+    parse_gpu_classes,
+    parse_levels,
+    parse_power_caps,
+)
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_labels import parse_domains
@@ -70,7 +78,8 @@ class _Process:
         self.bind = parse_address(settings.bind)
         domains = parse_domains(settings.domains) if settings.domains else {}
         classes = parse_gpu_classes(settings.gpu_classes)
-        self.state = ClusterCache(parse_levels(settings.levels), domains=domains, gpu_classes=classes)
+        caps, levels = parse_power_caps(settings.power_caps, domains), parse_levels(settings.levels)
+        self.state = ClusterCache(levels, domains=domains, gpu_classes=classes, power_caps=caps)
         files = tls_files(self.bind, certificate=settings.tls_cert, key=settings.tls_key, client_ca=settings.client_ca)
         self.tls = None if files is None else RotatingContext(files)
         self.policy = live_policy(settings.queue)

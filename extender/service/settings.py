@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from secrets import token_hex
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from scheduler.queue.queue_policy import QueuePolicy
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+_WATTS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{0,6})?")
 
 LogFormat = Literal["json", "text"]
 
@@ -46,6 +49,8 @@ class ServeOptions:
     """Node labels that are the levels, broad to close; auto: those of a cloud or tool that is known."""
     domains: str | None = field(default=None, metadata={"metavar": "NAME=LABEL,.."})
     """Second hierarchies by node label, which constraints may name: power=LABEL,failure=LABEL."""
+    power_caps: str | None = field(default=None, metadata={"metavar": "NAME=WATTS,.."})
+    """What each domain of a second hierarchy may draw, as pods say by arnold.dev/peak-watts: power=600000."""
     gpu_classes: str = field(default=",".join(GPU_CLASSES), metadata={"metavar": "NAME,.."})
     """DeviceClasses whose devices are whole GPUs; claims of others are not counted."""
     tls_cert: str | None = field(default=None, metadata={"file": True})
@@ -135,6 +140,19 @@ def parse_levels(text: str) -> tuple[str, ...] | None:
         fix = "name labels from broad to close, --levels example.com/pod,example.com/rack, or auto"
         raise InvalidInput(f"{text!r} is no list of node labels, each once", where="--levels", fix=fix)
     return labels
+
+
+def parse_power_caps(text: str | None, domains: Collection[str]) -> dict[str, float]:
+    """Read watts of second hierarchies by name, or raise ``InvalidInput``: no watts, or none of the ``domains``."""
+    found = {}
+    for part in filter(None, (text or "").split(",")):
+        name, _, watts = (one.strip() for one in part.partition("="))
+        key = f"@{name.removeprefix('@')}"
+        if key not in domains or not _WATTS.fullmatch(watts):
+            wrong = f"{part.strip()[:80]!r} is no name of --domains with watts"
+            raise InvalidInput(wrong, where="--power-caps", fix="write power=600000, beside --domains power=LABEL")
+        found[key] = float(watts)
+    return found
 
 
 def parse_gpu_classes(text: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ SAYS = {
     "fragmentation": "free nodes with PP groups inside one minipod",
     "grow": "+1: largest job",
     "minipods": "minipods of 128: build",
+    "power": "floor of 90%",
     "reserve": "arnold: starts 0.0 h after its arrival, others hold 0 nodes of its zone",
     "spares": "published: 29 spares",
 }

@@ -17,6 +17,7 @@ from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.fragmentation_question import FragmentationAnswer
 from simulator.capacity.grow_answer import GrowAnswer
 from simulator.capacity.minipods_answer import MinipodsAnswer
+from simulator.capacity.power_answer import PowerAnswer
 from simulator.capacity.reserve_answer import ReserveAnswer
 from simulator.capacity.spares_answer import SparesAnswer
 from topology.field_types import field_docs
@@ -32,6 +33,10 @@ QUESTIONS: dict[str, tuple[type[CapacityAnswer], list[str]]] = {
     ),
     "fragmentation": (FragmentationAnswer, ["--made", "4x12", "--shape", "8x4"]),
     "grow": (GrowAnswer, ["--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.1", "--workloads", "1"]),
+    "power": (
+        PowerAnswer,
+        ["--made", "2x8", "--job", "8x2x4", "--feed-nodes", "3", "--seconds", "20", "--draws", "10"],
+    ),
     "reserve": (
         ReserveAnswer,
         [
@@ -139,6 +144,10 @@ def test_spares_that_do_not_suffice(arnold: Arnold) -> None:
         (["grow", "--made", "2x4", "--objective-wait", "0"], "objective-wait"),
         (["reserve", "--made", "2x4"], "600 nodes"),
         (["reserve", "--made", "4x8", "--job", "8x4x4", "--policies", "arnolt"], "arnold"),
+        (["power", "--compute-share", "1.5"], "--compute-share"),
+        (["power", "--communicate-share", "0.5..1.2"], "--communicate-share"),
+        (["power", "--step-seconds", "0"], "--step-seconds"),
+        (["power", "--power", "no-such-file.yaml"], "no such file"),
         (["spare"], "spares"),
     ],
 )

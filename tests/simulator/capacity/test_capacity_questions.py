@@ -12,6 +12,7 @@ from simulator.capacity.cluster_question import parse_minipods
 from simulator.capacity.fragmentation_question import FragmentationQuestion
 from simulator.capacity.grow_question import GrowQuestion
 from simulator.capacity.minipods_question import MinipodsQuestion
+from simulator.capacity.power_question import PowerQuestion
 from simulator.capacity.reserve_question import ReserveQuestion
 from simulator.capacity.sheet import known, text_table
 from simulator.capacity.spares_question import SparesQuestion
@@ -23,6 +24,7 @@ QUESTIONS: list[CapacityQuestion[Any]] = [
     MinipodsQuestion(nodes=32, sizes=(8, 16), jobs=("8x2x4",), seeds=1, algorithms=("best-fit",)),
     FragmentationQuestion(made="2x8", shapes=("8x2",)),
     GrowQuestion(made="2x8", shapes=("8x2",), more=(1,), days=0.02, workloads=1, draws=10),
+    PowerQuestion(made="2x8", jobs=("8x2x4", "8x2x2"), feed_nodes=3, seconds=20.0, draws=10),
     ReserveQuestion(made="2x8", job="8x2x3", notice_hours=0.5, after_hours=0.5, warm_hours=3.0, workloads=1),
 ]
 

@@ -1,0 +1,100 @@
+"""The answer to the question of power as a person reads it: tables, and power over time, its spectrum, its ramps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from simulator.capacity.power_answer import PowerAnswer, PowerRow, PowerSpread
+from simulator.capacity.sheet import Chart, Series, Sheet, text_table
+from simulator.power.power_figures import ramps, spectrum
+from simulator.power.power_file import PowerSettings
+from simulator.power.power_wave import MEGA, RATE
+from topology.cluster import FloatArray
+from topology.quantities import percent
+
+SHOWN = 60.0  # Seconds of the figure of power over time
+BINS = 12  # Of a decade of frequencies, or of all ramps: as many bars as a figure shows apart
+DECADES = range(-2, 2)  # Powers of ten along the axis of frequencies
+
+
+def power_sheet(answer: PowerAnswer, remedies: Mapping[str, FloatArray], settings: PowerSettings) -> Sheet:
+    """Return the sheet.
+
+    :param remedies: power of the site over time under each remedy, watts.
+    """
+    drawn = {name: watts for name, watts in remedies.items() if name != "all in phase"}
+    figures: dict[str, Callable[[PowerRow], str]] = {
+        "": lambda row: row.name,
+        "mean MW": lambda row: f"{row.figures.mean_megawatts:.3f}",
+        "peak MW": lambda row: f"{row.figures.peak_megawatts:.3f}",
+        "swing MW": lambda row: f"{row.figures.swing_megawatts:.3f}",
+        "ramp MW/s": lambda row: f"{row.figures.ramp_megawatts:.3f}",
+        "in the band": lambda row: percent(row.figures.band_share),
+        "within": lambda row: "yes" if row.within else "no",
+        "more kW": lambda row: f"{row.more_kilowatts:,.0f}",
+    }
+    plain = {name: cell for name, cell in figures.items() if name not in ("within", "more kW")}
+    spreads: dict[str, Callable[[PowerSpread], str]] = {
+        "placed": lambda row: row.name,
+        "power domains": lambda row: f"{row.domains}",
+        "DP spread": lambda row: f"{row.dp}",
+        "PP spread": lambda row: f"{row.pp}",
+        "step lost": lambda row: percent(row.step_lost),
+        "swing MW": lambda row: f"{row.figures.swing_megawatts:.3f}",
+        "on the front": lambda row: "yes" if row.best else "no",
+    }
+    tables = [
+        text_table("The site, inputs at their medians", answer.remedies, figures),
+        text_table("Where it swings most, by level", answer.domains, plain),
+        text_table("The site in events", answer.events, plain),
+    ]
+    if answer.spreads:
+        title = f"The largest job over {answer.level}: its own swing where it has most nodes"
+        tables.append(text_table(title, answer.spreads, spreads))
+    return Sheet(tables, [_trace(drawn), _spectrum(drawn, settings), _histogram(drawn)])
+
+
+def _trace(drawn: Mapping[str, FloatArray]) -> Chart:
+    count = int(SHOWN * RATE)
+    series = []
+    for name, watts in drawn.items():
+        # four points a second show what a figure can
+        shown = watts[:count:16] / MEGA
+        series.append(Series(name, [(16 * i / RATE, float(y)) for i, y in enumerate(shown)], "step"))
+    return Chart("Power of the site over time", "seconds", "MW", series)
+
+
+def _spectrum(drawn: Mapping[str, FloatArray], settings: PowerSettings) -> Chart:
+    edges = np.arange(DECADES[0] * BINS, 2 * BINS) / BINS
+    series = []
+    for name, watts in drawn.items():
+        frequencies, energy = spectrum(watts)
+        sums, _ = np.histogram(np.log10(frequencies), edges, weights=energy)
+        heights = np.sqrt(sums) / MEGA
+        series.append(_bars(name, edges, heights))
+    return Chart(
+        "Swings by frequency",
+        "Hz; the band of the specification between the lines",
+        "MW, root of the mean square",
+        series,
+        floor=0.0,
+        ticks=[(float(power), f"{10.0**power:g}") for power in DECADES],
+        lines=[(float(np.log10(end)), f"{end:g} Hz") for end in settings.band],
+    )
+
+
+def _histogram(drawn: Mapping[str, FloatArray]) -> Chart:
+    found = {name: ramps(watts) / MEGA for name, watts in drawn.items()}
+    edges = np.linspace(0.0, max(float(one.max()) for one in found.values()) or 1.0, 2 * BINS + 1)
+    series = []
+    for name, changes in found.items():
+        shares = np.histogram(changes, edges)[0] / len(changes)
+        series.append(_bars(name, edges, shares))
+    return Chart("Changes within a second", "MW/s", "share of the time", series, floor=0.0, percent=True)
+
+
+def _bars(name: str, edges: FloatArray, heights: FloatArray) -> Series:
+    """Return steps from each edge to the next; the last ends at nothing."""
+    return Series(name, [*zip(edges.tolist(), [*heights.tolist(), 0.0], strict=True)], "step")

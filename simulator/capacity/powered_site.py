@@ -1,0 +1,195 @@
+"""A site with jobs placed on it: what it draws, under remedies, in events, and with a job spread over power domains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import ceil, inf
+
+import numpy as np
+
+from scheduler.algorithm_run import run
+from scheduler.job import Count, Job
+from scheduler.objective import Evaluation, objective_of
+from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.power_caps import PowerCaps
+from simulator.capacity.job_shape import parse_job
+from simulator.capacity.power_answer import PowerRow, PowerSpread
+from simulator.power.power_figures import PowerFigures, figures_of, stored
+from simulator.power.power_file import NodeWatts, PowerSettings
+from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, staggered, worst_domain
+from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, Level
+from topology.errors import Infeasible
+
+PARTS = (0.75, 0.5, 0.0)  # Of the most nodes that a job now has in a power domain; 0 = as evenly as can be
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedGang:
+    """A job and where it lies."""
+
+    job: Job
+    nodes: IntArray
+    worth: Evaluation
+
+
+def place_in_turn(cluster: Cluster, jobs: Sequence[str], limits: Limits) -> tuple[PlacedGang, ...]:
+    """Return jobs of shapes like ``8x8x32``, each placed by the exact algorithm beside those before it.
+
+    :raises Infeasible: one finds no room.
+    """
+    found = list[PlacedGang]()
+    for text in jobs:
+        shape, rows = parse_job(text, gpus_per_node=cluster.node_size)
+        placed = place_gang(cluster, shape.job(rows), limits)
+        if placed is None:
+            raise Infeasible(f"job {text} finds no room", where="--job", fix="choose smaller jobs, or fewer")
+        found.append(placed)
+        cluster = cluster.with_busy(placed.nodes.ravel().tolist())
+    return tuple(found)
+
+
+def place_gang(cluster: Cluster, job: Job, limits: Limits) -> PlacedGang | None:
+    """Return where the exact algorithm puts a job; ``None`` = it found nothing."""
+    outcome = run(ALGORITHMS.load("exact"), cluster, job, limits)
+    if outcome.proposal.nodes is None or outcome.evaluation is None:
+        return None
+    return PlacedGang(job, outcome.proposal.nodes, outcome.evaluation)
+
+
+@dataclass(frozen=True)
+class PoweredSite:
+    """The site, jobs, and what the power file says."""
+
+    cluster: Cluster
+    level: Level | None  # of the power domains
+    settings: PowerSettings
+    gangs: tuple[PlacedGang, ...]
+    seconds: float  # that are looked at
+    limits: Limits  # of each placement
+
+    @cached_property
+    def largest(self) -> int:
+        """Number of the job with the most nodes."""
+        return max(range(len(self.gangs)), key=lambda i: self.gangs[i].nodes.size)
+
+    def loads(self, values: Mapping[str, float]) -> list[PowerLoad]:
+        """Return what runs when the inputs of the question have some values."""
+        phases = np.random.default_rng(int(values["seed"])).random(len(self.gangs))
+        found = []
+        for i, gang in enumerate(self.gangs):
+            for load in loads_of(self.cluster, gang.nodes, self.settings):
+                high, idle = load.watts.compute, load.watts.idle
+                watts = NodeWatts(high, min(high, max(idle, values["dip"] * high)), idle)
+                share, step = min(1.0, values["share"]), values[f"step{i}"]
+                found.append(replace(load, watts=watts, step=step, share=share, phase=float(phases[i])))
+        return found
+
+    def over_time(self, loads: Sequence[PowerLoad], *, floor: float = 0.0) -> FloatArray:
+        """Return what the site draws, shape [times], watts."""
+        return power_over_time(self.cluster, loads, sample_times(self.seconds), self.settings, floor=floor)
+
+    def figures(self, watts: FloatArray) -> PowerFigures:
+        """Return the figures of power over time."""
+        return figures_of(watts, self.settings)
+
+    def row(self, name: str, watts: FloatArray, *, more: float = 0.0) -> PowerRow:
+        """Return a row, with the mean power that it takes in addition, watts."""
+        found = self.figures(watts)
+        return PowerRow(name, found, found.within(self.settings), more / 1e3)
+
+    def remedies(self, loads: Sequence[PowerLoad]) -> dict[str, tuple[FloatArray, float]]:
+        """Return the power of the site over time, watts, and the mean that a remedy takes more: as it comes, in phase,
+        staggered, with a floor, with storage.
+        """
+        now, told = self.over_time(loads), self.settings
+        phases = staggered(loads, self.seconds, told)
+        apart = [replace(load, phase=phase) for load, phase in zip(loads, phases, strict=True)]
+        floored = self.over_time(loads, floor=told.floor_share)
+        return {
+            "as it comes": (now, 0.0),
+            "all in phase": (self.over_time([replace(load, phase=0.0) for load in loads]), 0.0),
+            "staggered": (self.over_time(apart), 0.0),
+            f"floor of {told.floor_share:.0%}": (floored, float((floored - now).mean())),
+            f"storage of {told.storage_joules:g} J a node": (stored(now, told.storage_joules * len(self.cluster)), 0.0),
+        }
+
+    def events(self, loads: Sequence[PowerLoad]) -> dict[str, FloatArray]:
+        """Return the power of the site while the largest job starts, writes a checkpoint, stops, in the middle."""
+        middle, told = self.seconds / 2, self.settings
+        mine = {*self.gangs[self.largest].nodes.ravel().tolist()}
+        written = middle - told.checkpoint_every + told.checkpoint_seconds
+        changes = {"starts": (middle, inf), "stops": (-inf, middle)}
+        if told.checkpoint_seconds:
+            changes["writes a checkpoint"] = (written, inf)
+        return {
+            f"the largest job {name}": self.over_time(
+                [replace(one, begin=begin, end=end) if int(one.nodes[0]) in mine else one for one in loads]
+            )
+            for name, (begin, end) in changes.items()
+        }
+
+    def domain_rows(self, loads: Sequence[PowerLoad]) -> Iterator[PowerRow]:
+        """Yield the domain with the largest swing: of the closest level, of the power domains, and the site."""
+        for level in dict.fromkeys((*self.cluster.levels[-1:], *((self.level,) if self.level else ()))):
+            name, watts = self._worst(loads, level)
+            yield self.row(f"{level.name} {name}", watts)
+        yield self.row("site", self.over_time(loads))
+
+    def _worst(self, loads: Sequence[PowerLoad], level: Level) -> tuple[str, FloatArray]:
+        return worst_domain(self.cluster, level, loads, sample_times(self.seconds), self.settings)
+
+    def _domains(self, nodes: IntArray) -> int:
+        return 1 if self.level is None else len(np.unique(self.level.domain_of[nodes]))
+
+    def spreads(self, values: dict[str, float]) -> Iterator[PowerSpread]:
+        """Yield the largest job held together in few power domains by soft counts, as it is, and spread over more.
+
+        Spread by caps: of each power domain it may take a share of its nodes and no more.
+        """
+        if self.level is None or len(self.level) < 2:
+            return
+        found = dict(self._placements(self.level))
+        # objectives of Eq. 2 alone: the soft count is the means, not the worth
+        worth = {name: objective_of(one.job, one.worth.dp, one.worth.pp) for name, one in found.items()}
+        best = min(worth.values())
+        rows = []
+        for name, one in found.items():
+            alone = replace(self, gangs=(one,))
+            _, watts = alone._worst(alone.loads(values | {"step0": values[f"step{self.largest}"]}), self.level)
+            lost = one.job.spread_cost * (worth[name] - best)
+            figures = self.figures(watts)
+            rows.append(
+                PowerSpread(name, self._domains(one.nodes), one.worth.dp, one.worth.pp, lost, figures, best=True)
+            )
+        for row in rows:
+            mine = (row.figures.swing_megawatts, row.step_lost)
+            others = [(one.figures.swing_megawatts, one.step_lost) for one in rows]
+            beaten = any(a <= mine[0] and b <= mine[1] and (a, b) != mine for a, b in others)
+            yield replace(row, best=not beaten)
+
+    def _placements(self, level: Level) -> Iterator[tuple[str, PlacedGang]]:
+        """Yield placements of the largest job beside the others, by what they are told of power domains."""
+        own = self.gangs[self.largest]
+        others = [node for gang in self.gangs if gang is not own for node in gang.nodes.ravel().tolist()]
+        cluster = self.cluster.with_busy(others)
+        counts = tuple(Count(family, level.name, 1.0) for family in ("dp", "pp"))
+        held = place_gang(cluster, own.job.replace(counts=counts), self.limits)
+        if held is not None:
+            yield "soft count of 1", held
+        yield "as it comes", own
+        idle, now = cluster.idle, int(np.bincount(level.domain_of[own.nodes.ravel()]).max())
+        evenly = self._evenly(level, idle, own.nodes.size)
+        for most in dict.fromkeys(max(ceil(part * now), evenly) for part in PARTS):
+            caps = PowerCaps(level, np.full(len(level), float(most)))
+            admitted = caps.admitted(cluster, idle, np.ones(len(cluster)), np.zeros(len(cluster)))
+            apart = place_gang(cluster.with_busy(np.flatnonzero(~admitted).tolist()), own.job, self.limits)
+            if apart is not None:
+                yield f"at most {most} nodes a domain", apart
+
+    @staticmethod
+    def _evenly(level: Level, idle: BoolArray, nodes: int) -> int:
+        """Return the least number of nodes that a job must take of some domain."""
+        free = np.bincount(level.domain_of[idle], minlength=len(level))
+        return next((most for most in range(1, nodes) if np.minimum(free, most).sum() >= nodes), nodes)

@@ -1,0 +1,84 @@
+"""What the jobs of a replay draw: the site and the worst power domain, when most GPUs are held and at the largest step.
+
+A replay lasts for days and a step for seconds: power is looked at in full in two windows, not all of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simulator.power.power_figures import PowerFigures, figures_of
+from simulator.power.power_file import PowerSettings
+from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, worst_domain
+from simulator.results.run_history import RunHistory
+from topology.cluster import Cluster
+from topology.field_types import NotNegative
+from topology.json_record import JsonRecord
+
+WINDOW = 120.0  # Seconds that are looked at in full
+
+
+@dataclass(frozen=True, slots=True)
+class PowerMoment(JsonRecord):
+    """The power of the site, or of one power domain, around one moment of a replay."""
+
+    moment: str
+    """Which one."""
+    seconds: NotNegative
+    """When, since the first submission."""
+    domain: str
+    """Whose power: `site`, or the power domain that swings most."""
+    figures: PowerFigures
+    """What is drawn."""
+    within: bool
+    """Whether it is within the specification, which is of the site."""
+
+
+def replayed_power(history: RunHistory, settings: PowerSettings, *, seed: int) -> tuple[PowerMoment, ...]:
+    """Return the power of a finished run around two moments; nothing of a run in which no job started.
+
+    :param history: of a run whose jobs have places.
+    :param seed: of the phases of steps.
+    """
+    attempts, cluster = history.attempts, history.cluster
+    if cluster is None or not len(attempts):
+        return ()
+    times, where = np.unique(np.concatenate([attempts.begin, attempts.end]), return_inverse=True)
+    change = np.bincount(where, np.concatenate([attempts.gpus, -attempts.gpus]))
+    moments = {"most GPUs held": int(np.cumsum(change).argmax()), "largest change": int(np.abs(change).argmax())}
+    found: list[PowerMoment] = []
+    for name, at in moments.items():
+        found += _moments(name, float(times[at]), history, cluster, settings, seed=seed)
+    return tuple(found)
+
+
+def _moments(
+    name: str, at: float, history: RunHistory, cluster: Cluster, settings: PowerSettings, *, seed: int
+) -> Iterator[PowerMoment]:
+    instants = sample_times(WINDOW, begin=at - WINDOW / 2)
+    loads = list(_loads(history, cluster, settings, around=at, seed=seed))
+    site = figures_of(power_over_time(cluster, loads, instants, settings), settings)
+    yield PowerMoment(name, at, "site", site, site.within(settings))
+    if settings.level in [level.name for level in (*cluster.levels, *cluster.second_levels)]:
+        domain, watts = worst_domain(cluster, cluster.level(settings.level), loads, instants, settings)
+        yield PowerMoment(name, at, domain, figures_of(watts, settings), site.within(settings))
+
+
+def _loads(
+    history: RunHistory, cluster: Cluster, settings: PowerSettings, *, around: float, seed: int
+) -> Iterator[PowerLoad]:
+    """Yield what runs in the window around an instant: steps as slow as the pace of each attempt, phases drawn."""
+    runs = history.attempts
+    phases = np.random.default_rng(seed).random(len(runs))
+    there = (runs.begin < around + WINDOW / 2) & (runs.end + settings.stop_seconds > around - WINDOW / 2)
+    for i in np.flatnonzero(there).tolist():
+        nodes = runs.places[runs.first[i] : runs.first[i + 1]]
+        pace = float(runs.pace[i]) if np.isfinite(runs.pace[i]) else 1.0
+        name = history.jobs[int(runs.job[i])].record.job_id
+        for load in loads_of(cluster, nodes, settings, job=name):
+            part = float(runs.each[i] / cluster.gpus[load.nodes[0]])
+            begin, end, phase = (float(one[i]) for one in (runs.begin, runs.end, phases))
+            yield replace(load, begin=begin, end=end, step=pace * load.step, phase=phase, part=part)
