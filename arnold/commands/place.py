@@ -13,6 +13,7 @@ from arnold.commands.job_options import PlacementInputs, joint_inputs
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import RESULT
+from arnold.commands.running_files import RUNNING, near_running_jobs
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
@@ -55,6 +56,13 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     help="See `arnold compare --list`.",
 )
 @options_of(PlacementOutputs)
+@click.option(
+    "--running",
+    multiple=True,
+    metavar="FILES",
+    help=f"{RUNNING}, whose nodes are in use: of equally good placements the job gets the one nearest to those that "
+    "read its data_sets. Files, or a pattern in quotes; may be repeated.",
+)
 @click.option("--certificate", type=RESULT, metavar="FILE", help="Save what proves the answer, for `arnold verify`.")
 @click.option("--html", type=RESULT, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
 def command(
@@ -64,6 +72,7 @@ def command(
     certificate: str | None,
     html: str | None,
     inputs: PlacementInputs,
+    running: tuple[str, ...],
     **outputs: Any,
 ) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (--job a --job b) all at once.
@@ -80,6 +89,8 @@ def command(
     files.formats()
     solver = ALGORITHMS.load(algorithm)
     instance = inputs.read()
+    if running:
+        solver, instance = near_running_jobs(running, solver, instance)
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
