@@ -78,6 +78,7 @@ def _type_names(given: object) -> object:
 GpuTypes = Annotated[
     Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)], BeforeValidator(_type_names)
 ]
+CacheLevel = Annotated[str, Field(description="Level whose domains have a cache in common; null = closest.")]
 DataSizes = Annotated[
     dict[str, Annotated[float, Field(gt=0.0, le=1e18)]],
     Field(max_length=256, description="What is read of each data set, by name: samples or bytes, for all jobs alike."),

@@ -16,6 +16,7 @@ from scheduler.data_sets import DataSet
 from scheduler.job import MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import (
+    CacheLevel,
     ConstraintFile,
     ConstraintFiles,
     DataSizes,
@@ -73,9 +74,7 @@ class JobDocument(StrictModel):
     microbatches: Size | None = None
     spread_cost: Factor | None = None
     data_sets: DataSizes | None = None
-    data_level: Annotated[
-        str | None, Field(description="Level whose domains have a cache in common; null = closest.")
-    ] = None
+    data_level: CacheLevel | None = None
 
 
 Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp") is "job.yaml:3"
