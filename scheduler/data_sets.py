@@ -47,20 +47,25 @@ def union_size(parts: Iterable[float], whole: float) -> float:
 
 
 def near_shared_data(
-    cluster: Cluster, data: Sequence[DataSet], level: str | None, running: Iterable[tuple[Sequence[DataSet], IntArray]]
+    cluster: Cluster,
+    data: Sequence[DataSet],
+    cache_of: IntArray,
+    running: Iterable[tuple[Sequence[DataSet], IntArray]],
+    *,
+    whole: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, float]:
     """Return by name each node that has a cache in common with a job that reads the same data, and their affinity.
 
     :param data: what the new job reads.
-    :param level: whose domains have a cache in common; ``None`` = the closest.
-    :param running: what each running job reads, and the indices of its nodes, any shape; of several jobs in a domain
+    :param cache_of: shape [nodes], the number of the cache that each node uses.
+    :param running: what each running job reads, and the indices of its nodes, any shape; of several jobs near a cache
         the one with the largest affinity counts.
+    :param whole: as in :func:`affinity`.
     """
-    domain_of = (cluster.levels[-1] if level is None else cluster.level(level)).domain_of
     best: dict[int, float] = {}
     for theirs, nodes in running:
-        if shared := affinity(data, theirs):
-            for domain in set(domain_of[nodes].ravel().tolist()):
-                best[domain] = max(shared, best.get(domain, 0.0))
-    named = zip(cluster.names, domain_of.tolist(), strict=True)
-    return {name: best[domain] for name, domain in named if domain in best}
+        if shared := affinity(data, theirs, whole=whole):
+            for cache in set(cache_of[nodes].ravel().tolist()):
+                best[cache] = max(shared, best.get(cache, 0.0))
+    named = zip(cluster.names, cache_of.tolist(), strict=True)
+    return {name: best[cache] for name, cache in named if cache in best}

@@ -27,6 +27,7 @@ QUESTIONS = {
         "reserve": "When a large job fits, what reserving costs.",
         "fragmentation": "What still fits, by job shape.",
         "grow": "When to order more minipods, what they buy.",
+        "cache": "How to split a cache of training data.",
     }.items()
 }
 
@@ -52,6 +53,7 @@ EXAMPLES = """
   arnold capacity grow --load 0.6..0.7 --growth 0.05..0.15 --lead-time 9 --objective-wait 30 --svg grow.svg
   arnold capacity grow --cluster cluster.csv --busy busy.txt --more 1 --more 4 --html grow.html
   arnold capacity grow --cluster cluster.csv --shape 8x16 --policy priority-age --load 0.8 --growth 0.1 --json
+        "cache": "How to split a cache of training data.",
 """
 """Of all questions; the help of each shows its own."""
 

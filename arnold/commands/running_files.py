@@ -71,9 +71,9 @@ def near_running_jobs(
     read = [name for one in jobs for name, _ in one.job.data_sets]
     unread = [name for name, _ in job.data_sets if name not in read]
     notes = tuple(f"No running job reads {name!r}{_near(name, read)}." for name in unread)
-    near = near_shared_data(cluster, job.data_sets, job.data_level, [(one.job.data_sets, one.nodes) for one in jobs])
-    if near:
-        where = job.data_level or cluster.levels[-1].name
+    where = job.data_level or cluster.levels[-1].name
+    reading = [(one.job.data_sets, one.nodes) for one in jobs]
+    if near := near_shared_data(cluster, job.data_sets, cluster.level(where).domain_of, reading):
         words = f"share a {where} with a running job that reads the same data (affinity up to {max(near.values()):.2f})"
         solver = PreferredNodes(solver, near, words)
     return solver, replace(instance, cluster=cluster.replace(free_gpus=free), notes=(*instance.notes, *notes))

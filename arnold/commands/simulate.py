@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,6 +27,7 @@ Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv
   arnold simulate --cluster cluster.csv --trace philly.csv.gz --lenient --policy fifo-backfill --json
   arnold simulate --cluster cluster.csv --trace jobs.csv --scale-load 1.5 --jobs-out jobs.parquet
+  arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
   arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
 """
 
@@ -62,6 +63,7 @@ class RunOptions:
 @options_of(TraceOptions)
 @options_of(ReplaySettings, completions={"policy": complete_policy, "algorithm": complete_algorithm})
 @options_of(FailureOptions)
+@click.option("--data", type=FILE, metavar="FILE", help="Data sets that jobs of the trace name, and caches for them.")
 @options_of(ReplayFiles)
 @options_of(RunOptions)
 def command(*, as_json: bool, **options: Any) -> int:
@@ -104,7 +106,7 @@ def command(*, as_json: bool, **options: Any) -> int:
         summary = run_summary(past)
         series = {file: time_series(past, step=step, most=most) for file, (step, most) in outputs.buckets.items()}
         notes = [*told, *write_replay(outputs, replay, past, summary, series=series)]
-        document = simulate_document(summary, replay, wall_seconds=seconds)
+        document = simulate_document(summary, replay, past, wall_seconds=seconds)
         if not as_json:
             show(document, replay)
         else:
@@ -123,9 +125,15 @@ def _prepare(
     from simulator.traces import scale_load
 
     flagged = take(FlagOptions, options)
-    check_stdin({"--cluster": options["cluster"], "--trace": chosen.trace, "--flags": flagged.flags})
+    cluster_file, data = options["cluster"], options.pop("data")
+    check_stdin({"--cluster": cluster_file, "--trace": chosen.trace, "--flags": flagged.flags, "--data": data})
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
     trace = chosen.read()
+    if data is not None:
+        from simulator.shared_data.data_plan import read_data
+        from topology.files import read_source
+
+        settings = replace(settings, data=read_data(read_source(data), trace.records, cluster))
     settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
     settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
     if scale is not None:
@@ -133,4 +141,4 @@ def _prepare(
     try:
         return prepare(trace, cluster, settings, lenient=chosen.lenient), (*notes, *of_flags)
     except InvalidTopology as error:
-        raise InvalidTopology(error.message, where=error.where or options["cluster"], fix=error.fix) from error
+        raise InvalidTopology(error.message, where=error.where or cluster_file, fix=error.fix) from error
