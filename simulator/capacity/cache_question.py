@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Interval
 
 from scheduler.data_sets import union_size
-from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
+from simulator.capacity.answer_range import InputPoints, percentiles
 from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
-from simulator.capacity.sheet import Chart, Series, Sheet, text_table
+from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.capacity.uncertain_input import UncertainInput, given_input
-from simulator.shared_data.loading_rate import all_splits, samples_by_form, seconds_a_sample
+from simulator.shared_data.loading_rate import FORMS, all_splits, samples_by_form, seconds_a_sample
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, NotNegative, Seed, Share
 from topology.json_record import JsonRecord
-from topology.quantities import number, percent, plural, times
+from topology.quantities import label_of, number, times
 
 STEPS = 100  # Splits are tried in steps of 1 %
 GB, KB = 1e9, 1e3
 ALIKE = 1.01  # Splits whose mean loading time is within this of the least are about as good
+
+INPUTS = {
+    "encoded_kb": "KB of a stored sample",
+    "prepared_kb": "KB of a prepared sample",
+    "cache_bandwidth": "GB/s of the cache",
+    "storage_bandwidth": "GB/s of the storage",
+    "decode_rate": "samples decoded a second",
+    "augment_rate": "samples augmented a second",
+}
+"""Options of which each is a number or a range, and what it is."""
 
 PUBLISHED = (
     ("Seneca", "time of all jobs, against PyTorch", "45.23% less"),
@@ -32,6 +42,9 @@ PUBLISHED = (
     ("Joader", "preparing shared data once, at most", "up to 200%"),
 )
 """Of the abstracts: the paper, what, and how much.  Other hardware, other yardsticks: nothing here reproduces them."""
+
+
+share = partial(label_of, kind="share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +118,8 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     """Samples that a node decodes and augments in a second."""
     augment_rate: str = field(default="6000..20000", metadata={"metavar": "N/s"})
     """Decoded samples that a node augments in a second."""
+    fresh: bool = False
+    """Each use needs a newly augmented sample: then those that are cached buy nothing."""
     draws: Annotated[int, Interval(ge=10, le=2_000)] = 400
     """Draws of the inputs."""
     seed: Seed = 0
@@ -125,23 +140,12 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     @cached_property
     def where(self) -> InputPoints:
         """The uncertain inputs; raises :class:`InvalidInput` where one is no number or range."""
-        words = {
-            "encoded_kb": "KB of a stored sample",
-            "prepared_kb": "KB of a prepared sample",
-            "cache_bandwidth": "GB/s of the cache",
-            "storage_bandwidth": "GB/s of the storage",
-            "decode_rate": "samples decoded a second",
-            "augment_rate": "samples augmented a second",
-        }
-        return InputPoints(tuple(self._input(name, text) for name, text in words.items()), self.draws, self.seed)
+        return InputPoints(tuple(self._input(name, words) for name, words in INPUTS.items()), self.draws, self.seed)
 
     def _input(self, name: str, words: str) -> UncertainInput:
-        text = getattr(self, name)
-        default = text == type(self).__dataclass_fields__[name].default
-        where = f"--{name.replace('_', '-')}"
-        return given_input(
-            text, name, words, where=where, least=1e-6, most=1e12, source="assumed" if default else "given"
-        )
+        text, where = getattr(self, name), f"--{name.replace('_', '-')}"
+        source = "assumed" if text == getattr(type(self), name) else "given"
+        return given_input(text, name, words, where=where, least=1e-6, most=1e12, source=source)
 
     @cached_property
     def splits(self) -> FloatArray:
@@ -153,19 +157,22 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         """Shape [points of the inputs, splits], mean seconds until a node has a sample ready."""
         return np.array([self._seconds(point, self.cache_gb) for point in self.where.points])
 
+    def _counts(self, point: Mapping[str, float], cache_gb: float) -> tuple[FloatArray, ...]:
+        """Return samples by form for each split, the last of which are in no cache."""
+        encoded, prepared = point["encoded_kb"] * KB, point["prepared_kb"] * KB
+        return samples_by_form(self.splits, cache=cache_gb * GB, samples=self.read, encoded=encoded, prepared=prepared)
+
     def _seconds(self, point: Mapping[str, float], cache_gb: float) -> FloatArray:
         encoded, prepared = point["encoded_kb"] * KB, point["prepared_kb"] * KB
         cached, stored = point["cache_bandwidth"] * GB, point["storage_bandwidth"] * GB
+        miss = min(stored / encoded, point["decode_rate"])
         rates = (
-            cached / prepared,
+            miss if self.fresh else cached / prepared,
             min(cached / prepared, point["augment_rate"]),
             min(cached / encoded, point["decode_rate"]),
-            min(stored / encoded, point["decode_rate"]),
+            miss,
         )
-        counts = samples_by_form(
-            list(self.splits), cache=cache_gb * GB, samples=self.read, encoded=encoded, prepared=prepared
-        )
-        return np.asarray(seconds_a_sample(counts, rates))
+        return seconds_a_sample(self._counts(point, cache_gb), rates)
 
     @property
     def steps(self) -> int:
@@ -177,33 +184,25 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         step("splits")
         mean = self.seconds[: self.draws].mean(axis=0)
         best, none = int(mean[:-1].argmin()), len(mean) - 1
-        alone = {"all encoded": (0, 0, 1), "all decoded": (0, 1, 0), "all augmented": (1, 0, 0)}
-        ways = {"best": best, **{name: self._at(*split) for name, split in alone.items()}, "no cache": none}
+        alone = {f"all {form}": self._at(*np.eye(3)[i]) for i, form in enumerate(FORMS[:3])}
         good = self.splits[:, :-1][:, mean[:-1] <= ALIKE * mean[best]]
-        counts = samples_by_form(
-            self.splits[:, best].tolist(),
-            cache=self.cache_gb * GB,
-            samples=self.read,
-            encoded=self.where.medians["encoded_kb"] * KB,
-            prepared=self.where.medians["prepared_kb"] * KB,
-        )
-        shares = np.arange(STEPS + 1) / STEPS
-        curves = {
-            "decoded": [self._at(0, share, 1 - share) for share in shares],
-            "augmented": [self._at(share, 0, 1 - share) for share in shares],
-        }
+        mixed = [(i / STEPS, 1.0 - i / STEPS) for i in range(STEPS + 1)]
+        gain, rate = self.seconds[:, none] / self.seconds[:, best], 1.0 / self.seconds[:, best]
         return CacheAnswer(
-            ranges=(self._range(best), self._range(best, over=none)),
-            rows=tuple(self._row(name, i) for name, i in ways.items()),
-            about_as_good={
-                name: (float(one.min()), float(one.max()))
-                for name, one in zip(("augmented", "decoded", "encoded"), good, strict=True)
-            },
-            cached=float(1.0 - counts[-1] / self.read),
+            ranges=(
+                self.where.range_of("samples a second of a node", rate.tolist()),
+                self.where.range_of("times as many as without a cache", gain.tolist()),
+            ),
+            rows=tuple(self._row(name, i) for name, i in {"best": best, **alone, "no cache": none}.items()),
+            about_as_good={form: (float(min(one)), float(max(one))) for form, one in zip(FORMS, good, strict=False)},
+            cached=float(1.0 - self._counts(self.where.medians, self.cache_gb)[-1][best] / self.read),
             jobs=self.jobs,
             loads=(self.job_samples or self.samples) * self.jobs,
             shared_loads=self.read,
-            curves={name: tuple((1.0 / mean[at]).tolist()) for name, at in curves.items()},
+            curves={
+                "augmented": tuple(1.0 / float(mean[self._at(one, 0.0, rest)]) for one, rest in mixed),
+                "decoded": tuple(1.0 / float(mean[self._at(0.0, one, rest)]) for one, rest in mixed),
+            },
         )
 
     def _at(self, *split: float) -> int:
@@ -213,33 +212,28 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     def _row(self, name: str, i: int) -> CacheRow:
         rates = 1.0 / self.seconds[:, i]
         low, _, high = percentiles(rates[: self.draws].tolist())
-        return CacheRow(name, *self.splits[:, i].tolist(), float(rates[self.draws]), low, high)
-
-    def _range(self, i: int, *, over: int | None = None) -> AnswerRange:
-        if over is None:
-            return self.where.range_of("samples a second of a node", (1.0 / self.seconds[:, i]).tolist())
-        return self.where.range_of(
-            "times as many as without a cache", (self.seconds[:, over] / self.seconds[:, i]).tolist()
-        )
+        augmented, decoded, encoded = map(float, self.splits[:, i])
+        return CacheRow(name, augmented, decoded, encoded, float(rates[self.draws]), low, high)
 
     def title(self, found: CacheAnswer) -> str:
         """Return the question in words."""
-        return f"How to split a cache of {number(self.cache_gb)} GB for {number(self.samples)} samples?"
+        jobs = "" if found.jobs == 1 else f" that {found.jobs:,} jobs read"
+        return f"How to split a cache of {number(self.cache_gb)} GB for {number(self.samples)} samples{jobs}?"
 
     def verdict(self, found: CacheAnswer) -> str:
         """Return the split, its rate with its range, and what sharing saves."""
         best, (rate, gain) = found.rows[0], found.ranges
-        shares = ", ".join(f"{percent(getattr(best, form))} {form}" for form in ("encoded", "decoded", "augmented"))
+        shares = ", ".join(f"{share(getattr(best, form))} {form}" for form in reversed(FORMS[:3]))
         said = (
             f"Split it {shares}: a node loads {number(rate.p50)} samples a second (P10 {number(rate.p10)}, P90 "
             f"{number(rate.p90)}), {times(gain.p50)} as many as without a cache (P10 {times(gain.p10)}, P90 "
-            f"{times(gain.p90)}); {percent(found.cached)} of the samples are in it."
+            f"{times(gain.p90)}); {share(found.cached)} of the samples are in it."
         )
         if found.jobs == 1:
             return said
         return (
-            f"{said} {plural(found.jobs, 'job')} that load together load {number(found.shared_loads)} samples an epoch "
-            f"instead of {number(found.loads)}, {times(found.loads / found.shared_loads)} fewer."
+            f"{said} {found.jobs:,} jobs that load together load {number(found.shared_loads)} samples an epoch instead "
+            f"of {number(found.loads)}, {times(found.loads / found.shared_loads)} fewer."
         )
 
     def assumptions(self, found: CacheAnswer) -> Iterator[str]:
@@ -250,14 +244,15 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         )
         yield "Storage, cache and processors of a node are its own: others do not slow them."
         yield "The cache is full, every sample is read equally often, and none is held in two forms."
-        yield "An augmented sample may be used again as it is; where each use needs another, augmented samples buy nothing."
+        if not self.fresh:
+            yield "An augmented sample may be used again as it is; where each use needs a new one, give --fresh."
         if found.jobs > 1:
             yield "Each job reads a random part of the data set, independent of the others, at the same speed."
         yield f"Ranges: {self.draws:,} draws of the inputs, independent of each other, seed {self.seed}."
 
     def changes(self, found: CacheAnswer) -> Iterator[str]:
         """Yield what else is about as good, and what another cache would do."""
-        shares = (f"{form} {percent(low)} to {percent(high)}" for form, (low, high) in found.about_as_good.items())
+        shares = (f"{form} {share(low)} to {share(high)}" for form, (low, high) in found.about_as_good.items())
         yield f"Splits within 1 % of the best: {', '.join(shares)}."
         for factor, words in ((0.5, "half"), (2.0, "twice")):
             seconds = self._seconds(self.where.medians, factor * self.cache_gb)
@@ -267,26 +262,27 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         """Return the ways to use the cache, what is published, and the curves between them."""
         columns: dict[str, Callable[[CacheRow], str]] = {
             "cache": lambda row: row.name,
-            "encoded": lambda row: percent(row.encoded),
-            "decoded": lambda row: percent(row.decoded),
-            "augmented": lambda row: percent(row.augmented),
+            "encoded": lambda row: share(row.encoded),
+            "decoded": lambda row: share(row.decoded),
+            "augmented": lambda row: share(row.augmented),
             "samples/s": lambda row: number(row.rate),
             "P10": lambda row: number(row.p10),
             "P90": lambda row: number(row.p90),
         }
         ways = text_table("What a node loads, inputs at their medians", answer.rows, columns)
-        published = text_table(
-            "Published, of other hardware and against other loaders: not reproduced",
-            PUBLISHED,
-            {"paper": lambda row: row[0], "what": lambda row: row[1], "how much": lambda row: row[2]},
-        )
+        title = "Published, with other hardware and against other loaders; not reproduced"
+        published = TextTable(title, ("paper", "what", "how much"), PUBLISHED)
         series = [
-            Series(f"{form}, the rest encoded", [(i / STEPS, rate) for i, rate in enumerate(rates)])
+            Series(f"{form}, the rest encoded", [(i / STEPS, rate) for i, rate in enumerate(rates) if i % 5 == 0])
             for form, rates in answer.curves.items()
         ]
-        best = answer.rows[0]
-        marks = [(1.0 - best.encoded, "best")]
-        ticks = [(share / 4, f"{25 * share}%") for share in range(5)]
-        title = "Samples that a node loads in a second, by the share of the cache that is not encoded"
-        chart = Chart(title, "share that is not encoded", "samples/s", series, floor=0.0, ticks=ticks, lines=marks)
+        chart = Chart(
+            "Samples that a node loads in a second",
+            "share of the cache that is not encoded",
+            "samples/s",
+            series,
+            floor=0.0,
+            ticks=[(i / 4, f"{25 * i}%") for i in range(5)],
+            lines=[(1.0 - answer.rows[0].encoded, "best")],
+        )
         return Sheet((ways, published), (chart,))

@@ -92,7 +92,7 @@ class DataCaches:
         total = sum(samples * plan.data_sets[name].encoded_bytes for name, samples in unions.items())
         samples = unions[data.name] if plan.cache.shared else data.size
         counts = samples_by_form(
-            plan.cache.split,
+            np.array(plan.cache.split),
             cache=plan.cache.bytes * samples * stored.encoded_bytes / total,
             samples=samples,
             encoded=stored.encoded_bytes,

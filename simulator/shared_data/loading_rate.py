@@ -7,7 +7,6 @@ its own time until it is ready.  The forms are those of Seneca (FAST '26).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 
@@ -15,21 +14,19 @@ from topology.cluster import FloatArray
 
 FORMS = ("augmented", "decoded", "encoded", "miss")
 
-Number: TypeAlias = float | FloatArray
-
 
 def samples_by_form(
-    split: Sequence[Number], *, cache: Number, samples: float, encoded: float, prepared: float
-) -> tuple[Number, ...]:
+    split: FloatArray, *, cache: float, samples: float, encoded: float, prepared: float
+) -> tuple[FloatArray, ...]:
     """Return of how many samples the cache has each form, and of how many none, in the order of :data:`FORMS`.
 
     The cache is filled form by form, and no sample is held twice: what a form has no more samples for is left empty.
 
-    :param split: share of the cache for augmented, decoded and encoded samples.
+    :param split: shares of the cache for augmented, decoded and encoded samples, shape [3] or [3, splits].
     :param cache: bytes of it.
     :param encoded: bytes of a sample as it is stored; ``prepared``: of a decoded one, and of an augmented one.
     """
-    left: Number = samples
+    left = np.full(split.shape[1:], samples)
     found = []
     for share, size in zip(split, (prepared, prepared, encoded), strict=True):
         held = np.minimum(left, share * cache / size)
@@ -38,13 +35,13 @@ def samples_by_form(
     return (*found, left)
 
 
-def seconds_a_sample(counts: Sequence[Number], rates: Sequence[Number]) -> Number:
+def seconds_a_sample(counts: Sequence[FloatArray], rates: Sequence[float]) -> FloatArray:
     """Return the mean time until a sample is ready, ``sum of p_f / r_f``: one over the loading rate.
 
     :param counts: samples of each form; ``rates``: samples of the form that are ready in a second.
     """
-    total = sum(counts)
-    return sum(count / total / rate for count, rate in zip(counts, rates, strict=True))
+    found: FloatArray = np.tensordot(1.0 / np.array(rates), np.array(counts), axes=1) / np.sum(counts, axis=0)
+    return found
 
 
 def all_splits(steps: int = 100) -> FloatArray:
