@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.job_options import PlacementInputs, joint_inputs
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
@@ -58,6 +58,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 @options_of(PlacementOutputs)
 @click.option(
     "--running",
+    type=FILE,
     multiple=True,
     metavar="FILES",
     help=f"{RUNNING}, whose nodes are in use: of equally good placements the job gets the one nearest to those that "

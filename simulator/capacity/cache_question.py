@@ -277,7 +277,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
             for form, rates in answer.curves.items()
         ]
         chart = Chart(
-            "Samples that a node loads in a second",
+            "Samples that a node loads in a second, mean over the draws",
             "share of the cache that is not encoded",
             "samples/s",
             series,

@@ -17,7 +17,7 @@ from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.field_types import Share
 from topology.files import Source
 
-FINITE = {"extra": "forbid", "allow_inf_nan": False}
+CONFIG = {"extra": "forbid", "allow_inf_nan": False, "use_attribute_docstrings": True}
 NODE = "node"  # The level of caches of which each node has one
 
 Amount = Annotated[float, Interval(gt=0, le=1e18)]
@@ -27,16 +27,24 @@ Amount = Annotated[float, Interval(gt=0, le=1e18)]
 class StoredData:
     """A data set."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FINITE
+    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
 
-    samples: Amount  # in all
-    encoded_bytes: Amount  # of a sample as it is stored
-    prepared_bytes: Amount  # of a decoded sample, and of an augmented one
-    demand: Amount  # samples a second that each node of a job consumes at the pace of the trace
-    augmented: Amount  # samples a second that a node makes ready of those that the cache has augmented; and so on
+    samples: Amount
+    """In all."""
+    encoded_bytes: Amount
+    """Of a sample as it is stored."""
+    prepared_bytes: Amount
+    """Of a decoded sample, and of an augmented one."""
+    demand: Amount
+    """Samples a second that each node of a job consumes at the pace of the trace."""
+    augmented: Amount
+    """Samples a second that a node makes ready of those that the cache has augmented."""
     decoded: Amount
+    """The same of those that the cache has decoded."""
     encoded: Amount
-    miss: Amount  # of those that come from storage
+    """The same of those that the cache has as they are stored."""
+    miss: Amount
+    """The same of those that come from storage."""
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -48,14 +56,20 @@ class StoredData:
 class DataCache:
     """The caches: one in each domain of a level."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FINITE
+    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
 
     bytes: Amount
-    level: str = NODE  # a level or second hierarchy of the cluster; node = each node has its own
-    augmented: Share = 0.0  # shares of the cache for each form
+    """Of each cache."""
+    level: str = NODE
+    """A level or second hierarchy of the cluster; node = each node has its own."""
+    augmented: Share = 0.0
+    """Share of the cache for augmented samples; the three add up to 1."""
     decoded: Share = 0.0
+    """Share for decoded ones."""
     encoded: Share = 1.0
-    shared: bool = True  # False = each job keeps its own copy of what it reads
+    """Share for encoded ones."""
+    shared: bool = True
+    """Whether jobs share what is cached; false = each keeps its own copy of what it reads."""
 
     def __post_init__(self) -> None:
         if not isclose(total := sum(self.split), 1.0):
@@ -71,10 +85,12 @@ class DataCache:
 class DataPlan:
     """The whole file."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = FINITE
+    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
 
     data_sets: Mapping[str, StoredData]
+    """By name."""
     cache: DataCache
+    """The caches of the cluster."""
 
     @property
     def whole(self) -> dict[str, float]:
