@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import numpy as np
 from annotated_types import Interval
 
 from scheduler.data_sets import union_size
@@ -15,15 +14,16 @@ from simulator.capacity.answer_range import InputPoints, percentiles
 from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.capacity.uncertain_input import UncertainInput, given_input
-from simulator.shared_data.loading_rate import FORMS, all_splits, samples_by_form, seconds_a_sample
-from topology.cluster import FloatArray
+from simulator.shared_data.data_plan import IN_CACHE
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, NotNegative, Seed, Share
 from topology.json_record import JsonRecord
 from topology.quantities import label_of, number, times
 
+if TYPE_CHECKING:
+    from simulator.capacity.cache_model import CacheModel
+
 STEPS = 100  # Splits are tried in steps of 1 %
-GB, KB = 1e9, 1e3
 ALIKE = 1.01  # Splits whose mean loading time is within this of the least are about as good
 
 INPUTS = {
@@ -148,31 +148,11 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         return given_input(text, name, words, where=where, least=1e-6, most=1e12, source=source)
 
     @cached_property
-    def splits(self) -> FloatArray:
-        """Shape [3, splits], all there are, and no cache last."""
-        return np.hstack([all_splits(STEPS), np.zeros((3, 1))])
+    def model(self) -> CacheModel:
+        """Every split at every point of the inputs."""
+        from simulator.capacity.cache_model import CacheModel
 
-    @cached_property
-    def seconds(self) -> FloatArray:
-        """Shape [points of the inputs, splits], mean seconds until a node has a sample ready."""
-        return np.array([self._seconds(point, self.cache_gb) for point in self.where.points])
-
-    def _counts(self, point: Mapping[str, float], cache_gb: float) -> tuple[FloatArray, ...]:
-        """Return samples by form for each split, the last of which are in no cache."""
-        encoded, prepared = point["encoded_kb"] * KB, point["prepared_kb"] * KB
-        return samples_by_form(self.splits, cache=cache_gb * GB, samples=self.read, encoded=encoded, prepared=prepared)
-
-    def _seconds(self, point: Mapping[str, float], cache_gb: float) -> FloatArray:
-        encoded, prepared = point["encoded_kb"] * KB, point["prepared_kb"] * KB
-        cached, stored = point["cache_bandwidth"] * GB, point["storage_bandwidth"] * GB
-        miss = min(stored / encoded, point["decode_rate"])
-        rates = (
-            miss if self.fresh else cached / prepared,
-            min(cached / prepared, point["augment_rate"]),
-            min(cached / encoded, point["decode_rate"]),
-            miss,
-        )
-        return seconds_a_sample(self._counts(point, cache_gb), rates)
+        return CacheModel(self.where, self.cache_gb, self.read, self.fresh, STEPS)
 
     @property
     def steps(self) -> int:
@@ -182,37 +162,34 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     def compute(self, step: Callable[[str], None]) -> CacheAnswer:
         """Return the split whose mean loading time over the draws is least, and others beside it."""
         step("splits")
-        mean = self.seconds[: self.draws].mean(axis=0)
+        model = self.model
+        mean = model.seconds[: self.draws].mean(axis=0)
         best, none = int(mean[:-1].argmin()), len(mean) - 1
-        alone = {f"all {form}": self._at(*np.eye(3)[i]) for i, form in enumerate(FORMS[:3])}
-        good = self.splits[:, :-1][:, mean[:-1] <= ALIKE * mean[best]]
+        alone = {f"all {form}": model.at(*(form == one for one in IN_CACHE)) for form in IN_CACHE}
+        good = model.splits[:, :-1][:, mean[:-1] <= ALIKE * mean[best]]
         mixed = [(i / STEPS, 1.0 - i / STEPS) for i in range(STEPS + 1)]
-        gain, rate = self.seconds[:, none] / self.seconds[:, best], 1.0 / self.seconds[:, best]
+        gain, rate = model.seconds[:, none] / model.seconds[:, best], 1.0 / model.seconds[:, best]
         return CacheAnswer(
             ranges=(
                 self.where.range_of("samples a second of a node", rate.tolist()),
                 self.where.range_of("times as many as without a cache", gain.tolist()),
             ),
             rows=tuple(self._row(name, i) for name, i in {"best": best, **alone, "no cache": none}.items()),
-            about_as_good={form: (float(min(one)), float(max(one))) for form, one in zip(FORMS, good, strict=False)},
-            cached=float(1.0 - self._counts(self.where.medians, self.cache_gb)[-1][best] / self.read),
+            about_as_good={form: (float(min(one)), float(max(one))) for form, one in zip(IN_CACHE, good, strict=True)},
+            cached=float(1.0 - model.counts(self.where.medians)[-1][best] / self.read),
             jobs=self.jobs,
             loads=(self.job_samples or self.samples) * self.jobs,
             shared_loads=self.read,
             curves={
-                "augmented": tuple(1.0 / float(mean[self._at(one, 0.0, rest)]) for one, rest in mixed),
-                "decoded": tuple(1.0 / float(mean[self._at(0.0, one, rest)]) for one, rest in mixed),
+                "augmented": tuple(1.0 / float(mean[model.at(one, 0.0, rest)]) for one, rest in mixed),
+                "decoded": tuple(1.0 / float(mean[model.at(0.0, one, rest)]) for one, rest in mixed),
             },
         )
 
-    def _at(self, *split: float) -> int:
-        """Return which of the splits has these shares."""
-        return int(np.abs(self.splits[:, :-1] - np.array(split)[:, None]).sum(axis=0).argmin())
-
     def _row(self, name: str, i: int) -> CacheRow:
-        rates = 1.0 / self.seconds[:, i]
+        rates = 1.0 / self.model.seconds[:, i]
         low, _, high = percentiles(rates[: self.draws].tolist())
-        augmented, decoded, encoded = map(float, self.splits[:, i])
+        augmented, decoded, encoded = map(float, self.model.splits[:, i])
         return CacheRow(name, augmented, decoded, encoded, float(rates[self.draws]), low, high)
 
     def title(self, found: CacheAnswer) -> str:
@@ -223,7 +200,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     def verdict(self, found: CacheAnswer) -> str:
         """Return the split, its rate with its range, and what sharing saves."""
         best, (rate, gain) = found.rows[0], found.ranges
-        shares = ", ".join(f"{share(getattr(best, form))} {form}" for form in reversed(FORMS[:3]))
+        shares = ", ".join(f"{share(getattr(best, form))} {form}" for form in reversed(IN_CACHE))
         said = (
             f"Split it {shares}: a node loads {number(rate.p50)} samples a second (P10 {number(rate.p10)}, P90 "
             f"{number(rate.p90)}), {times(gain.p50)} as many as without a cache (P10 {times(gain.p10)}, P90 "
@@ -255,7 +232,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
         shares = (f"{form} {share(low)} to {share(high)}" for form, (low, high) in found.about_as_good.items())
         yield f"Splits within 1 % of the best: {', '.join(shares)}."
         for factor, words in ((0.5, "half"), (2.0, "twice")):
-            seconds = self._seconds(self.where.medians, factor * self.cache_gb)
+            seconds = self.model.seconds_at(self.where.medians, times=factor)
             yield f"With {words} the cache a node loads at most {number(1.0 / float(seconds.min()))} samples a second."
 
     def sheet(self, answer: CacheAnswer) -> Sheet:

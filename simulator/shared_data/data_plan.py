@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose, isfinite
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from annotated_types import Interval
 
 from scheduler.data_sets import DataSet
 from simulator.job_record import JobRecord
-from simulator.shared_data.loading_rate import FORMS
-from topology.cluster import Cluster
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.field_types import Share
 from topology.files import Source
 
+if TYPE_CHECKING:
+    from topology.cluster import Cluster
+
 CONFIG = {"extra": "forbid", "allow_inf_nan": False, "use_attribute_docstrings": True}
+IN_CACHE = ("augmented", "decoded", "encoded")  # Forms in which a cache holds samples
 NODE = "node"  # The level of caches of which each node has one
 
 Amount = Annotated[float, Interval(gt=0, le=1e18)]
@@ -49,7 +51,7 @@ class StoredData:
     @property
     def rates(self) -> tuple[float, ...]:
         """Samples a second by where they are found."""
-        return tuple(getattr(self, form) for form in FORMS)
+        return tuple(getattr(self, form) for form in (*IN_CACHE, "miss"))
 
 
 @dataclass(frozen=True, slots=True)

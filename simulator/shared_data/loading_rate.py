@@ -12,13 +12,11 @@ import numpy as np
 
 from topology.cluster import FloatArray
 
-FORMS = ("augmented", "decoded", "encoded", "miss")
-
 
 def samples_by_form(
     split: FloatArray, *, cache: float, samples: float, encoded: float, prepared: float
 ) -> tuple[FloatArray, ...]:
-    """Return of how many samples the cache has each form, and of how many none, in the order of :data:`FORMS`.
+    """Return how many samples the cache has augmented, decoded and encoded, and how many not at all.
 
     The cache is filled form by form, and no sample is held twice: what a form has no more samples for is left empty.
 
