@@ -14,6 +14,7 @@ from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import RESULT
 from arnold.commands.running_files import RUNNING, near_running_jobs
+from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
@@ -91,6 +92,9 @@ def command(
     solver = ALGORITHMS.load(algorithm)
     instance = inputs.read()
     if running:
+        if certificate is not None:
+            fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
+            raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
         solver, instance = near_running_jobs(running, solver, instance)
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -78,11 +79,17 @@ def test_bad_input(world: Arnold, more: str, line: str, fix: str) -> None:
 
 def test_running_jobs_keep_their_nodes(world: Arnold, tmp_path: Path) -> None:
     """Also where the job reads nothing: their nodes are in use."""
-    import json
-
     taken = {cell["node"] for cell in json.loads((tmp_path / "old.json").read_text())["assignment"]}
     said = world("", "--json").json
     assert taken.isdisjoint(cell["node"] for cell in said["assignment"])
+
+
+def test_a_certificate_knows_no_running_jobs(world: Arnold, tmp_path: Path) -> None:
+    """`arnold verify` counts the rooms of the cluster's files, where their nodes may be free: it is refused."""
+    ran = world("", "--certificate", tmp_path / "proof.json")
+    assert ran.code == 2
+    assert "a certificate is of a cluster as its files say it" in ran.err
+    assert not (tmp_path / "proof.json").exists()
 
 
 def test_several_jobs_and_running_ones(world: Arnold, tmp_path: Path) -> None:
