@@ -97,13 +97,13 @@ def _as_good(other: WeighedProposal, first: WeighedProposal, limits: Limits) -> 
 
 
 def _order(cluster: Cluster, job: Job, used: IntArray, weights: FloatArray) -> IndexArray:
-    """Return the nodes that a job may have, those with the largest weight first; of equal ones those that are used, and
-    those in domains of which much is used, so that domains are left out whole.
+    """Return the nodes that a job may have, those with the largest weight first; of equal ones those in domains with
+    the largest weight in all, so that domains are left out whole, and of these the nodes that are used.
     """
     usable = np.flatnonzero(admissible(cluster, job))
-    keys: list[FloatArray | IndexArray | IntArray] = [-weights[usable]]
+    keys: list[FloatArray | IntArray] = [-weights[usable]]
     for level in cluster.levels:
         domain_of = level.domain_of[usable]
-        keys += [-np.bincount(level.domain_of[used.ravel()], minlength=len(level))[domain_of], domain_of]
+        keys += [-np.bincount(domain_of, weights[usable], minlength=len(level))[domain_of], domain_of]
     # lexsort sorts by its last key first
     return usable[np.lexsort((~np.isin(usable, used), *reversed(keys)))]

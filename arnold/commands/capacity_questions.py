@@ -53,7 +53,6 @@ EXAMPLES = """
   arnold capacity grow --load 0.6..0.7 --growth 0.05..0.15 --lead-time 9 --objective-wait 30 --svg grow.svg
   arnold capacity grow --cluster cluster.csv --busy busy.txt --more 1 --more 4 --html grow.html
   arnold capacity grow --cluster cluster.csv --shape 8x16 --policy priority-age --load 0.8 --growth 0.1 --json
-        "cache": "How to split a cache of training data.",
   arnold capacity cache --cache-gb 400
   arnold capacity cache --samples 13333 --jobs 4 --job-samples 10000 --cache-gb 1 --html cache.html
 """
