@@ -101,7 +101,7 @@ def _order(cluster: Cluster, job: Job, used: IntArray, weights: FloatArray) -> I
     the largest weight in all, so that domains are left out whole, and of these the nodes that are used.
     """
     usable = np.flatnonzero(admissible(cluster, job))
-    keys: list[FloatArray | IntArray] = [-weights[usable]]
+    keys: list[FloatArray | IndexArray | IntArray] = [-weights[usable]]
     for level in cluster.levels:
         domain_of = level.domain_of[usable]
         keys += [-np.bincount(domain_of, weights[usable], minlength=len(level))[domain_of], domain_of]
