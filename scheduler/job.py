@@ -16,6 +16,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
+from scheduler.data_sets import DataSet
 from scheduler.node_grid import Grid, grid_of, nodes_of_tp, shape_of
 from scheduler.rank_groups import RankNumbering, expert_numbering
 from topology.errors import InvalidJob
@@ -171,6 +172,10 @@ class Job:
     # share of the step time that one unit of the objective costs, between one domain and two: for weighing slow nodes,
     # and for what spread costs in a replay
     spread_cost: float = DEFAULT_SPREAD_COST
+    data_sets: tuple[
+        DataSet, ...
+    ] = ()  # what it reads: among equal placements it goes where running jobs read the same
+    data_level: str | None = None  # whose domains have a cache in common; None = the closest of the cluster
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:

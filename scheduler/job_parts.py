@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from scheduler.affinity import Model
 from scheduler.job import Count, Family, Hold
@@ -55,6 +55,34 @@ def _by_name(given: Any) -> Any:
 
 NamedOrDescribed = Annotated[Model, BeforeValidator(_by_name, json_schema_input_type=Model | str)]
 """A model as a job file gives it: its shape, or a name of ``scheduler.job_affinity.NAMED_MODELS``."""
+
+
+def _printable(name: str) -> str:
+    """Return a name that may be printed on a terminal; raise ValueError where it has control characters."""
+    if not name.isprintable():
+        raise ValueError(f"it has control characters: {name[:60]!r}")
+    return name
+
+
+JobName = Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_printable)]
+
+
+def _type_names(given: object) -> object:
+    """Return what a file says of types of GPU; raise ValueError, in our words, where it is neither a list nor any."""
+    named = isinstance(given, list | tuple) and given and all(isinstance(one, str) and one for one in given)
+    if given is None or given == "any" or named:
+        return given
+    raise ValueError("give a list of names such as [H200, H100], or any")
+
+
+GpuTypes = Annotated[
+    Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)], BeforeValidator(_type_names)
+]
+CacheLevel = Annotated[str, Field(description="Level whose domains have a cache in common; null = closest.")]
+DataSizes = Annotated[
+    dict[str, Annotated[float, Field(gt=0.0, le=1e18)]],
+    Field(max_length=256, description="What is read of each data set, by name: samples or bytes, for all jobs alike."),
+]
 
 
 class Constraints(NamedTuple):

@@ -7,14 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import Field
 
 from scheduler.affinity import Gains, Size
+from scheduler.data_sets import DataSet
 from scheduler.job import MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
-from scheduler.job_parts import ConstraintFile, ConstraintFiles, Factor, NamedOrDescribed, StrictModel, constraints_of
+from scheduler.job_parts import (
+    CacheLevel,
+    ConstraintFile,
+    ConstraintFiles,
+    DataSizes,
+    Factor,
+    GpuTypes,
+    JobName,
+    NamedOrDescribed,
+    StrictModel,
+    constraints_of,
+)
 from scheduler.node_grid import filling
 from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
@@ -41,29 +53,11 @@ class ParallelismFile(StrictModel):
     order: str | None = None
 
 
-GpuTypes = Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)]
-
-
-def _type_names(given: object) -> object:
-    """Return what a file says of types of GPU; raise ValueError, in our words, where it is neither a list nor any."""
-    named = isinstance(given, list | tuple) and given and all(isinstance(one, str) and one for one in given)
-    if given is None or given == "any" or named:
-        return given
-    raise ValueError("give a list of names such as [H200, H100], or any")
-
-
-def _printable(name: str) -> str:
-    """Return a name that may be printed on a terminal; raise ValueError where it has control characters."""
-    if not name.isprintable():
-        raise ValueError(f"it has control characters: {name[:60]!r}")
-    return name
-
-
 class JobDocument(StrictModel):
     """The whole file."""
 
     parallelism: ParallelismFile
-    name: Annotated[str, Field(min_length=1, max_length=253), AfterValidator(_printable)] = "job"
+    name: JobName = "job"
     gpus_per_node: Annotated[Size | None, Field(description="null = what the nodes of the cluster have.")] = None
     order: str | None = None
     alpha: Share | None = None
@@ -73,12 +67,14 @@ class JobDocument(StrictModel):
         str | None, Field(description="Level whose domains hold a TP group that takes several nodes; null = closest.")
     ] = None
     avoid: Avoid = "price"
-    gpu_types: Annotated[GpuTypes | None, BeforeValidator(_type_names)] = None
+    gpu_types: GpuTypes | None = None
     speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
     constraints: ConstraintFiles = ()
     levels: dict[str, Factor] | None = None
     microbatches: Size | None = None
     spread_cost: Factor | None = None
+    data_sets: DataSizes | None = None
+    data_level: CacheLevel | None = None
 
 
 Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp") is "job.yaml:3"
@@ -93,7 +89,7 @@ class JobFile:
     job: Job
     # levels that must be of the tree: where spread counts, `tp_level`, weighed ones
     in_tree: tuple[tuple[str, str], ...]
-    levels: tuple[tuple[str, str], ...]  # of constraints
+    levels: tuple[tuple[str, str], ...]  # of constraints and caches
     gpu_types: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]  # one sentence each, for the user
     where: Where  # of a key such as parallelism.tp
@@ -197,6 +193,8 @@ def job_of(
             levels=tuple(LevelWeight(name, weight) for name, weight in (content.levels or {}).items()),
             microbatches=known.microbatches,
             spread_cost=known.spread_cost if content.spread_cost is None else content.spread_cost,
+            data_sets=tuple(DataSet(name, size) for name, size in (content.data_sets or {}).items()),
+            data_level=content.data_level,
         )
         _ = job.grid
     except InvalidJob as error:
@@ -229,11 +227,13 @@ def _levels_of_tree(content: JobDocument, where: Where, overrides: Overrides) ->
 
 
 def _named_levels(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
-    """Yield names of levels in constraints, and where each stands."""
+    """Yield names of levels in constraints, and of caches, and where each stands."""
     for i, constraint in enumerate(content.constraints):
         for key in ("within", "level"):
             if (name := getattr(constraint, key)) is not None:
                 yield name, where("constraints", i, key)
+    if content.data_level is not None:
+        yield content.data_level, where("data_level")
 
 
 def _named_types(content: JobDocument, where: Where) -> Iterator[tuple[str, str]]:
@@ -267,6 +267,8 @@ def job_document(instance: Instance) -> JobDocument:
         levels={one.level: one.weight for one in job.levels} or None,
         microbatches=job.microbatches,
         spread_cost=job.spread_cost,
+        data_sets=dict(job.data_sets) or None,
+        data_level=job.data_level,
     )
 
 

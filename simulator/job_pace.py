@@ -14,6 +14,7 @@ from simulator.engine.sim_job import SimJob
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.failures.flag_incidents import FlagSpan
 from simulator.replay_settings import NO_COST, ReplaySettings
+from simulator.shared_data.data_caches import DataCaches, LoadingPace
 from topology.flags import HEALTHY, NodeFlag
 
 
@@ -137,12 +138,19 @@ class CheckpointPace:
 
 
 def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]) -> Pace | None:
-    """Return how fast jobs run: slowed by communication, slow nodes and checkpoints; ``None`` = as in the trace.
+    """Return how fast jobs run: slowed by communication, slow nodes, data and checkpoints; ``None`` = as in the trace.
+
+    Where jobs read data, gangs prefer nodes near jobs that read the same.
 
     :param spans: flags that come and go.
     """
     failures = settings.failures
     slow = bool(spans) or any(flag.slowdown > HEALTHY for flag in pool.cluster.flags.values())
     slow = slow or (failures is not None and failures.model.slowness.per_thousand_node_days > 0.0)
-    inner = CommPace(COMM_MODELS.load(settings.cost_model), pool) if slow or settings.cost_model != NO_COST else None
+    inner: Pace | None = None
+    if slow or settings.cost_model != NO_COST:
+        inner = CommPace(COMM_MODELS.load(settings.cost_model), pool)
+    if settings.data is not None:
+        caches = DataCaches(settings.data, pool.cluster)
+        pool.near, inner = caches.near, LoadingPace(caches, inner)
     return inner if failures is None else CheckpointPace(failures, inner)

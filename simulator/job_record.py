@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scheduler.affinity import Gains, Model
+from scheduler.data_sets import DataSet
 from scheduler.job import Avoid, Count, Hold, Job, Parallelism
 from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
@@ -50,6 +51,7 @@ class JobRecord:
     mix_types: bool = False  # whether its nodes may have several of these
     holds: tuple[Hold, ...] = ()  # constraints that must be kept
     counts: tuple[Count, ...] = ()  # soft ones
+    data_sets: tuple[DataSet, ...] = ()  # what it reads, in samples; infinity = all of it
     waited: float | None = None  # seconds from submission to the start that the trace recorded; None = it does not say
 
     @property

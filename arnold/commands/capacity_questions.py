@@ -30,6 +30,7 @@ QUESTIONS = {
         "fragmentation": "What still fits, by job shape.",
         "grow": "When to order more minipods, what they buy.",
         "power": "How power swings, and what smooths it.",
+        "cache": "How to split a cache of training data.",
     }.items()
 }
 
@@ -58,6 +59,8 @@ EXAMPLES = """
   arnold capacity power
   arnold capacity power --cluster cluster.csv --power power.yaml --job 8x8x32 --job 8x8x16 --html power.html
   arnold capacity power --job 8x8x64 --trace trace.parquet --communicate-share 0.5 --price-kwh 0.1 --json
+  arnold capacity cache --cache-gb 400
+  arnold capacity cache --samples 13333 --jobs 4 --job-samples 10000 --cache-gb 1 --html cache.html
 """
 """Of all questions; the help of each shows its own."""
 

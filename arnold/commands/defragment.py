@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from glob import glob
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +13,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import finite
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
+from arnold.commands.running_files import RUNNING, running_files, running_job
 from topology.errors import InvalidInput
 from topology.quantities import decimal, plural
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from scheduler.outcome import Instance
     from scheduler.several.defragmentation import MoveBudget
     from scheduler.several.running_jobs import RunningJob
-    from topology.cluster import Cluster
 
 LONGEST = 40  # Most rows of a table on a terminal
 MOST_TARGET = 1_000_000  # Objective / speed: a job that touches as many domains has as many nodes
@@ -46,7 +45,7 @@ Examples:
     required=True,
     multiple=True,
     metavar="FILES",
-    help="What `arnold place --output` saved of each running job: files, or a pattern in quotes; may be repeated.",
+    help=f"{RUNNING}: files, or a pattern in quotes; may be repeated.",
 )
 @click.option("--moves", type=int, metavar="K", help="Move at most so many nodes.  [default: as many as it takes]")
 @click.option(
@@ -85,10 +84,10 @@ def command(
     from scheduler.several.defragmentation import defragment
 
     budget = _budget(moves, cost, target)
-    files = _files(running)
+    files = running_files(running)
     check_stdin({"--cluster": inputs.files.cluster, "--job": inputs.job.job, "--running": files})
     instance = inputs.read()
-    jobs = [_running_job(file, instance.cluster, with_age=cost is not None) for file in files]
+    jobs = [running_job(file, instance.cluster, with_age=cost is not None) for file in files]
     if cost is not None:
         _check_lost(jobs)
     with progress(f"Making room for {instance.job.name}") as say:
@@ -123,38 +122,6 @@ def _budget(moves: int | None, cost: float | None, target: float | None) -> Move
     if target is not None and target > MOST_TARGET:
         raise InvalidInput(f"{target:g} is no objective", where="--target", fix=f"give 0 to {MOST_TARGET:,}")
     return MoveBudget(moves, cost)
-
-
-def _files(patterns: Sequence[str]) -> list[str]:
-    """Return the files that patterns name, each once, in order.
-
-    :raises InvalidInput: a pattern names none.
-    """
-    files: list[str] = []
-    for pattern in patterns:
-        matches = sorted(glob(pattern))  # noqa: PTH207  (a pattern may begin with /, which Path.glob refuses)
-        found = matches or ([] if any(sign in pattern for sign in "*?[") else [pattern])
-        if not found:
-            fix = "name the files that `arnold place --output` saved"
-            raise InvalidInput("no file has such a name", where=f"--running {pattern}", fix=fix)
-        files += found
-    return list(dict.fromkeys(files))
-
-
-def _running_job(file: str, cluster: Cluster, *, with_age: bool) -> RunningJob:
-    """Read where a job runs.
-
-    :raises ArnoldError: the file is unusable, or says not how old the checkpoint is where that is needed.
-    """
-    from scheduler.placementfile import load_placement
-    from scheduler.several.running_jobs import RunningJob
-    from topology.files import read_source
-
-    saved = load_placement(read_source(file), cluster)
-    if with_age and saved.checkpoint_age is None:
-        fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
-        raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
-    return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age)
 
 
 def _check_lost(jobs: Sequence[RunningJob]) -> None:

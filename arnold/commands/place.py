@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.job_options import PlacementInputs, joint_inputs
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import RESULT
+from arnold.commands.running_files import RUNNING, near_running_jobs
+from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
@@ -55,6 +57,14 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     help="See `arnold compare --list`.",
 )
 @options_of(PlacementOutputs)
+@click.option(
+    "--running",
+    type=FILE,
+    multiple=True,
+    metavar="FILES",
+    help=f"{RUNNING}, whose nodes are in use: of equally good placements the job gets the one nearest to those that "
+    "read its data_sets. Files, or a pattern in quotes; may be repeated.",
+)
 @click.option("--certificate", type=RESULT, metavar="FILE", help="Save what proves the answer, for `arnold verify`.")
 @click.option("--html", type=RESULT, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
 def command(
@@ -64,6 +74,7 @@ def command(
     certificate: str | None,
     html: str | None,
     inputs: PlacementInputs,
+    running: tuple[str, ...],
     **outputs: Any,
 ) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (--job a --job b) all at once.
@@ -80,6 +91,11 @@ def command(
     files.formats()
     solver = ALGORITHMS.load(algorithm)
     instance = inputs.read()
+    if running:
+        if certificate is not None:
+            fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
+            raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
+        solver, instance = near_running_jobs(running, solver, instance)
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)

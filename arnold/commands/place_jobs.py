@@ -35,6 +35,7 @@ def place_jobs(
     certificate: str | None,
     html: str | None,
     inputs: JointInputs,
+    running: tuple[str, ...],
     **outputs: Any,
 ) -> int:
     """Place several jobs at once, write their files and print the answer; the options are those of `arnold place`."""
@@ -51,6 +52,9 @@ def place_jobs(
     if certificate is not None:
         fix = "leave --certificate out, or place one job at a time"
         raise InvalidInput("a certificate is of one job", where="--certificate", fix=fix)
+    if running:
+        fix = "leave --running out, or place one job at a time"
+        raise InvalidInput("running jobs are looked at for one job", where="--running", fix=fix)
     instances, weights = inputs.read()
     jobs = [instance.job for instance in instances]
     files_of = {job.name: replace(files, output=tuple(_file(one, job.name) for one in files.output)) for job in jobs}

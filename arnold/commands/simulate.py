@@ -27,6 +27,7 @@ Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv
   arnold simulate --cluster cluster.csv --trace philly.csv.gz --lenient --policy fifo-backfill --json
   arnold simulate --cluster cluster.csv --trace jobs.csv --scale-load 1.5 --jobs-out jobs.parquet
+  arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
   arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
 """
 
@@ -62,6 +63,7 @@ class RunOptions:
 @options_of(TraceOptions)
 @options_of(ReplaySettings, completions={"policy": complete_policy, "algorithm": complete_algorithm})
 @options_of(FailureOptions)
+@click.option("--data", type=FILE, metavar="FILE", help="Data sets that jobs of the trace name, and caches for them.")
 @options_of(ReplayFiles)
 @options_of(RunOptions)
 @click.option("--power", type=FILE, metavar="FILE", help="Power file: what nodes draw, and caps of power domains.")
@@ -76,7 +78,6 @@ def command(*, as_json: bool, **options: Any) -> int:
     from arnold.documents.simulate_answer import simulate_document
     from simulator.checkpoints import kept_in
     from simulator.engine.engine import Overload, Watch
-    from simulator.results.replayed_power import replayed_power
     from simulator.results.run_history import run_history
     from simulator.results.run_summary import run_summary
     from simulator.results.time_series import time_series
@@ -106,9 +107,7 @@ def command(*, as_json: bool, **options: Any) -> int:
         summary = run_summary(past)
         series = {file: time_series(past, step=step, most=most) for file, (step, most) in outputs.buckets.items()}
         notes = [*of_inputs, *write_replay(outputs, replay, past, summary, series=series)]
-        told = replay.settings.power
-        power = () if told is None else replayed_power(past, told, seed=replay.settings.seed)
-        document = simulate_document(summary, replay, wall_seconds=seconds, power=power)
+        document = simulate_document(summary, replay, past, wall_seconds=seconds)
         if not as_json:
             show(document, replay)
         else:
@@ -125,16 +124,19 @@ def _prepare(
     from scheduler.queue.queue_policy import POLICIES
     from simulator.power.power_file import read_power
     from simulator.replay import prepare
+    from simulator.shared_data.data_plan import read_data
     from simulator.traces import scale_load
     from topology.files import read_source
 
-    flagged, power = take(FlagOptions, options), options.pop("power")
-    files = {"--cluster": options["cluster"], "--trace": chosen.trace, "--flags": flagged.flags, "--power": power}
-    check_stdin(files)
+    flagged, power, data = take(FlagOptions, options), options.pop("power"), options.pop("data")
+    files = {"--cluster": options["cluster"], "--trace": chosen.trace, "--flags": flagged.flags}
+    check_stdin({**files, "--power": power, "--data": data})
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
     if power is not None:
         settings = replace(settings, power=read_power(read_source(power), cluster))
     trace = chosen.read()
+    if data is not None:
+        settings = replace(settings, data=read_data(read_source(data), trace.records, cluster))
     settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
     settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
     if scale is not None:
@@ -142,4 +144,4 @@ def _prepare(
     try:
         return prepare(trace, cluster, settings, lenient=chosen.lenient), (*notes, *of_flags)
     except InvalidTopology as error:
-        raise InvalidTopology(error.message, where=error.where or options["cluster"], fix=error.fix) from error
+        raise InvalidTopology(error.message, where=error.where or files["--cluster"], fix=error.fix) from error

@@ -11,7 +11,8 @@ from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.engine import Engine
 from simulator.replay import Replay
 from simulator.results.run_summary import Distribution
-from topology.quantities import duration, percent
+from topology.quantities import duration, number, percent
+from topology.quantities import times as times_fewer
 
 
 def show(document: SimulateDocument, replay: Replay) -> None:
@@ -50,6 +51,12 @@ def show(document: SimulateDocument, replay: Replay) -> None:
         "wall time", f"{document.wall_seconds:.1f} s, {document.policy_seconds:.1f} s of it the scheduler's"
     )
     out.print(numbers)
+    if document.data is not None:
+        loads = table("data set", "jobs", "loads", "if shared", "times fewer", title="Samples loaded")
+        for one in document.data:
+            fewer = times_fewer(one.loads / one.shared) if one.shared else "-"
+            loads.add_row(plain(one.data_set), f"{one.jobs:,}", number(one.loads), number(one.shared), fewer)
+        out.print(loads)
     for reason, count in document.dropped.items():
         out.print(f"Left out: {count:,} ({plain(reason)}).")
     for note in replay.trace.notes:

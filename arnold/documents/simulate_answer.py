@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.cost.types import COMM_MODELS
-from simulator.results.replayed_power import PowerMoment
+from simulator.results.replayed_power import PowerMoment, replayed_power
+from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
+from simulator.shared_data.shared_loads import SharedLoads, shared_loads
 from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord, record_of
 
@@ -65,25 +67,28 @@ class SimulateDocument(JsonRecord):
     """What that model takes for granted, a sentence each."""
     power: tuple[PowerMoment, ...]
     """What is drawn around two moments of the run; empty = without --power, or no job started."""
+    data: tuple[SharedLoads, ...] | None
+    """Loads of each data set, by name; null = without `--data`."""
 
 
 def simulate_document(
-    summary: RunSummary, replay: Replay, *, wall_seconds: float, power: tuple[PowerMoment, ...] = ()
+    summary: RunSummary, replay: Replay, past: RunHistory, *, wall_seconds: float
 ) -> SimulateDocument:
     """Return the document of a run that is over."""
-    engine, dropped = replay.engine, dict(replay.trace.dropped)
-    model = COMM_MODELS.load(replay.settings.cost_model)
+    engine, settings, dropped = replay.engine, replay.settings, dict(replay.trace.dropped)
+    model = COMM_MODELS.load(settings.cost_model)
     if left := summary.jobs - summary.completed:
         dropped["never placed"] = left
     return record_of(
         SimulateDocument,
         summary,
-        policy=replay.settings.policy,
+        policy=settings.policy,
         dropped=dropped,
         policy_seconds=engine.policy_seconds,
         wall_seconds=wall_seconds,
         events=engine.events,
         cost=model.name,
         assumptions=model.assumptions,
-        power=power,
+        power=() if settings.power is None else replayed_power(past, settings.power, seed=settings.seed),
+        data=None if settings.data is None else shared_loads(past, settings.data),
     )

@@ -6,10 +6,11 @@ Jobs on one node go where single pods go on Kubernetes, gangs that take a part o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from types import MappingProxyType
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import Limits, PlacementAlgorithm
+from scheduler.preferred_nodes import PreferredNodes
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
 from scheduler.second_levels import within_the_tree
@@ -67,6 +69,9 @@ class NodePool:
         self._gangs: dict[tuple[int, int, Types], bool] = {}
         self._needs: dict[tuple[float, int | None, object], Need] = {}
         self._types = NodesByType(cluster)
+        self.near: Callable[[SimJob], Mapping[str, float]] | None = (
+            None  # weights of preferred nodes; None = no node is
+        )
 
     @property
     def free(self) -> IntArray:
@@ -185,19 +190,21 @@ class NodePool:
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
         rows = (fits & self.usable(job)).nonzero()[0]
         if self._is_gang(job.nodes, job.gpus, job.gpu_types):
-            return self._run(self.gang(job), rows) if len(rows) >= job.nodes else None
+            preferred = self.near(job) if self.near is not None else {}
+            return self._run(self.gang(job), rows, preferred) if len(rows) >= job.nodes else None
         among = together(self.cluster, rows, job.nodes, mix_types=job.mix_types)
         return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
 
-    def _outcome(self, gang: Job, rows: Rows) -> Outcome:
-        """Return what placement finds for a gang on some nodes."""
+    def _outcome(self, gang: Job, rows: Rows, preferred: Mapping[str, float] = MappingProxyType({})) -> Outcome:
+        """Return what placement finds for a gang on some nodes, of which some are preferred."""
         free = np.zeros_like(self.free)
         free[rows] = self.occupancy.size[rows] // UNITS
-        return run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
+        algorithm = PreferredNodes(self._algorithm, preferred, "are preferred") if preferred else self._algorithm
+        return run(algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
 
-    def _run(self, gang: Job, rows: Rows) -> Found | None:
-        """Return where placement puts a gang on some nodes."""
-        outcome = self._outcome(gang, rows)
+    def _run(self, gang: Job, rows: Rows, preferred: Mapping[str, float]) -> Found | None:
+        """Return where placement puts a gang on some nodes, of which some are preferred."""
+        outcome = self._outcome(gang, rows, preferred)
         if outcome.evaluation is None or outcome.proposal.nodes is None:
             return None
         worth = outcome.evaluation

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, TypeVar, get_args
 
 from scheduler.affinity import Model
+from scheduler.data_sets import DataSet
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Parallelism
 from scheduler.type_names import ANY, read_type_names
 from simulator.job_record import JobRecord
-from simulator.traces.job_fields import optional, text, whole
+from simulator.traces.job_fields import number, optional, text, whole
 from topology.errors import InvalidJob, did_you_mean
 from topology.json_record import json_data
 from topology.tables.bad_rows import BadRow
@@ -24,7 +26,7 @@ COLUMNS: Mapping[str, type] = {
     **dict.fromkeys(("order", "tp_level"), str),
     "alpha": float,
     "microbatches": int,
-    **dict.fromkeys(("avoid", "gpu_types", "constraints"), str),
+    **dict.fromkeys(("avoid", "gpu_types", "constraints", "data_sets"), str),
 }
 """Names, and the types of what stands in them."""
 
@@ -43,6 +45,7 @@ def asked(cells: Mapping[str, Any]) -> dict[str, Any]:
         "alpha": _alpha(cells),
         "microbatches": _microbatches(cells),
         "avoid": _avoid(cells),
+        "data_sets": _data_sets(cells),
         **_gpu_types(cells),
         **_constraints(cells),
     }
@@ -66,6 +69,8 @@ def asking_cells(record: JobRecord) -> dict[str, object]:
     soft = [{"family": one.family, "level": one.level, "weight": one.weight} for one in record.counts]
     if hard or soft:
         cells["constraints"] = json.dumps([*hard, *soft])
+    if record.data_sets:
+        cells["data_sets"] = " ".join(f"{name}:{size!r}" if size < inf else name for name, size in record.data_sets)
     if isinstance(record.model, Model):
         cells["model"] = json.dumps(json_data(Model, record.model, without_defaults=True))
     return cells
@@ -146,3 +151,15 @@ def _avoid(cells: Mapping[str, Any]) -> str | None:
         fix = f"{did_you_mean(word[:60], known)}write one of {', '.join(known)}, or leave it empty"
         raise BadRow("avoid", f"avoid is {word[:60]!r}", fix=fix)
     return word or None
+
+
+def _data_sets(cells: Mapping[str, Any]) -> tuple[DataSet, ...]:
+    """Return what a job reads: names with spaces between them, each with the samples of it that are read, or all."""
+    found: dict[str, float] = {}
+    for word in text(cells, "data_sets").split():
+        name, colon, size = word.rpartition(":") if ":" in word else (word, "", "")
+        found[name] = number(size, f"data_sets, {name[:60]},") if colon else inf
+        if not name or found[name] <= 0:
+            fix = "give imagenet, or imagenet:10000 with the samples that it reads"
+            raise BadRow("data_sets", f"data_sets has {word[:60]!r}", fix=fix)
+    return tuple(DataSet(*one) for one in found.items())

@@ -16,6 +16,7 @@ SAYS = {
     "minipods": "minipods of 128: build",
     "power": "floor of 90%",
     "reserve": "arnold: starts 0.0 h after its arrival, others hold 0 nodes of its zone",
+    "shared_data": "a cache in common: 329 s; 40,000 loads, 13,281 if they are shared",
     "spares": "published: 29 spares",
 }
 """What each prints, among other things."""

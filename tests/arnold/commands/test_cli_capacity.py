@@ -13,6 +13,7 @@ import pytest
 from arnold.commands.capacity_questions import QUESTIONS as COMMANDS
 from arnold.commands.command import object_at
 from arnold.commands.field_options import option_names
+from simulator.capacity.cache_question import CacheAnswer
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.fragmentation_question import FragmentationAnswer
 from simulator.capacity.grow_answer import GrowAnswer
@@ -32,6 +33,7 @@ QUESTIONS: dict[str, tuple[type[CapacityAnswer], list[str]]] = {
         ["--nodes", "64", "--size", "16", "--oversubscription", "2", "--job", "8x2x4", "--seeds", "1"],
     ),
     "fragmentation": (FragmentationAnswer, ["--made", "4x12", "--shape", "8x4"]),
+    "cache": (CacheAnswer, ["--cache-gb", "100", "--jobs", "2", "--draws", "20"]),
     "grow": (GrowAnswer, ["--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.1", "--workloads", "1"]),
     "power": (
         PowerAnswer,

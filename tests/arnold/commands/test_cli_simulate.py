@@ -46,6 +46,7 @@ KEYS = [
     "cost",
     "assumptions",
     "power",
+    "data",
 ]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from simulator.capacity.cache_question import CacheQuestion
 from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.cluster_question import parse_minipods
 from simulator.capacity.fragmentation_question import FragmentationQuestion
@@ -23,6 +24,7 @@ QUESTIONS: list[CapacityQuestion[Any]] = [
     SparesQuestion(nodes=64, runs=2, days=1.0),
     MinipodsQuestion(nodes=32, sizes=(8, 16), jobs=("8x2x4",), seeds=1, algorithms=("best-fit",)),
     FragmentationQuestion(made="2x8", shapes=("8x2",)),
+    CacheQuestion(draws=10, jobs=2, samples=1000.0, job_samples=500.0, cache_gb=0.1),
     GrowQuestion(made="2x8", shapes=("8x2",), more=(1,), days=0.02, workloads=1, draws=10),
     PowerQuestion(made="2x8", jobs=("8x2x4", "8x2x2"), feed_nodes=3, seconds=20.0, draws=10),
     ReserveQuestion(made="2x8", job="8x2x3", notice_hours=0.5, after_hours=0.5, warm_hours=3.0, workloads=1),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import tempfile
+from math import inf
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.exports.tables import JOB_COLUMNS, job_rows, table_bytes
+from scheduler.data_sets import DataSet
 from scheduler.job import FAMILIES, Count, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
 from scheduler.queue.run_times import Prediction
@@ -44,6 +46,9 @@ GPUS = st.integers(1, 99).map(lambda share: share / 100) | st.integers(1, 10_000
 WANTED_TYPES = st.sampled_from([{}, {"mix_types": True}]) | st.fixed_dictionaries(
     {"gpu_types": st.lists(TYPES, min_size=1, max_size=3, unique=True).map(tuple)}
 )
+DATA = st.dictionaries(st.sampled_from(["web", "code-2", "é"]), st.just(inf) | st.floats(1e-6, 1e18), max_size=2).map(
+    lambda sizes: tuple(DataSet(*one) for one in sizes.items())
+)
 
 
 @st.composite
@@ -73,6 +78,7 @@ def jobs(draw: st.DrawFn) -> list[JobRecord]:
             model=draw(WORDS | st.sampled_from(list(NAMED_MODELS.values()))),
             alpha=draw(st.none() | st.floats(0.0, 1.0)),
             microbatches=draw(st.none() | SMALL),
+            data_sets=draw(DATA),
             avoid=draw(st.none() | st.sampled_from(["strict", "price", "ignore"])),
             **draw(WANTED_TYPES),
             holds=tuple(draw(st.lists(st.builds(Hold, FAMILY, LEVEL), max_size=2, unique=True))),
@@ -101,7 +107,9 @@ def test_rows_of_a_replay_ask_what_the_trace_asked(records: list[JobRecord], suf
         file = Path(folder) / f"jobs.{suffix}"
         file.write_bytes(table_bytes(file.name, list(job_rows(jobs, ())), JOB_COLUMNS))
         read = read_trace(file).records
-    assert [(one.job_id, one.asks) for one in read] == [(one.job_id, one.asks) for one in records]
+    assert [(one.job_id, one.asks, one.data_sets) for one in read] == [
+        (one.job_id, one.asks, one.data_sets) for one in records
+    ]
 
 
 def test_columns_that_say_nothing_are_left_out() -> None:

@@ -1,0 +1,148 @@
+"""Who reads what near which cache while a run goes on, and the pace of jobs that wait for their data.
+
+A cache holds what the jobs that run in its domain read, and nothing else; it is full as soon as they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from scheduler.data_sets import DataSet, near_shared_data, union_size
+from simulator.engine.hooks import Pace
+from simulator.engine.sim_job import SimJob
+from simulator.shared_data.data_plan import NODE, DataPlan
+from simulator.shared_data.loading_rate import samples_by_form, seconds_a_sample
+from topology.cluster import Cluster, IntArray
+
+
+def cache_of(plan: DataPlan, cluster: Cluster) -> IntArray:
+    """Return the number of the cache that each node uses, shape [nodes]."""
+    if plan.cache.level == NODE:
+        return np.arange(len(cluster), dtype=np.int32)
+    return cluster.level(plan.cache.level).domain_of
+
+
+class DataCaches:
+    """The caches of a cluster, and the jobs that read data near them."""
+
+    def __init__(self, plan: DataPlan, cluster: Cluster) -> None:
+        self._plan, self._cluster = plan, cluster
+        self._cache_of = cache_of(plan, cluster)
+        self._running: dict[int, SimJob] = {}
+        self._there: dict[int, set[int]] = {}  # Cache -> keys of the jobs that read near it
+
+    def near(self, job: SimJob) -> dict[str, float]:
+        """Return by name the nodes that have a cache in common with a job that reads the same data."""
+        if not job.record.data_sets:
+            return {}
+        running = [(self._plan.read_by(one.record), np.array(one.places)) for one in self._running.values()]
+        data = self._plan.read_by(job.record)
+        return near_shared_data(self._cluster, data, self._cache_of, running, whole=self._plan.whole)
+
+    def reads(self, key: int) -> bool:
+        """Return whether a job that runs reads data."""
+        return key in self._running
+
+    def put(self, job: SimJob) -> set[int]:
+        """Let a job that has its places read; return the keys of all jobs that read near its caches."""
+        return self._change(job, runs=True)
+
+    def remove(self, job: SimJob) -> set[int]:
+        """Let a job read no more; return the keys of the others that read near its caches."""
+        return self._change(job, runs=False)
+
+    def _change(self, job: SimJob, *, runs: bool) -> set[int]:
+        if not job.record.data_sets:
+            return set()
+        touched = [self._there.setdefault(cache, set()) for cache in self._caches(job)]
+        if runs:
+            self._running[job.key] = job
+        else:
+            del self._running[job.key]
+        for keys in touched:
+            keys.add(job.key) if runs else keys.discard(job.key)
+        return set().union(*touched)
+
+    def _caches(self, job: SimJob) -> list[int]:
+        return sorted(set(self._cache_of[list(job.places)].tolist()))
+
+    def pace(self, key: int) -> float:
+        """Return the relative step time of a job that reads, as its slowest node loads: 1 = it never waits for data."""
+        job = self._running[key]
+        data = self._plan.read_by(job.record)
+        works = sum(one.size / self._plan.data_sets[one.name].demand for one in data)
+        loads = max(sum(one.size * self._seconds(one, cache) for one in data) for cache in self._caches(job))
+        return max(1.0, loads / works)
+
+    def _seconds(self, data: DataSet, cache: int) -> float:
+        """Return how long a node near a cache takes for a sample of what a job reads of a data set."""
+        stored, plan = self._plan.data_sets[data.name], self._plan
+        read: dict[str, list[float]] = {}
+        for key in self._there[cache]:
+            for one in plan.read_by(self._running[key].record):
+                read.setdefault(one.name, []).append(one.size)
+        unions = {
+            name: union_size(sizes, plan.data_sets[name].samples) if plan.cache.shared else sum(sizes)
+            for name, sizes in read.items()
+        }
+        # data sets, or the copies of each job, have parts of the cache by their bytes
+        total = sum(samples * plan.data_sets[name].encoded_bytes for name, samples in unions.items())
+        samples = unions[data.name] if plan.cache.shared else data.size
+        counts = samples_by_form(
+            np.array(plan.cache.split),
+            cache=plan.cache.bytes * samples * stored.encoded_bytes / total,
+            samples=samples,
+            encoded=stored.encoded_bytes,
+            prepared=stored.prepared_bytes,
+        )
+        return float(seconds_a_sample(counts, stored.rates))
+
+
+class LoadingPace:
+    """The pace of jobs that load while they compute, over an inner one: a step takes as long as the longer of the two.
+
+    An inner pace of ``None`` = nothing else slows jobs.
+    """
+
+    def __init__(self, caches: DataCaches, inner: Pace | None) -> None:
+        self._caches, self._inner = caches, inner
+        self._computes: dict[int, float] = {}  # Inner pace of the jobs that run
+        self._loads: dict[int, float] = {}  # Pace of those that read, if nothing else slowed them
+
+    def started(self, job: SimJob) -> Mapping[int, float]:
+        """Return the pace of the job, and of those that share a cache or links with it."""
+        self._computes[job.key] = 1.0
+        return self._changed(self._inner.started(job) if self._inner else {}, self._caches.put(job) | {job.key})
+
+    def stopped(self, job: SimJob) -> Mapping[int, float]:
+        """Return the paces of those that shared a cache or links with it."""
+        changes = self._inner.stopped(job) if self._inner else {}
+        del self._computes[job.key]
+        self._loads.pop(job.key, None)
+        return self._changed(changes, self._caches.remove(job))
+
+    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
+        """Return what changes by the inner pace."""
+        return self._changed(self._inner.slowed(node, slowdown) if self._inner else {}, set())
+
+    def state(self) -> Any:
+        """Return that of the inner pace, and what it said of the jobs that run."""
+        return [self._inner.state() if self._inner else None, sorted(self._computes.items())]
+
+    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
+        """Go on; what jobs read follows from where they run."""
+        jobs = list(running)
+        if self._inner:
+            self._inner.restore(state[0], jobs)
+        for job in jobs:
+            self._caches.put(job)
+        self._changed(dict(state[1]), {job.key for job in jobs})
+
+    def _changed(self, computes: Mapping[int, float], near: set[int]) -> dict[int, float]:
+        """Return the paces of jobs of which the inner one changes, or what is cached."""
+        self._computes |= computes
+        self._loads |= {key: self._caches.pace(key) for key in near if self._caches.reads(key)}
+        return {key: max(self._computes[key], self._loads.get(key, 1.0)) for key in sorted(near | computes.keys())}

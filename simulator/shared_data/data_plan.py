@@ -1,0 +1,133 @@
+"""The file of ``--data``: data sets, how fast they are loaded, and the caches of the cluster (docs/shared-data.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose, isfinite
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from annotated_types import Interval
+
+from scheduler.data_sets import DataSet
+from simulator.job_record import JobRecord
+from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.field_types import Share
+from topology.files import Source
+
+if TYPE_CHECKING:
+    from topology.cluster import Cluster
+
+CONFIG = {"extra": "forbid", "allow_inf_nan": False, "use_attribute_docstrings": True}
+IN_CACHE = ("augmented", "decoded", "encoded")  # Forms in which a cache holds samples
+NODE = "node"  # The level of caches of which each node has one
+
+Amount = Annotated[float, Interval(gt=0, le=1e18)]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredData:
+    """A data set."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
+
+    samples: Amount
+    """In all."""
+    encoded_bytes: Amount
+    """Of a sample as it is stored."""
+    prepared_bytes: Amount
+    """Of a decoded sample, and of an augmented one."""
+    demand: Amount
+    """Samples a second that each node of a job consumes at the pace of the trace."""
+    augmented: Amount
+    """Samples a second that a node makes ready of those that the cache has augmented."""
+    decoded: Amount
+    """The same of those that the cache has decoded."""
+    encoded: Amount
+    """The same of those that the cache has as they are stored."""
+    miss: Amount
+    """The same of those that come from storage."""
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Samples a second by where they are found."""
+        return tuple(getattr(self, form) for form in (*IN_CACHE, "miss"))
+
+
+@dataclass(frozen=True, slots=True)
+class DataCache:
+    """The caches: one in each domain of a level."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
+
+    bytes: Amount
+    """Of each cache."""
+    level: str = NODE
+    """A level or second hierarchy of the cluster; node = each node has its own."""
+    augmented: Share = 0.0
+    """Share of the cache for augmented samples; the three add up to 1."""
+    decoded: Share = 0.0
+    """Share for decoded ones."""
+    encoded: Share = 1.0
+    """Share for encoded ones."""
+    shared: bool = True
+    """Whether jobs share what is cached; false = each keeps its own copy of what it reads."""
+
+    def __post_init__(self) -> None:
+        if not isclose(total := sum(self.split), 1.0):
+            raise ValueError(f"augmented, decoded and encoded are shares of the cache; they add up to {total:g}, not 1")
+
+    @property
+    def split(self) -> tuple[float, ...]:
+        """Shares of the cache by form."""
+        return self.augmented, self.decoded, self.encoded
+
+
+@dataclass(frozen=True, slots=True)
+class DataPlan:
+    """The whole file."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
+
+    data_sets: Mapping[str, StoredData]
+    """By name."""
+    cache: DataCache
+    """The caches of the cluster."""
+
+    @property
+    def whole(self) -> dict[str, float]:
+        """Samples of each data set."""
+        return {name: one.samples for name, one in self.data_sets.items()}
+
+    def read_by(self, record: JobRecord) -> tuple[DataSet, ...]:
+        """Return what a job reads, in samples: all of a data set where it does not say how much."""
+        return tuple(DataSet(name, min(size, self.data_sets[name].samples)) for name, size in record.data_sets)
+
+
+def read_data(source: Source, records: Sequence[JobRecord], cluster: Cluster) -> DataPlan:
+    """Read the file of ``--data`` for the jobs of a trace.
+
+    :raises InvalidInput: not YAML or JSON, unknown keys, impossible values, and says the line; or no job names data.
+    :raises UnknownName: a job names a data set that the file has not, or caches have a level that the cluster has not.
+    """
+    # not at the top: the help of commands needs no YAML
+    from topology.documents import load_document
+
+    document = load_document(source)
+    plan, where = document.parse(DataPlan), document.where("data_sets")
+    if plan.cache.level != NODE:
+        cluster.level(plan.cache.level, where=document.where("cache", "level"))
+    names = dict.fromkeys(one.name for record in records for one in record.data_sets)
+    if unknown := [name for name in names if name not in plan.data_sets]:
+        fix = f"{did_you_mean(unknown[0], plan.data_sets)}add it, or name one of: {', '.join(plan.data_sets)}"
+        raise UnknownName(
+            f"a job of the trace reads {unknown[0][:60]!r}, which is no data set here", where=where, fix=fix
+        )
+    for name, size in (one for record in records for one in record.data_sets):
+        if isfinite(size) and size > plan.data_sets[name].samples:
+            wrong = f"a job of the trace reads {size:,.0f} samples of {name!r}, more than there are"
+            raise InvalidInput(wrong, where=document.where("data_sets", name, "samples"), fix="correct one of the two")
+    if not names:
+        fix = "give the trace a column data_sets, such as imagenet or imagenet:10000"
+        raise InvalidInput("no job of the trace names its data", where=where, fix=fix)
+    return plan
