@@ -11,6 +11,7 @@ from annotated_types import Gt
 from scheduler.affinity import Gains
 from simulator.failures.cluster_failures import FailureSettings
 from simulator.job_record import JobRecord, ShareBy
+from simulator.startup.startup_settings import StartUpSettings
 from topology.errors import InvalidInput, did_you_mean
 from topology.field_types import Seed
 from topology.flags import FAULTY, NodeFlag
@@ -90,6 +91,8 @@ class ReplaySettings(QueueSettings):
     """What goes wrong; ``None`` = nothing."""
     flags: tuple[NodeFlag, ...] = field(default=(), metadata={"option": False})
     """Slow and faulty nodes besides those of the cluster, each from its ``since`` to its ``until``."""
+    startup: StartUpSettings | None = field(default=None, metadata={"option": False})
+    """What gangs wait for before they work; ``None`` = nothing."""
     epoch: float | None = field(default=None, metadata={"option": False})
     """Seconds since 1970 UTC at second 0 of the trace's clock; ``None`` = as its dates say."""
 
@@ -104,6 +107,8 @@ class ReplaySettings(QueueSettings):
             raise InvalidInput(wrong, where="--flags", fix=fix)
         if self.failures is not None:
             raise InvalidInput("nodes fail, and this run only counts GPUs", where="--failures", fix=fix)
+        if self.startup is not None:
+            raise InvalidInput("nodes keep images, and this run only counts GPUs", where="--startup", fix=fix)
         if self.cost not in (None, NO_COST):
             asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
             raise InvalidInput(asked, where="--cost", fix=f"{fix}, or --cost none")

@@ -62,10 +62,12 @@ class Document:
         others = f" ({len(problems) - 1} more after this one)" if len(problems) > 1 else ""
         raise error(message + others, where=self.where(*first["loc"]), fix=fix)
 
-    def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
-        """Return problems in the order of the file; a misspelled key before the one that is missing for it."""
+    def _rank(self, problem: Mapping[str, Any]) -> tuple[bool, int, bool]:
+        """Return problems in the order of the file, then keys that are missing, which stand nowhere: a misspelled one
+        comes before that which is missing for it.
+        """
         line = self.locate(_existing(self.data, problem["loc"]))
-        return line, problem["type"] not in _UNKNOWN_KEY
+        return problem["type"] == "missing", line, problem["type"] not in _UNKNOWN_KEY
 
 
 def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any", several: bool = False) -> Document:

@@ -15,7 +15,7 @@ from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import emit_json
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
+from arnold.commands.simulate_options import FailureOptions, FlagOptions, StartUpOptions, TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidTopology
 
@@ -62,6 +62,7 @@ class RunOptions:
 @options_of(TraceOptions)
 @options_of(ReplaySettings, completions={"policy": complete_policy, "algorithm": complete_algorithm})
 @options_of(FailureOptions)
+@options_of(StartUpOptions)
 @options_of(ReplayFiles)
 @options_of(RunOptions)
 def command(*, as_json: bool, **options: Any) -> int:
@@ -82,8 +83,9 @@ def command(*, as_json: bool, **options: Any) -> int:
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     chosen = take(TraceOptions, options)
-    failures = take(FailureOptions, options).settings()
-    settings = take(ReplaySettings, options, records=chosen.measured(), failures=failures)
+    failing = take(FailureOptions, options)
+    startup = take(StartUpOptions, options).settings(failing)
+    settings = take(ReplaySettings, options, records=chosen.measured(), failures=failing.settings(), startup=startup)
     replay, told = _prepare(options, chosen, settings, scale=keeping.scale_load)
     engine = replay.engine
     started = perf_counter()
@@ -104,7 +106,7 @@ def command(*, as_json: bool, **options: Any) -> int:
         summary = run_summary(past)
         series = {file: time_series(past, step=step, most=most) for file, (step, most) in outputs.buckets.items()}
         notes = [*told, *write_replay(outputs, replay, past, summary, series=series)]
-        document = simulate_document(summary, replay, wall_seconds=seconds)
+        document = simulate_document(summary, replay, past, wall_seconds=seconds)
         if not as_json:
             show(document, replay)
         else:

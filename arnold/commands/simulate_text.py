@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from arnold.commands.output import console, plain, table
 from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.engine import Engine
 from simulator.replay import Replay
 from simulator.results.run_summary import Distribution
+from simulator.startup.startup_shares import StartUpShare
 from topology.quantities import duration, percent
+
+if TYPE_CHECKING:
+    from arnold.commands.fitted_table import FittedTable
 
 
 def show(document: SimulateDocument, replay: Replay) -> None:
@@ -46,10 +52,23 @@ def show(document: SimulateDocument, replay: Replay) -> None:
         "wall time", f"{document.wall_seconds:.1f} s, {document.policy_seconds:.1f} s of it the scheduler's"
     )
     out.print(numbers)
+    if document.startup:
+        out.print("", _startup_table(document.startup))
     for reason, count in document.dropped.items():
         out.print(f"Left out: {count:,} ({plain(reason)}).")
     for note in replay.trace.notes:
         out.print(plain(note))
+
+
+def _startup_table(shares: Sequence[StartUpShare]) -> FittedTable:
+    """Return the shares of GPU time that start-up took, and would take with each technique."""
+    ways = [field.name for field in fields(StartUpShare)][3:]
+    title = "Share of GPU time held that start-up took, and would take with these techniques alone"
+    rows = table("size of job", "starts", "mean", *(way.replace("_", " ") for way in ways), title=title)
+    for one in shares:
+        cells = (percent(getattr(one, way)) for way in ways)
+        rows.add_row(one.size, f"{one.starts:,}", duration(one.seconds), *cells)
+    return rows
 
 
 def _cells(found: Distribution) -> tuple[str, ...]:

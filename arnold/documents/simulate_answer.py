@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simulator.cost.types import COMM_MODELS
+from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
+from simulator.startup.startup_shares import StartUpShare, startup_shares
 from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord, record_of
 
@@ -62,9 +64,13 @@ class SimulateDocument(JsonRecord):
     """Name of the model of what spread costs."""
     assumptions: tuple[str, ...]
     """What that model takes for granted, a sentence each."""
+    startup: tuple[StartUpShare, ...] | None
+    """What start-up took of the GPU time that jobs held, in all and by size; null = without `--startup`."""
 
 
-def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: float) -> SimulateDocument:
+def simulate_document(
+    summary: RunSummary, replay: Replay, past: RunHistory, *, wall_seconds: float
+) -> SimulateDocument:
     """Return the document of a run that is over."""
     engine, dropped = replay.engine, dict(replay.trace.dropped)
     model = COMM_MODELS.load(replay.settings.cost_model)
@@ -80,4 +86,5 @@ def simulate_document(summary: RunSummary, replay: Replay, *, wall_seconds: floa
         events=engine.events,
         cost=model.name,
         assumptions=model.assumptions,
+        startup=None if replay.startups is None else startup_shares(past, replay.startups.log),
     )

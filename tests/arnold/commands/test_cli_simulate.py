@@ -45,6 +45,7 @@ KEYS = [
     "trace_wait_seconds",
     "cost",
     "assumptions",
+    "startup",
 ]
 
 
