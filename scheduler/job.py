@@ -147,6 +147,14 @@ class NodeSize:
     gpus: int
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerImage:
+    """An image that each node of a job needs."""
+
+    name: str
+    gb: float  # that a node pulls which does not have it
+
+
 @dataclass(frozen=True)
 class Job:
     """A gang that starts whole or not at all."""
@@ -171,6 +179,7 @@ class Job:
     # share of the step time that one unit of the objective costs, between one domain and two: for weighing slow nodes,
     # and for what spread costs in a replay
     spread_cost: float = DEFAULT_SPREAD_COST
+    images: tuple[ContainerImage, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:

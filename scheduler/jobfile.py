@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from scheduler.affinity import Gains, Size
-from scheduler.job import MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
+from scheduler.job import MEGATRON_ORDER, Avoid, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import ConstraintFile, ConstraintFiles, Factor, NamedOrDescribed, StrictModel, constraints_of
 from scheduler.node_grid import filling
@@ -69,9 +69,7 @@ class JobDocument(StrictModel):
     alpha: Share | None = None
     model: NamedOrDescribed | None = None
     level: str | None = None
-    tp_level: Annotated[
-        str | None, Field(description="Level whose domains hold a TP group that takes several nodes; null = closest.")
-    ] = None
+    tp_level: Annotated[str | None, Field(description="Holds a TP group of several nodes; null = closest.")] = None
     avoid: Avoid = "price"
     gpu_types: Annotated[GpuTypes | None, BeforeValidator(_type_names)] = None
     speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
@@ -79,6 +77,7 @@ class JobDocument(StrictModel):
     levels: dict[str, Factor] | None = None
     microbatches: Size | None = None
     spread_cost: Factor | None = None
+    images: Annotated[dict[str, Factor] | None, Field(description="GB by name; null = none are named.")] = None
 
 
 Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp") is "job.yaml:3"
@@ -197,6 +196,7 @@ def job_of(
             levels=tuple(LevelWeight(name, weight) for name, weight in (content.levels or {}).items()),
             microbatches=known.microbatches,
             spread_cost=known.spread_cost if content.spread_cost is None else content.spread_cost,
+            images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
         )
         _ = job.grid
     except InvalidJob as error:
@@ -267,6 +267,7 @@ def job_document(instance: Instance) -> JobDocument:
         levels={one.level: one.weight for one in job.levels} or None,
         microbatches=job.microbatches,
         spread_cost=job.spread_cost,
+        images={one.name: one.gb for one in job.images} or None,
     )
 
 

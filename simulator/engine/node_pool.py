@@ -6,7 +6,7 @@ Jobs on one node go where single pods go on Kubernetes, gangs that take a part o
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -30,7 +30,7 @@ from simulator.engine.sim_job import UNITS, Need, SimJob, picky
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
 from topology.capacity import most_together, shortage_apart, together
-from topology.cluster import BoolArray, Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.errors import InvalidJob, UnknownName
 from topology.flags import HEALTHY, NodeFlag
 
@@ -67,6 +67,8 @@ class NodePool:
         self._gangs: dict[tuple[int, int, Types], bool] = {}
         self._needs: dict[tuple[float, int | None, object], Need] = {}
         self._types = NodesByType(cluster)
+        # shape [nodes], GB that a start of a job would pull on each; None = all nodes start alike
+        self.pulls: Callable[[SimJob], FloatArray] | None = None
 
     @property
     def free(self) -> IntArray:
@@ -185,19 +187,20 @@ class NodePool:
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
         rows = (fits & self.usable(job)).nonzero()[0]
         if self._is_gang(job.nodes, job.gpus, job.gpu_types):
-            return self._run(self.gang(job), rows) if len(rows) >= job.nodes else None
+            pulls = None if self.pulls is None else self.pulls(job)
+            return self._run(self.gang(job), rows, pulls) if len(rows) >= job.nodes else None
         among = together(self.cluster, rows, job.nodes, mix_types=job.mix_types)
         return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
 
-    def _outcome(self, gang: Job, rows: Rows) -> Outcome:
-        """Return what placement finds for a gang on some nodes."""
+    def _outcome(self, gang: Job, rows: Rows, pulls: FloatArray | None = None) -> Outcome:
+        """Return what placement finds for a gang on some nodes, which would pull so many GB of images."""
         free = np.zeros_like(self.free)
         free[rows] = self.occupancy.size[rows] // UNITS
-        return run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
+        return run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits, pulls=pulls)
 
-    def _run(self, gang: Job, rows: Rows) -> Found | None:
+    def _run(self, gang: Job, rows: Rows, pulls: FloatArray | None) -> Found | None:
         """Return where placement puts a gang on some nodes."""
-        outcome = self._outcome(gang, rows)
+        outcome = self._outcome(gang, rows, pulls)
         if outcome.evaluation is None or outcome.proposal.nodes is None:
             return None
         worth = outcome.evaluation

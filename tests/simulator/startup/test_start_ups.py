@@ -89,8 +89,23 @@ def test_a_start_that_is_cut_short_took_no_longer_than_it_held() -> None:
     assert shares(replay)[0].lost == pytest.approx(56 / 156)
 
 
+def test_a_gang_goes_where_its_image_is() -> None:
+    """Two users leave their images on two nodes each; the second user's next gang goes back to its nodes.
+
+    Without start-up it goes where any first one goes, to the first nodes.
+    """
+    records = [gang("a", nodes=2), gang("b", 1.0, nodes=2, user="bob"), gang("c", 1000.0, nodes=2, user="bob")]
+    replay = made(records, QUIET)
+    replay.engine.run()
+    first, second, third = (set(job.places) for job in replay.engine.jobs)
+    assert third == second != first
+    plain = prepare(JobTrace(tuple(records)), racks(8), ReplaySettings(cost="none"))
+    plain.engine.run()
+    assert set(plain.engine.jobs[2].places) == set(plain.engine.jobs[0].places) == first
+
+
 def test_caches_hold_so_much_and_drop_the_oldest() -> None:
-    """Two of three images of 40 GB on 100; using one again makes the other the oldest; one that is too large stays out."""
+    """Two of three images of 40 GB on 100; used again, one is the newest; one that is too large stays out."""
     caches = NodeCaches(2, 100.0)
     for name in ("a", "b", "a", "c"):
         caches.use([0], {name: 40.0})
@@ -105,8 +120,10 @@ def test_caches_hold_so_much_and_drop_the_oldest() -> None:
 )
 @examples(50)
 def test_caches_are_never_too_full(uses: list[tuple[int, str, int]], size: int) -> None:
-    """Whatever is used, no node keeps more than its size, and what is missing is what it does not keep; saved and
-    read again they are the same."""
+    """Whatever is used, no node keeps more than its size, and what is missing is what it does not keep.
+
+    Saved and read again they are the same.
+    """
     caches = NodeCaches(3, float(size))
     sizes = {name: float(gb) for _, name, gb in uses}
     for node, name, _ in uses:
