@@ -58,7 +58,7 @@ class StartUps:
             recorded=self._image(job) in self._recorded,
             snapshot=attempt > 0,
         )
-        seconds = start.seconds(settings, settings.techniques)
+        seconds = start.seconds(settings, settings)
         weighed = tuple(start.seconds(settings, techniques) for techniques in TECHNIQUES.values())
         self._note(Started(job.key, now, seconds, weighed))
         if pulling := int(np.count_nonzero(start.missing)):

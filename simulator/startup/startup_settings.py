@@ -8,30 +8,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from annotated_types import Gt, Interval
+from annotated_types import Interval
 
-from topology.field_types import AtLeastOne, NotNegative
 from topology.files import Source
 
-STRICT = {"extra": "forbid", "allow_inf_nan": False}
+Amount = Annotated[float, Interval(ge=0, le=1e9)]
+"""GB or seconds."""
 
-Rate = Annotated[float, Gt(0)]
+Rate = Annotated[float, Interval(ge=1e-6, le=1e9)]
 """GB a second."""
 
+Stripes = Annotated[int, Interval(ge=1, le=1_000_000)]
 
-@dataclass(frozen=True, slots=True)
-class ImageStage:
+
+class _Strict:
+    """Part of the file: unknown keys, NaN and infinities are refused."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+
+
+@dataclass(frozen=True)
+class ImageStage(_Strict):
     """The container image, which nodes keep, and the ways it comes by; snapshots of environments come the same ways."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-
-    size_gb: NotNegative
-    cache_gb: NotNegative  # what a node keeps; what was used longest ago goes first
+    size_gb: Amount
+    cache_gb: Amount  # what a node keeps; what was used longest ago goes first
     node_gb_per_second: Rate  # that a node takes at most
     store_gb_per_second: Rate  # of the registry, shared by all nodes that pull
     hot_share: Annotated[float, Interval(gt=0, le=1)]  # of the image, which a start reads
-    peer_gb_per_second: NotNegative = 0.0  # that each node gets from nodes that have it, besides
-    shared_gb: NotNegative = 0.0  # layers that all images have
+    peer_gb_per_second: Amount = 0.0  # that each node gets from nodes that have it, besides
+    shared_gb: Amount = 0.0  # layers that all images have
     of: Literal["job", "user", "queue", "group"] = "user"  # whose jobs have one image
 
     def __post_init__(self) -> None:
@@ -39,28 +45,24 @@ class ImageStage:
             raise ValueError(f"shared_gb is {self.shared_gb:g}, more than the whole image, {self.size_gb:g}")
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentStage:
+@dataclass(frozen=True)
+class EnvironmentStage(_Strict):
     """What is installed into the running container: lognormal on each node, or unpacked from a snapshot."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-
-    median_seconds: NotNegative
+    median_seconds: Amount
     sigma: Annotated[float, Interval(ge=0, le=5)]  # standard deviation of the logarithm: how far stragglers lie
-    snapshot_gb: NotNegative
+    snapshot_gb: Amount
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointStage:
+@dataclass(frozen=True)
+class CheckpointStage(_Strict):
     """The checkpoint that each start reads."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-
-    gb_per_gpu: NotNegative
+    gb_per_gpu: Amount
     node_gb_per_second: Rate  # that a node reads at most
     stripe_gb_per_second: Rate  # of one stripe of a file
-    stripes: AtLeastOne  # that are read at once
-    stripes_if_striped: AtLeastOne  # the same with striped reads
+    stripes: Stripes  # that are read at once
+    stripes_if_striped: Stripes  # the same with striped reads
 
     def seconds(self, *, gpus: float, nodes: int, striped: bool) -> float:
         """Return how long a gang reads."""
@@ -68,8 +70,8 @@ class CheckpointStage:
         return self.gb_per_gpu * gpus / min(nodes * self.node_gb_per_second, stripes * self.stripe_gb_per_second)
 
 
-@dataclass(frozen=True, slots=True)
-class Techniques:
+@dataclass(frozen=True, kw_only=True)
+class Techniques(_Strict):
     """What shortens a start-up, the three answers of Bootseer."""
 
     prefetch: bool = False  # hot blocks of the image alone, once a start has recorded which these are
@@ -77,24 +79,14 @@ class Techniques:
     striped_reads: bool = False  # of the checkpoint
 
 
-@dataclass(frozen=True, slots=True)
-class StartUpSettings:
-    """The whole file."""
+@dataclass(frozen=True, kw_only=True)
+class StartUpSettings(Techniques):
+    """The whole file, with the techniques that are in use."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = STRICT
-
-    fixed_seconds: NotNegative  # that nothing here shortens: pods, processes, first connections
+    fixed_seconds: Amount  # that nothing here shortens: pods, processes, first connections
     image: ImageStage
     environment: EnvironmentStage
     checkpoint: CheckpointStage
-    prefetch: bool = False
-    snapshots: bool = False
-    striped_reads: bool = False
-
-    @property
-    def techniques(self) -> Techniques:
-        """Those that are in use."""
-        return Techniques(self.prefetch, self.snapshots, self.striped_reads)
 
 
 def read_startup(source: Source) -> StartUpSettings:

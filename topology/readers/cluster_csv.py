@@ -151,8 +151,11 @@ def _cached(table: Table) -> dict[str, frozenset[str]]:
     nodes: dict[str, set[str]] = {}
     if CACHE in table.header:
         at = table.header.index(CACHE)
-        for row in table.rows:
+        for i, row in enumerate(table.rows):
             for image in row[at].split():
+                if not image.isprintable():
+                    wrong = f"the name of an image has control characters: {image[:60]!r}"
+                    raise InvalidTopology(wrong, where=table.place(i), fix="use printable characters")
                 nodes.setdefault(image, set()).add(row[0])
     return {image: frozenset(having) for image, having in nodes.items()}
 

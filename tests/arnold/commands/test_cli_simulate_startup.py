@@ -41,7 +41,11 @@ def test_the_share_lost_is_told_everywhere(tmp_path: Path, capsys: pytest.Captur
     ("change", "said", "where"),
     [
         (("size_gb: 18", "size_gb: -1"), "greater than or equal to 0", (5, "correct image.size_gb")),
-        (("store_gb_per_second: 10", "store_gb_per_second: 0"), "greater than 0", (10, "correct image.store_gb_per_")),
+        (
+            ("store_gb_per_second: 10", "store_gb_per_second: 0"),
+            "greater than or equal to 1e-06",
+            (10, "correct image.store_gb_per_"),
+        ),
         (("hot_share", "hot_shore"), "unknown key 'image.hot_shore'", (12, "did you mean 'hot_share'?")),
         (("sigma: 0.9", "sigma: .nan"), "finite number", (15, "correct environment.sigma")),
         (("shared_gb: 10", "shared_gb: 19"), "more than the whole image", (4, "correct image")),
