@@ -35,12 +35,12 @@ class GangStart:
     missing: FloatArray  # shape [nodes], GB of its image that each of its nodes does not have
     installs: FloatArray  # shape [nodes], seconds that installing the environment takes
     others: int = 0  # nodes of other gangs that pull at the same time
-    recorded: bool = True  # whether an earlier start of its image recorded the hot blocks
-    snapshot: bool = True  # whether an earlier start of the job saved its environment
+    # whether an earlier start with its image recorded the hot blocks, and saved the environment
+    recorded: bool = True
 
     def seconds(self, settings: StartUpSettings, techniques: Techniques) -> float:
         """Return the seconds from having its nodes to working."""
-        image, snapshot = settings.image, techniques.snapshots and self.snapshot
+        image, snapshot = settings.image, techniques.snapshots and self.recorded
         hot = image.hot_share if techniques.prefetch and self.recorded else 1.0
         pulls = hot * self.missing + (settings.environment.snapshot_gb if snapshot else 0.0)
         ready = _arrivals(pulls, image, others=self.others) + (0.0 if snapshot else self.installs)

@@ -36,7 +36,7 @@ class StartUps:
     def __init__(self, settings: StartUpSettings, nodes: int, *, seed: int) -> None:
         self._settings, self._seed = settings, seed
         self._caches = NodeCaches(nodes, settings.image.cache_gb)
-        self._recorded: set[str] = set()  # Images whose hot blocks are known
+        self._recorded: set[str] = set()  # Images that some start had
         self._attempts: Counter[int] = Counter()  # Starts of each job so far
         self._pulling: dict[int, tuple[float, int]] = {}  # By job: until when it starts, and how many of its nodes pull
         self.log: list[Started] = []
@@ -56,7 +56,6 @@ class StartUps:
             self._installs(job, attempt),
             others=sum(nodes for _, nodes in self._pulling.values()),
             recorded=self._image(job) in self._recorded,
-            snapshot=attempt > 0,
         )
         seconds = start.seconds(settings, settings)
         weighed = tuple(start.seconds(settings, techniques) for techniques in TECHNIQUES.values())

@@ -38,7 +38,7 @@ class ImageStage(_Strict):
     hot_share: Annotated[float, Interval(gt=0, le=1)]  # of the image, which a start reads
     peer_gb_per_second: Amount = 0.0  # that each node gets from nodes that have it, besides
     shared_gb: Amount = 0.0  # layers that all images have
-    of: Literal["job", "user", "queue", "group"] = "user"  # whose jobs have one image
+    of: Literal["job", "user", "queue", "group"] = "user"  # whose jobs have one image, and one environment
 
     def __post_init__(self) -> None:
         if self.shared_gb > self.size_gb:
@@ -75,7 +75,7 @@ class Techniques(_Strict):
     """What shortens a start-up, the three answers of Bootseer."""
 
     prefetch: bool = False  # hot blocks of the image alone, once a start has recorded which these are
-    snapshots: bool = False  # of the environment, once the job has installed it
+    snapshots: bool = False  # of the environment, once a start with the same image has installed it
     striped_reads: bool = False  # of the checkpoint
 
 

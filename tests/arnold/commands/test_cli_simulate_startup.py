@@ -43,7 +43,7 @@ def test_the_share_lost_is_told_everywhere(tmp_path: Path, capsys: pytest.Captur
         (("size_gb: 18", "size_gb: -1"), "greater than or equal to 0", (5, "correct image.size_gb")),
         (
             ("store_gb_per_second: 10", "store_gb_per_second: 0"),
-            "greater than or equal to 1e-06",
+            "greater than or equal to 0.000001",
             (10, "correct image.store_gb_per_"),
         ),
         (("hot_share", "hot_shore"), "unknown key 'image.hot_shore'", (12, "did you mean 'hot_share'?")),

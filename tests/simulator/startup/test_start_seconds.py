@@ -77,26 +77,26 @@ def test_the_registry_is_shared() -> None:
 
 
 @pytest.mark.parametrize(
-    ("techniques", "recorded", "snapshot", "expected"),
+    ("techniques", "recorded", "expected"),
     [
         # four cold nodes at 2 GB/s, 30 s of installing: 10 + 10 + 30 + 16
-        (Techniques(), True, True, 66),
+        (Techniques(), True, 66),
         # a quarter of the image: 2.5 s
-        (Techniques(prefetch=True), True, True, 58.5),
-        # the first start of an image has no record
-        (Techniques(prefetch=True), False, True, 66),
+        (Techniques(prefetch=True), True, 58.5),
+        # the first start with an image has no record
+        (Techniques(prefetch=True), False, 66),
         # 4 GB more to pull instead of 30 s: 12 s in all
-        (Techniques(snapshots=True), True, True, 38),
-        (Techniques(snapshots=True), True, False, 66),
+        (Techniques(snapshots=True), True, 38),
+        (Techniques(snapshots=True), False, 66),
         # 32 GB at min(4 * 1, 16 * 0.5) = 4 GB/s: 8 s
-        (Techniques(striped_reads=True), True, True, 58),
+        (Techniques(striped_reads=True), False, 58),
         # 9 GB at 2 GB/s, and 8 s
-        (Techniques(prefetch=True, snapshots=True, striped_reads=True), True, True, 22.5),
+        (Techniques(prefetch=True, snapshots=True, striped_reads=True), True, 22.5),
     ],
 )
-def test_what_each_technique_shortens(techniques: Techniques, recorded: bool, snapshot: bool, expected: float) -> None:
+def test_what_each_technique_shortens(techniques: Techniques, recorded: bool, expected: float) -> None:
     """Each has its stage, and works from the second start on where it needs a first one."""
-    start = gang([20.0] * 4, 30.0, recorded=recorded, snapshot=snapshot)
+    start = gang([20.0] * 4, 30.0, recorded=recorded)
     assert start.seconds(SETTINGS, techniques) == pytest.approx(expected)
 
 
