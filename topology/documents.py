@@ -58,16 +58,18 @@ class Document:
         except ValidationError as invalid:
             problems = invalid.errors(include_url=False)
         first = min(problems[:20], key=self._rank)
+        if first["type"] == "missing":
+            # a key that is there under another name is more to the point than that it is not there under its own
+            beside = (one for one in problems if one["type"] in _UNKNOWN_KEY and one["loc"][:-1] == first["loc"][:-1])
+            first = next(beside, first)
         message, fix = _explain(first, adapter.json_schema)
         others = f" ({len(problems) - 1} more after this one)" if len(problems) > 1 else ""
         raise error(message + others, where=self.where(*first["loc"]), fix=fix)
 
-    def _rank(self, problem: Mapping[str, Any]) -> tuple[bool, int, bool]:
-        """Return problems in the order of the file, then keys that are missing, which stand nowhere: a misspelled one
-        comes before that which is missing for it.
-        """
+    def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
+        """Return problems in the order of the file; a misspelled key before the one that is missing for it."""
         line = self.locate(_existing(self.data, problem["loc"]))
-        return problem["type"] == "missing", line, problem["type"] not in _UNKNOWN_KEY
+        return line, problem["type"] not in _UNKNOWN_KEY
 
 
 def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any", several: bool = False) -> Document:
