@@ -32,7 +32,7 @@ class StartUpShare(JsonRecord):
     starts: AtLeastOne
     """Starts and restarts."""
     seconds: NotNegative
-    """Mean of a start-up, over GPUs."""
+    """Mean of a start-up, each weighed by its GPUs."""
     lost: Share
     """Share of the GPU time held that went into start-up, with the techniques in use."""
     none: Share
@@ -79,7 +79,7 @@ def _starts(past: RunHistory, log: Sequence[Started]) -> tuple[FloatArray, Float
 
 def _share(name: str, held: FloatArray, gpus: FloatArray, seconds: FloatArray) -> StartUpShare:
     lost = gpus @ seconds
-    # what a technique wins is held no longer
-    shares = (lost / (gpus @ held - lost[0] + lost)).tolist()
+    # what a technique wins is held no longer; nothing is left where all of it was start-up that is won
+    shares = (lost / np.maximum(gpus @ held - lost[0] + lost, 1e-9)).clip(0.0, 1.0).tolist()
     by_technique = dict(zip(TECHNIQUES, shares[1:], strict=True))
     return StartUpShare(name, len(held), float(lost[0] / gpus.sum()), shares[0], **by_technique)

@@ -185,3 +185,16 @@ def test_counting_gpus_knows_no_images() -> None:
     """Without places nothing is cached anywhere."""
     with pytest.raises(InvalidInput, match="nodes keep images"):
         ReplaySettings(algorithm=COUNT_ONLY, startup=SETTINGS)
+
+
+def test_a_start_up_that_is_all_that_was_held() -> None:
+    """Stopped in its start-up for good: all of the time held is lost; none where there is nothing to do.
+
+    One node, which fails and never returns.  Without image and fixed seconds the checkpoint alone is read, 8 GB at the
+    node's 1 GB/s, striped or not: longer than the second that was held.  Without a checkpoint the start takes no time.
+    """
+    bare = replace(QUIET, fixed_seconds=0.0, image=replace(QUIET.image, size_gb=0.0))
+    for settings, expected in ((bare, 1.0), (replace(bare, checkpoint=replace(bare.checkpoint, gb_per_gpu=0.0)), 0.0)):
+        replay = made([gang("a", nodes=1)], settings, nodes=1, incidents=[Incident(1.0, "down", 0)])
+        replay.engine.run()
+        assert shares(replay)[0].lost == shares(replay)[0].striped_reads == expected
