@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from extender.kept_fields import strip, trim
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT
@@ -132,6 +132,9 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
     if isinstance(found, Pod | Owner | NamespaceObject):
         trim(found.metadata)
+    elif isinstance(found, NodeObject):
+        # nothing here reads them yet, and each node may list fifty
+        force_setattr(found.status, "images", None)
     elif isinstance(found, AllocationObject):
         strip(found.metadata)
     return found

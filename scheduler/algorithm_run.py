@@ -5,7 +5,8 @@ placement that breaks a rule is ever shown.
 
 An algorithm is asked for each type of GPU that the job may be on (:mod:`scheduler.gpu_types`), there for each trunk
 (:mod:`scheduler.trunks`), and the best answer counts; constraints beside the tree are laid into it
-(:mod:`scheduler.second_constraints`): so every algorithm heeds all of these without knowing of them.
+(:mod:`scheduler.second_constraints`): so every algorithm heeds all of these without knowing of them.  Among placements
+that are worth the same, one with few cold nodes is taken (:mod:`scheduler.cold_nodes`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from scheduler.cold_nodes import pulls_of, warm_first
 from scheduler.gpu_types import best_of_types
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, trivial_bound
@@ -22,12 +24,30 @@ from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Stat
 from scheduler.second_constraints import SecondConstraints
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
 from scheduler.work_clock import clock, on_clock
-from topology.cluster import Cluster
+from topology.cluster import Cluster, FloatArray
 from topology.errors import InvalidPlacement
 
+WARM_SHARE = 0.5  # Of the time limit, for the same question on warm nodes alone
 
-def run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
-    """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`."""
+
+def run(
+    algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits, *, pulls: FloatArray | None = None
+) -> Outcome:
+    """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`.
+
+    :param pulls: shape [nodes], GB of images that each node would pull; ``None`` = as the job names them.
+    """
+    found = _run(algorithm, cluster, job, limits)
+    if pulls is None:
+        pulls = pulls_of(cluster, job)
+    if pulls is None or found.evaluation is None:
+        return found
+    rest = replace(limits, seconds=limits.seconds * WARM_SHARE)
+    return warm_first(cluster, job, found, pulls, lambda warm: _run(algorithm, warm, job, rest))
+
+
+def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
+    """Return what an algorithm proposes, weighed, whatever nodes would pull."""
     choices, short = type_choices(cluster, job)
     with on_clock(limits.clock):
         outcomes = list(_outcomes(algorithm, cluster, choices, limits))

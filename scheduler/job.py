@@ -148,6 +148,14 @@ class NodeSize:
     gpus: int
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerImage:
+    """An image that each node of a job needs."""
+
+    name: str
+    gb: float  # that a node pulls which does not have it
+
+
 @dataclass(frozen=True)
 class Job:
     """A gang that starts whole or not at all."""
@@ -176,6 +184,7 @@ class Job:
         DataSet, ...
     ] = ()  # what it reads: among equal placements it goes where running jobs read the same
     data_level: str | None = None  # whose domains have a cache in common; None = the closest of the cluster
+    images: tuple[ContainerImage, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.alpha <= 1.0:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from scheduler.affinity import Gains, Size
 from scheduler.data_sets import DataSet
-from scheduler.job import MEGATRON_ORDER, Avoid, Job, LevelWeight, Overrides, Parallelism, Speed
+from scheduler.job import MEGATRON_ORDER, Avoid, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
 from scheduler.job_parts import (
     CacheLevel,
@@ -63,9 +63,7 @@ class JobDocument(StrictModel):
     alpha: Share | None = None
     model: NamedOrDescribed | None = None
     level: str | None = None
-    tp_level: Annotated[
-        str | None, Field(description="Level whose domains hold a TP group that takes several nodes; null = closest.")
-    ] = None
+    tp_level: Annotated[str | None, Field(description="Holds a TP group of several nodes; null = closest.")] = None
     avoid: Avoid = "price"
     gpu_types: GpuTypes | None = None
     speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
@@ -75,6 +73,7 @@ class JobDocument(StrictModel):
     spread_cost: Factor | None = None
     data_sets: DataSizes | None = None
     data_level: CacheLevel | None = None
+    images: Annotated[dict[str, Factor] | None, Field(description="GB by name; null = none are named.")] = None
 
 
 Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp") is "job.yaml:3"
@@ -195,6 +194,7 @@ def job_of(
             spread_cost=known.spread_cost if content.spread_cost is None else content.spread_cost,
             data_sets=tuple(DataSet(name, size) for name, size in (content.data_sets or {}).items()),
             data_level=content.data_level,
+            images=tuple(ContainerImage(name, gb) for name, gb in (content.images or {}).items()),
         )
         _ = job.grid
     except InvalidJob as error:
@@ -246,8 +246,7 @@ def _named_types(content: JobDocument, where: Where) -> Iterator[tuple[str, str]
 
 def job_document(instance: Instance) -> JobDocument:
     """Return the job as a file that says everything: defaults, overrides and derived values filled in."""
-    job = instance.job
-    degrees = job.parallelism
+    job, degrees = instance.job, instance.job.parallelism
     hard = [ConstraintFile(family=hold.family, within=hold.level) for hold in job.holds]
     soft = [ConstraintFile(family=count.family, level=count.level, weight=count.weight) for count in job.counts]
     return JobDocument(
@@ -269,6 +268,7 @@ def job_document(instance: Instance) -> JobDocument:
         spread_cost=job.spread_cost,
         data_sets=dict(job.data_sets) or None,
         data_level=job.data_level,
+        images={one.name: one.gb for one in job.images} or None,
     )
 
 

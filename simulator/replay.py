@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,13 @@ from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import GpuPool, Pool
 from simulator.failures.cluster_failures import ClusterFailures
 from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan, lay_out
+from simulator.failures.restart_delay import Restart
 from simulator.job_pace import job_pace
 from simulator.power.power_wave import node_watts
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.run_history import AttemptLog
+from simulator.startup.start_ups import StartUps
 from simulator.traces import JobTrace
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
@@ -38,6 +40,7 @@ class Replay:
     settings: ReplaySettings
     engine: Engine
     log: AttemptLog  # of its engine
+    startups: StartUps | None = None  # of its engine; None = jobs work as soon as they have their nodes
 
     @property
     def places(self) -> Cluster | None:
@@ -73,6 +76,8 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         )
     failures = None
     if failing is not None:
+        if settings.startup is not None:
+            failing = replace(failing, restart=Restart(kind="start-up"))
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
     told = predict_all(trace.records, settings.predictor)
     log = AttemptLog(failures, _incidents(failures, spans, cluster, start))
@@ -90,7 +95,17 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     )
     for node in spares:
         pool.bring_back(node)
-    return Replay(trace, cluster, settings, engine, log)
+    return Replay(trace, cluster, settings, engine, log, _starting(engine, settings))
+
+
+def _starting(engine: Engine, settings: ReplaySettings) -> StartUps | None:
+    """Let the jobs of a run wait for their start-up, if they do."""
+    if settings.startup is None or not isinstance(engine.pool, NodePool):
+        return None
+    startups = StartUps(settings.startup, len(engine.pool.cluster), seed=settings.seed)
+    engine.start_up, engine.pool.pulls = startups, startups.missing
+    engine.observers = (*engine.observers, startups)
+    return startups
 
 
 def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:

@@ -13,6 +13,7 @@ from simulator.failures.cluster_failures import FailureSettings
 from simulator.job_record import JobRecord, ShareBy
 from simulator.power.power_file import PowerSettings
 from simulator.shared_data.data_plan import DataPlan
+from simulator.startup.startup_settings import StartUpSettings
 from topology.errors import InvalidInput, did_you_mean
 from topology.field_types import Seed
 from topology.flags import FAULTY, NodeFlag
@@ -94,6 +95,8 @@ class ReplaySettings(QueueSettings):
     """Slow and faulty nodes besides those of the cluster, each from its ``since`` to its ``until``."""
     data: DataPlan | None = field(default=None, metadata={"option": False})
     """The data sets that jobs read, and caches for them; ``None`` = no job waits for data."""
+    startup: StartUpSettings | None = field(default=None, metadata={"option": False})
+    """What gangs wait for before they work; ``None`` = nothing."""
     epoch: float | None = field(default=None, metadata={"option": False})
     """Seconds since 1970 UTC at second 0 of the trace's clock; ``None`` = as its dates say."""
     power: PowerSettings | None = field(default=None, metadata={"option": False})
@@ -114,6 +117,8 @@ class ReplaySettings(QueueSettings):
             raise InvalidInput("power is of nodes, and this run only counts GPUs", where="--power", fix=fix)
         if self.data is not None:
             raise InvalidInput("jobs read near caches, and this run only counts GPUs", where="--data", fix=fix)
+        if self.startup is not None:
+            raise InvalidInput("nodes keep images, and this run only counts GPUs", where="--startup", fix=fix)
         if self.cost not in (None, NO_COST):
             asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
             raise InvalidInput(asked, where="--cost", fix=f"{fix}, or --cost none")

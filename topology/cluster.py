@@ -6,7 +6,6 @@ that refines the level above it.
 
 Uneven depth: a node without a domain at some level belongs there to its closest broader domain (the switch it
 hangs on), shown as an *implicit* domain of the same name; a node without any broader domain hangs on the root.
-
 Beside the tree there may be *second hierarchies*, such as power or failure domains: each is one more partition of the
 nodes, independent of the tree.  A node that is in none of its domains is there a domain of its own, an implicit one.
 """
@@ -15,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
 from typing import Any
@@ -94,6 +93,7 @@ class Cluster:
     gpus_assumed: bool = False  # whether nothing says how many GPUs some nodes have, so that a usual number was taken
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
     second_levels: tuple[Level, ...] = ()  # hierarchies beside the tree, each on its own
+    cached: Mapping[str, frozenset[str]] = field(default_factory=dict)  # images -> names of the nodes that have them
 
     def __post_init__(self) -> None:
         of_levels = (level.domain_of for level in (*self.levels, *self.second_levels))

@@ -85,12 +85,14 @@ def write_replay(
     :returns: what did not fit, a sentence each.
     """
     from arnold.exports.tables import job_table, series_table
+    from simulator.startup.startup_shares import seconds_by_job
     from topology.files import write_file
 
     made: dict[str, str | bytes] = {}
     notes: list[str] = []
     if (file := outputs.jobs_out) is not None:
-        made[file] = job_table(file, past)
+        startup = {} if replay.startups is None else seconds_by_job(past, replay.startups.log)
+        made[file] = job_table(file, past, startup)
     if (file := outputs.series_out) is not None:
         made[file] = series_table(file, series[file], past.origin)
     if (file := outputs.chrome_trace) is not None:

@@ -15,7 +15,7 @@ from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import emit_json
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
+from arnold.commands.simulate_options import FailureOptions, FlagOptions, StartUpOptions, TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidTopology
 
@@ -64,6 +64,7 @@ class RunOptions:
 @options_of(ReplaySettings, completions={"policy": complete_policy, "algorithm": complete_algorithm})
 @options_of(FailureOptions)
 @click.option("--data", type=FILE, metavar="FILE", help="Data sets that jobs of the trace name, and caches for them.")
+@options_of(StartUpOptions)
 @options_of(ReplayFiles)
 @options_of(RunOptions)
 @click.option("--power", type=FILE, metavar="FILE", help="Power file: what nodes draw, and caps of power domains.")
@@ -85,8 +86,9 @@ def command(*, as_json: bool, **options: Any) -> int:
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     chosen = take(TraceOptions, options)
-    failures = take(FailureOptions, options).settings()
-    settings = take(ReplaySettings, options, records=chosen.measured(), failures=failures)
+    failing = take(FailureOptions, options)
+    startup = take(StartUpOptions, options).settings(failing)
+    settings = take(ReplaySettings, options, records=chosen.measured(), failures=failing.settings(), startup=startup)
     replay, of_inputs = _prepare(options, chosen, settings, scale=keeping.scale_load)
     engine = replay.engine
     started = perf_counter()

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from arnold.commands.output import console, plain, table
 from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.engine import Engine
 from simulator.replay import Replay
 from simulator.results.run_summary import Distribution
+from simulator.startup.startup_shares import StartUpShare
 from topology.quantities import duration, number, percent
 from topology.quantities import times as times_fewer
+
+if TYPE_CHECKING:
+    from arnold.commands.fitted_table import FittedTable
 
 
 def show(document: SimulateDocument, replay: Replay) -> None:
@@ -53,14 +59,27 @@ def show(document: SimulateDocument, replay: Replay) -> None:
     out.print(numbers)
     if document.data is not None:
         loads = table("data set", "jobs", "loads", "if shared", "times fewer", title="Samples loaded")
-        for one in document.data:
-            fewer = times_fewer(one.loads / one.shared) if one.shared else "-"
-            loads.add_row(plain(one.data_set), f"{one.jobs:,}", number(one.loads), number(one.shared), fewer)
+        for read in document.data:
+            fewer = times_fewer(read.loads / read.shared) if read.shared else "-"
+            loads.add_row(plain(read.data_set), f"{read.jobs:,}", number(read.loads), number(read.shared), fewer)
         out.print(loads)
+    if document.startup:
+        out.print("", _startup_table(document.startup))
     for reason, count in document.dropped.items():
         out.print(f"Left out: {count:,} ({plain(reason)}).")
     for note in replay.trace.notes:
         out.print(plain(note))
+
+
+def _startup_table(shares: Sequence[StartUpShare]) -> FittedTable:
+    """Return the shares of GPU time that start-up took, and would take with each technique."""
+    ways = [field.name for field in fields(StartUpShare)][3:]
+    title = "Share of GPU time held that start-up took, and would take with these techniques alone"
+    rows = table("size of job", "starts", "mean", *(way.replace("_", " ") for way in ways), title=title)
+    for one in shares:
+        cells = (percent(getattr(one, way)) for way in ways)
+        rows.add_row(one.size, f"{one.starts:,}", duration(one.seconds), *cells)
+    return rows
 
 
 def _cells(found: Distribution) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from simulator.results.replayed_power import PowerMoment, replayed_power
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import Distribution, MeanSpread, RunSummary
 from simulator.shared_data.shared_loads import SharedLoads, shared_loads
+from simulator.startup.startup_shares import StartUpShare, startup_shares
 from topology.field_types import Count, NotNegative, Share
 from topology.json_record import JsonRecord, record_of
 
@@ -69,6 +70,8 @@ class SimulateDocument(JsonRecord):
     """What is drawn around two moments of the run; empty = without --power, or no job started."""
     data: tuple[SharedLoads, ...] | None
     """Loads of each data set, by name; null = without `--data`."""
+    startup: tuple[StartUpShare, ...] | None
+    """What start-up took of the GPU time that jobs held, in all and by size; null = without `--startup`."""
 
 
 def simulate_document(
@@ -91,4 +94,5 @@ def simulate_document(
         assumptions=model.assumptions,
         power=() if settings.power is None else replayed_power(past, settings.power, seed=settings.seed),
         data=None if settings.data is None else shared_loads(past, settings.data),
+        startup=None if replay.startups is None else startup_shares(past, replay.startups.log),
     )

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, isnan
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from simulator.engine.sim_job import SimJob
@@ -28,6 +29,7 @@ JOB_COLUMNS: Mapping[str, type] = {
     "jct_seconds": float,
     "duration_seconds": float,
     "restarts": int,
+    "startup_seconds": float,
     "dp_spread": int,
     "pp_spread": int,
     "priority": int,
@@ -40,10 +42,13 @@ JOB_COLUMNS: Mapping[str, type] = {
 """Of ``--jobs-out``: one row per job; times are seconds on the trace's own clock.  Last what it asks of placement."""
 
 
-def job_rows(jobs: Sequence[SimJob], names: Sequence[str]) -> Iterator[Row]:
+def job_rows(
+    jobs: Sequence[SimJob], names: Sequence[str], startup: Mapping[int, float] = MappingProxyType({})
+) -> Iterator[Row]:
     """Yield the jobs in order of submission; what did not happen is ``None``.
 
     :param names: of the nodes, by number; empty where GPUs were only counted.
+    :param startup: seconds that all starts of a job took, by its key; of others that is not known.
     """
     for job in jobs:
         record, start, end = job.record, _finite(job.first_start), _finite(job.end)
@@ -60,6 +65,7 @@ def job_rows(jobs: Sequence[SimJob], names: Sequence[str]) -> Iterator[Row]:
             "jct_seconds": None if end is None else end - job.submitted,
             "duration_seconds": record.duration,
             "restarts": len(job.runs),
+            "startup_seconds": startup.get(job.key),
             "dp_spread": job.spread[0] if job.spread else None,
             "pp_spread": job.spread[1] if job.spread else None,
             "priority": job.priority,
@@ -139,10 +145,10 @@ def table_bytes(path: str, rows: Sequence[Row], columns: Mapping[str, type]) -> 
     return WRITERS[Path(path).suffix.lower()](rows, columns)
 
 
-def job_table(path: str, past: RunHistory) -> bytes:
-    """Return the file of ``--jobs-out``."""
+def job_table(path: str, past: RunHistory, startup: Mapping[int, float]) -> bytes:
+    """Return the file of ``--jobs-out``; ``startup`` as in :func:`job_rows`."""
     names = () if past.cluster is None else past.cluster.names
-    return table_bytes(path, list(job_rows(past.jobs, names)), JOB_COLUMNS)
+    return table_bytes(path, list(job_rows(past.jobs, names, startup)), JOB_COLUMNS)
 
 
 def series_table(path: str, found: TimeSeries, origin: float) -> bytes:

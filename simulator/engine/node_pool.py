@@ -32,9 +32,11 @@ from simulator.engine.sim_job import UNITS, Need, SimJob, picky
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
 from topology.capacity import most_together, shortage_apart, together
-from topology.cluster import BoolArray, Cluster, IntArray
+from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.errors import InvalidJob, UnknownName
 from topology.flags import HEALTHY, NodeFlag
+
+NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 class NodePool:
@@ -69,9 +71,10 @@ class NodePool:
         self._gangs: dict[tuple[int, int, Types], bool] = {}
         self._needs: dict[tuple[float, int | None, object], Need] = {}
         self._types = NodesByType(cluster)
-        self.near: Callable[[SimJob], Mapping[str, float]] | None = (
-            None  # weights of preferred nodes; None = no node is
-        )
+        # weights of preferred nodes for a job; None = no node is preferred
+        self.near: Callable[[SimJob], Mapping[str, float]] | None = None
+        # shape [nodes], GB that a start of a job would pull on each; None = all nodes start alike
+        self.pulls: Callable[[SimJob], FloatArray] | None = None
 
     @property
     def free(self) -> IntArray:
@@ -190,21 +193,24 @@ class NodePool:
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
         rows = (fits & self.usable(job)).nonzero()[0]
         if self._is_gang(job.nodes, job.gpus, job.gpu_types):
-            preferred = self.near(job) if self.near is not None else {}
-            return self._run(self.gang(job), rows, preferred) if len(rows) >= job.nodes else None
+            pulls = None if self.pulls is None else self.pulls(job)
+            preferred = {} if self.near is None else self.near(job)
+            return self._run(self.gang(job), rows, preferred, pulls) if len(rows) >= job.nodes else None
         among = together(self.cluster, rows, job.nodes, mix_types=job.mix_types)
         return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
 
-    def _outcome(self, gang: Job, rows: Rows, preferred: Mapping[str, float] = MappingProxyType({})) -> Outcome:
-        """Return what placement finds for a gang on some nodes, of which some are preferred."""
+    def _outcome(
+        self, gang: Job, rows: Rows, preferred: Mapping[str, float] = NOTHING, pulls: FloatArray | None = None
+    ) -> Outcome:
+        """Return what placement finds for a gang on some nodes; ``preferred`` by weight, ``pulls`` in GB."""
         free = np.zeros_like(self.free)
         free[rows] = self.occupancy.size[rows] // UNITS
         algorithm = PreferredNodes(self._algorithm, preferred, "are preferred") if preferred else self._algorithm
-        return run(algorithm, self.cluster.replace(free_gpus=free), gang, self._limits)
+        return run(algorithm, self.cluster.replace(free_gpus=free), gang, self._limits, pulls=pulls)
 
-    def _run(self, gang: Job, rows: Rows, preferred: Mapping[str, float]) -> Found | None:
-        """Return where placement puts a gang on some nodes, of which some are preferred."""
-        outcome = self._outcome(gang, rows, preferred)
+    def _run(self, gang: Job, rows: Rows, preferred: Mapping[str, float], pulls: FloatArray | None) -> Found | None:
+        """Return where placement puts a gang on some nodes."""
+        outcome = self._outcome(gang, rows, preferred, pulls)
         if outcome.evaluation is None or outcome.proposal.nodes is None:
             return None
         worth = outcome.evaluation

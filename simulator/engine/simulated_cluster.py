@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from scheduler.queue.backlog import Backlog
 from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy, Running
-from simulator.engine.hooks import FromScratch, Pace, Recovery, Why
+from simulator.engine.hooks import FromScratch, Pace, Recovery, StartUp, Why
 from simulator.engine.pools import Found, Pool
 from simulator.engine.sim_job import UNITS, JobState, SimJob, kind_of
 from topology.cluster import IntArray
@@ -81,6 +81,7 @@ class SimulatedCluster:
         self.usable, self.may_fit, self.compartments = pool.usable, pool.may_fit, pool.compartments
         self.domains = pool.domains
         self.recovery, self.pace = recovery or FromScratch(), pace
+        self.start_up: StartUp | None = None  # None = jobs work as soon as they have their nodes
         self._drain_seconds = drain_seconds
         self._weights = weights
         self._in_use = Counter[str]()  # Units that jobs of each namespace hold
@@ -141,9 +142,11 @@ class SimulatedCluster:
         if job.first_start == inf:
             job.first_start = now
         job.pace = 1.0
+        starting = 0.0 if self.start_up is None else self.start_up.started(job, now)
+        job.delay += starting
         job.since = now + job.delay
         job.version += 1
-        job.ends = now + job.predicted
+        job.ends = now + job.predicted + starting
         self.activate(job)
         if job.reservation:
             self.lift(job.reservation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite
+from typing import Literal
 
 from health.recovery.restart_cost import RestartKind, restart_seconds
 from simulator.failures.rates import MIXES, FailureKind, Mix
@@ -24,7 +25,9 @@ GPUS_OF_A_MACHINE = 16  # Of the machines on which restarts were measured
 class Restart:
     """How a job comes back."""
 
-    kind: RestartKind | None = None  # new pods for all, or the same pods with a new process; None = fixed says it all
+    # new pods for all, or the same pods with a new process; start-up: what comes after detection is that of every start
+    # of the run (simulator.startup); None = fixed says it all
+    kind: RestartKind | Literal["start-up"] | None = None
     reload: float = 0.0  # seconds to read the checkpoint
     fixed: float = 300.0  # seconds from the failure until the job trains again, instead of everything else
     error_seen: float = ERROR_SEEN
@@ -40,6 +43,8 @@ class Restart:
         """Return seconds from knowing to training again."""
         if self.kind is None:
             return self.fixed
+        if self.kind == "start-up":
+            return self.reload
         return restart_seconds(max(1.0, gpus / GPUS_OF_A_MACHINE), self.kind) + self.reload
 
     def mean_seconds(self, *, gpus: float, mix: Mix = MIXES["llama3"]) -> float:

@@ -2,9 +2,9 @@
 
 ``node``, then one column per level from broad to close (any names), then optional ``gpus`` (default 8), ``free_gpus``
 (default gpus), ``slowdown`` (empty or 1.0 healthy, 1.3 = 30 % slower, ``faulty`` = never use), ``since`` and ``until``
-(when it began and ends, with a time zone; empty = open) and ``gpu_type`` (such as ``H100``; empty = not said). Columns
-whose name begins with ``@`` (``@power``) are second hierarchies, wherever they stand; an empty cell = the node is in
-none of its domains.
+(when it began and ends, with a time zone; empty = open), ``gpu_type`` (such as ``H100``; empty = not said) and
+``cache`` (names of the images that the node has, between spaces). Columns whose name begins with ``@`` (``@power``) are
+second hierarchies, wherever they stand; an empty cell = the node is in none of its domains.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from topology.tables.bad_rows import BadRows
 from topology.tables.text_rows import CsvRows
 
 NODE = "node"
-GPUS, FREE_GPUS, GPU_TYPE = "gpus", "free_gpus", "gpu_type"
+GPUS, FREE_GPUS, GPU_TYPE, CACHE = "gpus", "free_gpus", "gpu_type", "cache"
 TIMES = ("since", "until")
-ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE)
+ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE, CACHE)
 
 _SEPARATORS = (";", "\t", "|")
 _BETWEEN = re.compile(r"[,;\t|]")
@@ -71,7 +71,7 @@ class ClusterCsv:
         "csv",
         source="a CSV whose first column is `node`, then a column per level",
         export="`arnold topology convert FILE --to csv`",
-        read="levels, second hierarchies, GPUs and their types, use, slowdowns",
+        read="levels, second hierarchies, GPUs and their types, use, slowdowns, images",
         left_out="",
         marks=("node,",),
     )
@@ -95,7 +95,8 @@ class ClusterCsv:
         cluster = build_cluster(names, rows, second=second, flags=active, where=table.place)
         left_out = f"slowdowns that do not hold now, left out: {len(flags) - len(active)}"
         notes = (left_out,) if len(active) < len(flags) else ()
-        return Reading(cluster.replace(gpus_assumed=not {GPUS, FREE_GPUS} & {*table.header}), notes)
+        assumed = not {GPUS, FREE_GPUS} & {*table.header}
+        return Reading(cluster.replace(gpus_assumed=assumed, cached=_cached(table)), notes)
 
 
 def _levels(header: tuple[str, ...]) -> list[int]:
@@ -143,6 +144,20 @@ def _nodes(table: Table, levels: Sequence[int], second: Sequence[int]) -> Iterat
         gpu_type = "" if type_at is None else row[type_at]
         path, others = tuple(row[at] for at in levels), tuple(row[at] for at in second)
         yield Node(row[0], path, gpus, free, gpu_type=gpu_type, second_path=others)
+
+
+def _cached(table: Table) -> dict[str, frozenset[str]]:
+    """Return the nodes that have each image."""
+    nodes: dict[str, set[str]] = {}
+    if CACHE in table.header:
+        at = table.header.index(CACHE)
+        for i, row in enumerate(table.rows):
+            for image in row[at].split():
+                if not image.isprintable():
+                    wrong = f"the name of an image has control characters: {image[:60]!r}"
+                    raise InvalidTopology(wrong, where=table.place(i), fix="use printable characters")
+                nodes.setdefault(image, set()).add(row[0])
+    return {image: frozenset(having) for image, having in nodes.items()}
 
 
 def _flags(table: Table) -> list[NodeFlag]:

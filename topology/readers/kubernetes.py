@@ -101,7 +101,18 @@ class Kubernetes:
             notes.append(f"left out, as they have no {listing.any_gpu}: {left_out} of {nodes} nodes")
         if expired := len(flags) - len(active):
             notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
+        cluster = cluster.replace(cached=_cached(machine.node for machine in machines))
         return Reading(cluster, tuple(notes), tuple(one.node.labels for one in machines))
+
+
+def _cached(nodes: Iterable[objects.NodeObject]) -> dict[str, frozenset[str]]:
+    """Return the nodes that have each image, by all names of it that could stand in a table."""
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        for name in (name for image in node.status.images or () for name in image.names or ()):
+            if name.isprintable() and " " not in name:
+                found.setdefault(name, set()).add(node.name)
+    return {name: frozenset(having) for name, having in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

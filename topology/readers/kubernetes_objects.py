@@ -93,12 +93,19 @@ class NodeCondition(Object, frozen=True):
     last_transition_time: str | None = None
 
 
+class NodeImage(Object, frozen=True):
+    """An image that a node has, by all its names."""
+
+    names: list[str] | None = None
+
+
 class NodeStatus(Object, frozen=True):
     """How a node is."""
 
     capacity: Amounts | None = None
     allocatable: Amounts | None = None
     conditions: list[NodeCondition] | None = None
+    images: list[NodeImage] | None = None  # the largest that it has, 50 unless the kubelet says another number
     # product of the GPUs in its ResourceSlices; a name that no object of Kubernetes has, as it is added here
     gpu_product: str = msgspec.field(default="", name="arnold.dev/gpu-product")
 

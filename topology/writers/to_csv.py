@@ -10,7 +10,7 @@ from datetime import UTC
 from topology.cluster import Cluster
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY
-from topology.readers.cluster_csv import ATTRIBUTES, GPU_TYPE, NODE, TIMES
+from topology.readers.cluster_csv import ATTRIBUTES, CACHE, GPU_TYPE, NODE, TIMES
 from topology.writers.types import Rendering, table_losses
 
 
@@ -31,12 +31,16 @@ class ClusterCsvWriter:
         slowdowns = [_cell(slowdown) for slowdown in cluster.slowdown.tolist()]
         columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
         timed = any(flag.since or flag.until for flag in cluster.flags.values())
-        absent = {*(() if timed else TIMES), *(() if cluster.nodes_of_type else (GPU_TYPE,))}
-        attributes = [name for name in ATTRIBUTES if name not in absent]
+        said = {GPU_TYPE: bool(cluster.nodes_of_type), CACHE: bool(cluster.cached), **dict.fromkeys(TIMES, timed)}
+        attributes = [name for name in ATTRIBUTES if said.get(name, True)]
         if timed:
             columns += [[_time(cluster, node, name) for node in range(len(cluster))] for name in TIMES]
         if GPU_TYPE in attributes:
             columns.append([cluster.gpu_types[of] for of in cluster.gpu_type_of.tolist()])
+        if CACHE in attributes:
+            columns.append(
+                [" ".join(image for image, on in cluster.cached.items() if node in on) for node in cluster.names]
+            )
         writer.writerow([NODE, *(level.name for level in every), *attributes])
         writer.writerows(zip(cluster.names, *columns, strict=True))
         return Rendering(text.getvalue(), table_losses(cluster, self.name))

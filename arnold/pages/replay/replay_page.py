@@ -13,6 +13,7 @@ from arnold.pages.replay.panels import panels
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import NAMES, RunSummary
 from simulator.results.time_series import TimeSeries
+from simulator.startup.startup_shares import startup_shares
 from simulator.study.compared import Comparison
 from topology.drawing.layout import inventory
 from topology.drawing.palette import ramp
@@ -65,6 +66,7 @@ def simulation_page(
         slow=bool(past.slow),
         wait_rows=waits,
         spread=spread,
+        startup=[] if replay.startups is None else startup_shares(past, replay.startups.log),
         listed=len(listed),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),

@@ -47,6 +47,7 @@ KEYS = [
     "assumptions",
     "power",
     "data",
+    "startup",
 ]
 
 

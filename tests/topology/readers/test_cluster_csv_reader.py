@@ -118,7 +118,8 @@ def test_spaces_windows_lines_and_quotes_are_harmless() -> None:
         ("node,@p,rack,@p\nn1,x,r,x\n", "two columns are called '@p'", "f:1", "own name"),
         ("node,@p\nn1,a\x07\n", "control characters", "f:2", "printable"),
         ("node," + ",".join(f"@p{i}" for i in range(9)) + "\nn" + ",x" * 9, "9 second hierarchies", "f:1", "at most 8"),
-        ("node,rack,gpus,cache\nn1,r,8,1\n", "unknown column 'cache'", "f:1", "only gpus, free_gpus, slowdown"),
+        ("node,rack,gpus,power\nn1,r,8,1\n", "unknown column 'power'", "f:1", "only gpus, free_gpus, slowdown"),
+        ("node,rack,cache\nn1,r,a\x07\n", "control characters", "f:2", "printable"),
         ("node," + ",".join(f"l{i}" for i in range(40)) + "\nn" + ",x" * 40, "41 columns", "f:1", "at most"),
     ],
 )

@@ -1,0 +1,100 @@
+"""What a gang needs before it works, in sizes and bandwidths: the file of ``--startup`` (docs/start-up.md).
+
+How long each stage takes on a real cluster is not published, so that nothing here but the switches has a default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from annotated_types import Interval
+
+from topology.files import Source
+
+Amount = Annotated[float, Interval(ge=0, le=1e9)]
+"""GB or seconds."""
+
+Rate = Annotated[float, Interval(ge=1e-6, le=1e9)]
+"""GB a second."""
+
+Stripes = Annotated[int, Interval(ge=1, le=1_000_000)]
+
+
+class _Strict:
+    """Part of the file: unknown keys, NaN and infinities are refused."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
+
+
+@dataclass(frozen=True)
+class ImageStage(_Strict):
+    """The container image, which nodes keep, and the ways it comes by; snapshots of environments come the same ways."""
+
+    size_gb: Amount
+    cache_gb: Amount  # what a node keeps; what was used longest ago goes first
+    node_gb_per_second: Rate  # that a node takes at most
+    store_gb_per_second: Rate  # of the registry, shared by all nodes that pull
+    hot_share: Annotated[float, Interval(gt=0, le=1)]  # of the image, which a start reads
+    peer_gb_per_second: Amount = 0.0  # that each node gets from nodes that have it, besides
+    shared_gb: Amount = 0.0  # layers that all images have
+    of: Literal["job", "user", "queue", "group"] = "user"  # whose jobs have one image, and one environment
+
+    def __post_init__(self) -> None:
+        if self.shared_gb > self.size_gb:
+            raise ValueError(f"shared_gb is {self.shared_gb:g}, more than the whole image, {self.size_gb:g}")
+
+
+@dataclass(frozen=True)
+class EnvironmentStage(_Strict):
+    """What is installed into the running container: lognormal on each node, or unpacked from a snapshot."""
+
+    median_seconds: Amount
+    sigma: Annotated[float, Interval(ge=0, le=5)]  # standard deviation of the logarithm: how far stragglers lie
+    snapshot_gb: Amount
+
+
+@dataclass(frozen=True)
+class CheckpointStage(_Strict):
+    """The checkpoint that each start reads."""
+
+    gb_per_gpu: Amount
+    node_gb_per_second: Rate  # that a node reads at most
+    stripe_gb_per_second: Rate  # of one stripe of a file
+    stripes: Stripes  # that are read at once
+    stripes_if_striped: Stripes  # the same with striped reads
+
+    def seconds(self, *, gpus: float, nodes: int, striped: bool) -> float:
+        """Return how long a gang reads."""
+        stripes = self.stripes_if_striped if striped else self.stripes
+        return self.gb_per_gpu * gpus / min(nodes * self.node_gb_per_second, stripes * self.stripe_gb_per_second)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Techniques(_Strict):
+    """What shortens a start-up, the three answers of Bootseer."""
+
+    prefetch: bool = False  # hot blocks of the image alone, once a start has recorded which these are
+    snapshots: bool = False  # of the environment, once a start with the same image has installed it
+    striped_reads: bool = False  # of the checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartUpSettings(Techniques):
+    """The whole file, with the techniques that are in use."""
+
+    fixed_seconds: Amount  # that nothing here shortens: pods, processes, first connections
+    image: ImageStage
+    environment: EnvironmentStage
+    checkpoint: CheckpointStage
+
+
+def read_startup(source: Source) -> StartUpSettings:
+    """Read the file of ``--startup``.
+
+    :raises InvalidInput: not YAML or JSON, unknown keys, impossible values; says the line.
+    """
+    # not at the top: the options of commands are read from this module, and their help needs no YAML
+    from topology.documents import load_document
+
+    return load_document(source).parse(StartUpSettings)
