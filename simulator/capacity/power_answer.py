@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.power.power_figures import PowerFigures
+from simulator.power.types import PowerFigures
 from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord
 

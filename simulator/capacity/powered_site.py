@@ -16,9 +16,10 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import PowerCaps
 from simulator.capacity.job_shape import parse_job
 from simulator.capacity.power_answer import PowerRow, PowerSpread
-from simulator.power.power_figures import PowerFigures, figures_of, stored
+from simulator.power.power_figures import figures_of, stored
 from simulator.power.power_file import NodeWatts, PowerSettings
 from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, staggered, worst_domain
+from simulator.power.types import PowerFigures
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, Level
 from topology.errors import Infeasible
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi
 
 import numpy as np
@@ -10,31 +9,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from simulator.power.power_file import PowerSettings
 from simulator.power.power_wave import MEGA, RATE
+from simulator.power.types import PowerFigures
 from topology.cluster import FloatArray
-from topology.field_types import NotNegative, Share
-from topology.json_record import JsonRecord
-
-
-@dataclass(frozen=True, slots=True)
-class PowerFigures(JsonRecord):
-    """What one power domain, or the site, draws over time."""
-
-    mean_megawatts: NotNegative
-    """Mean power."""
-    peak_megawatts: NotNegative
-    """Most power."""
-    swing_megawatts: NotNegative
-    """Most less least power."""
-    ramp_megawatts: NotNegative
-    """Largest change of power within a second, up or down: MW/s over 1 s."""
-    band_share: Share
-    """Share of the energy of the swings at the frequencies of the specified band; 0 where nothing swings."""
-
-    def within(self, settings: PowerSettings) -> bool:
-        """Return whether the specification is met."""
-        limits = (self.ramp_megawatts, settings.ramp_megawatts), (self.swing_megawatts, settings.swing_megawatts)
-        share_ok = self.band_share <= settings.band_share
-        return share_ok and all(most is None or found <= most for found, most in limits)
 
 
 def figures_of(watts: FloatArray, settings: PowerSettings) -> PowerFigures:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.power.power_figures import PowerFigures, figures_of
+from simulator.power.power_figures import figures_of
 from simulator.power.power_file import PowerSettings
 from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, worst_domain
+from simulator.power.types import PowerFigures
 from simulator.results.run_history import RunHistory
 from topology.cluster import Cluster
 from topology.field_types import NotNegative
