@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from tests.page_blocks import SLOW, Elsewhere
 
 CLUSTER = "needs a cluster; tests/e2e have one"
-OWN = "is of files that no demo has"
 KUBECTL = shutil.which("kubectl") is not None
+PUBLIC_TRACE = "is of a public trace; tests/health/whatif/test_whatif_published.py has it"
 LAUNCHERS = "tests/arnold/exports/test_real_launchers.py runs the file with the real program"
 
 EXCEPTIONS: Mapping[str, Elsewhere] = {
@@ -42,10 +42,17 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/commands/test_cli_frame.py completes words"),
         "_ARNOLD_COMPLETE=fish_source": ("", "needs fish"),
     },
-    "docs/health/collectives.md": {"arnold health collectives progress.jsonl": ("", OWN)},
+    "docs/health/collectives.md": {
+        "arnold health collectives progress.jsonl": (
+            "",
+            "benchmarks/simulated_collectives makes such a job in minutes",
+        ),
+    },
     "docs/health/flags.md": {
         "kubectl get nodes,events": ("", CLUSTER),
         "arnold flags sync": ("", CLUSTER),
+        "arnold flags record --store flags.db ar.json": ("", PUBLIC_TRACE),
+        "arnold explain": ("", PUBLIC_TRACE),
     },
     "docs/health/peers.md": {
         "arnold health watch": ("", "goes on for ever; tests/health/peers/test_peers_watch.py has a Prometheus"),
@@ -66,7 +73,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold traces convert torch_profile": ("", "profiles of PyTorch; tests/health/whatif make them"),
     },
     "docs/health/whatif.md": {
-        "arnold stragglers trace-AR": ("", "public data; tests/health/whatif/test_whatif_published.py has it"),
+        "arnold stragglers trace-AR": ("", PUBLIC_TRACE),
         "arnold place": ("", "is of the trace above"),
     },
     "docs/kubernetes.md": {
@@ -86,6 +93,12 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "kubectl arnold": ("", "needs a cluster; tests/e2e/test_live_reading.py has it describe a gang"),
         "arnold place --cluster kube:": ("", "needs a cluster; tests/e2e/test_live_reading.py places a job on one"),
         "kubectl get nodes": ("arnold topology validate nodes.json", "needs a cluster; what it would list"),
+    },
+    "docs/several-jobs.md": {
+        "arnold defragment --cluster cluster.csv --running 'placement-*.json' --job new.yaml --cost": (
+            "",
+            "needs the age of checkpoints, which a site adds",
+        ),
     },
     "docs/simulation-failures.md": {"arnold simulate": ("", "flags of a site, and the public trace of Philly")},
     "docs/simulation.md": {

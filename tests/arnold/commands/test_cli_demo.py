@@ -17,7 +17,12 @@ from tests.conftest import Arnold
 from topology.files import Source
 from topology.readers import load_topology
 
-FILES = {"cluster.csv", "job.yaml", "trace.parquet", "meta.yaml", "workers.csv", "jobs.csv"}
+FILES = {
+    *("cluster.csv", "topology.conf", "nodes.txt", "nodes.json"),
+    *("job.yaml", "a.yaml", "b.yaml", "new.yaml"),
+    *("trace.parquet", "meta.yaml", "workers.csv", "train.log", "train.yaml", "steps.csv", "metrics.parquet"),
+    *("jobs.csv", "jobs.log", "mine.csv"),
+}
 
 
 @pytest.fixture
@@ -200,3 +205,20 @@ def test_the_demo_names_itself_as_it_can_be_called(tmp_path: Path, on_path: bool
     assert f"To play with it: {name} demo --save FOLDER" in done.stdout
     assert f"Try: {name} explain --cluster 'a folder/cluster.csv' --job 'a folder/job.yaml'" in done.stdout
     assert ("To call it just arnold: . .venv/bin/activate" in done.stdout) is not on_path
+
+
+def test_listings_of_slurm_and_kubernetes_are_the_same_cluster(tmp_path: Path) -> None:
+    """Names, domains and what is free: of Kubernetes all of it and the flags, of Slurm the tree with its states beside."""
+    cluster, job = demo_instance(0)
+    for name, content in demo_files(cluster, job, 0).items():
+        (tmp_path / name).write_bytes(content)
+    listed = load_topology(tmp_path / "nodes.json").cluster
+    assert listed.names == cluster.names
+    assert (listed.free_gpus == cluster.free_gpus).all()
+    assert (listed.slowdown == cluster.slowdown).all()
+    assert [len(level) for level in listed.levels] == [len(level) for level in cluster.levels]
+    tree = load_topology(tmp_path / "topology.conf").cluster
+    assert sorted(tree.names) == sorted(cluster.names)
+    assert [len(level) for level in tree.levels] == [1, *(len(level) for level in cluster.levels)]
+    states = [line.split()[1] for line in (tmp_path / "nodes.txt").read_text().splitlines()]
+    assert states.count("alloc") == (cluster.free_gpus == 0).sum()
