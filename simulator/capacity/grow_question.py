@@ -16,7 +16,7 @@ from simulator.capacity.grow_answer import DemandQuarter, GrowAnswer, GrownClust
 from simulator.capacity.grow_sheet import grow_sheet, order_words, quarters_words
 from simulator.capacity.growing_demand import MONTHS, NOT_SOON, growth_input, quarters_until
 from simulator.capacity.grown_shapes import SHARE, GrownShapes
-from simulator.capacity.hardware_prices import HardwarePrices
+from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.sheet import Sheet
 from simulator.capacity.uncertain_input import UncertainInput, draw, given_input, numbered_input, source_of
 from simulator.replay_settings import QueueSettings
@@ -32,7 +32,7 @@ RANGE = {"metavar": "N|P10..P90"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, HardwarePrices):
+class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
     """Say when to order more minipods: in which quarter jobs wait too long, less the time that hardware takes.
 
     The workload finds the cluster empty; what jobs hold of it now counts for the largest job alone.

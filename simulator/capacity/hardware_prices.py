@@ -16,15 +16,13 @@ MONEY = {"metavar": "MONEY"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class HardwarePrices:
-    """Prices in any one currency, each optional; what they do not say is told relative to a node."""
+class NodePrices:
+    """Prices of nodes in any one currency, each optional; what they do not say is told relative to a node."""
 
     price_gpu_hour: Price = field(default=None, metadata=MONEY)
     """Price of a GPU-hour, all included: rented, or as accounted inside."""
     price_node: Price = field(default=None, metadata=MONEY)
     """Price of a node that is bought, instead of a GPU-hour's."""
-    price_switch_port: Price = field(default=None, metadata=MONEY)
-    """Price of a switch port with its optics and half of the cable."""
     price_kwh: Price = field(default=None, metadata=MONEY)
     """Price of a kilowatt-hour, cooling included, for nodes that are bought."""
     node_kilowatts: Annotated[float, Interval(gt=0, le=1_000)] = field(default=10.2, metadata={"metavar": "KW"})
@@ -45,14 +43,18 @@ class HardwarePrices:
         if self.price_kwh is not None and self.price_node is None:
             fix = "give --price-node too, or --price-gpu-hour alone"
             raise InvalidInput("energy is only a part of what a node costs", where="--price-kwh", fix=fix)
-        bought = self.price_node is not None or self.price_switch_port is not None
         for name, used, needs in (
-            ("years", bought, "--price-node"),
+            ("years", self.is_bought, "--price-node"),
             ("node_kilowatts", self.price_kwh is not None, "--price-kwh"),
         ):
             if not used and getattr(self, name) != getattr(type(self), name):
                 option = f"--{name.replace('_', '-')}"
                 raise InvalidInput(f"means nothing without {needs}", where=option, fix=f"add {needs}, or leave it away")
+
+    @property
+    def is_bought(self) -> bool:
+        """Whether a price is of what is bought, and used for years."""
+        return self.price_node is not None
 
     def node_hour(self, gpus: int) -> float | None:
         """Return what a node of so many GPUs costs an hour, with energy; ``None`` = no price says it."""
@@ -65,6 +67,19 @@ class HardwarePrices:
     def an_hour(self, price: float) -> float:
         """Return an hour's share of the price of what is bought."""
         return price / (self.years * HOURS_OF_A_YEAR)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HardwarePrices(NodePrices):
+    """Prices of nodes and of the network between them."""
+
+    price_switch_port: Price = field(default=None, metadata=MONEY)
+    """Price of a switch port with its optics and half of the cable."""
+
+    @property
+    def is_bought(self) -> bool:
+        """Whether a price is of what is bought, and used for years."""
+        return super().is_bought or self.price_switch_port is not None
 
 
 def cost_per_useful_hour(hour: float, *, paid: float, useful: float) -> float:

@@ -51,7 +51,7 @@ def verdict_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequenc
         )
     against = f", against {cost_words(full)} at {ratios[0]:g}:1" if ratio > ratios[0] else ""
     return (
-        f"By the model {MODEL}, minipods of {told:,} nodes cost least with an oversubscription of {ratio:g}: "
+        f"By the model {MODEL}, the oversubscription that costs least with minipods of {told:,} nodes is {ratio:g}: "
         f"{cost_words(cell)} a useful GPU-hour{against}. Jobs then keep {keep}.{gain}"
     )
 

@@ -17,7 +17,7 @@ from annotated_types import Interval
 from scheduler.placement.types import Limits
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.cluster_question import NO_OPTION, BackgroundJobs, ClusterQuestion, background_jobs
-from simulator.capacity.hardware_prices import HardwarePrices
+from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_answer import Migration, ReserveAnswer, case_over
 from simulator.capacity.reserve_replay import (
@@ -46,7 +46,7 @@ Hours = Annotated[float, Interval(gt=0, le=720)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReserveQuestion(ClusterQuestion[ReserveAnswer], HardwarePrices):
+class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     """Replay a busy cluster around the announcement of a large job, with and without reserving for it.
 
     The replay finds the cluster empty, and others fill it.

@@ -88,7 +88,7 @@ def test_money_by_hand(priced: MinipodsAnswer) -> None:
 def test_what_is_chosen(priced: MinipodsAnswer) -> None:
     """Ports that cost nothing: none are saved.  Ports that cost everything: as few as can be."""
     assert PRICED.told == 16
-    assert "cost least with an oversubscription of" in priced.verdict
+    assert "the oversubscription that costs least with minipods of" in priced.verdict
     free = replace(PRICED, price_switch_port=1e-6, crossing="0.6..0.9", sizes=(16,)).answer()
     dear = replace(PRICED, price_switch_port=1e8, sizes=(16,)).answer()
     assert [one.choice for one in free.cheapest] == [1.0]
