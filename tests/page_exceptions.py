@@ -30,22 +30,22 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "kubectl get gangplans": ("", "needs a cluster"),
     },
     "docs/calibration.md": {
-        "arnold simulate": (SLOW, "5 s"),
-        "arnold study simulate": (SLOW, "10 s"),
-        "arnold capacity minipods": (SLOW, "half a minute"),
+        "arnold simulate": (SLOW, "takes seconds"),
+        "arnold study simulate": (SLOW, "takes seconds"),
+        "arnold capacity minipods": (SLOW, "takes seconds"),
     },
     "docs/cli.md": {
         "arnold place --cluster cluster.csv --job job.yaml --json": (
             "arnold place --cluster cluster.csv --job job.yaml --json",
             "jq may not be here",
         ),
-        'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/commands/test_cli_frame.py completes words"),
+        'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/commands/test_field_options.py completes words"),
         "_ARNOLD_COMPLETE=fish_source": ("", "needs fish"),
     },
     "docs/health/collectives.md": {
         "arnold health collectives progress.jsonl": (
             "",
-            "benchmarks/simulated_collectives makes such a job in minutes",
+            "is of a simulated job; tests/health/collectives read such",
         ),
     },
     "docs/health/flags.md": {
@@ -65,9 +65,9 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/health/recovery.md": {
         "py-spy dump": ("", "needs a job; tests/health/test_recovery_pyspy.py reads what it prints"),
-        "arnold recover evict": ("", "stacks of 512 ranks; tests/health/test_recovery_eviction.py makes them"),
-        "arnold recover replay": ("", "is of a job of 64 machines; tests/health/test_recovery_replay.py has it"),
-        "arnold recover peers": ("", "is of a job of 64 machines; tests/health/test_recovery_peers.py has such"),
+        "arnold recover evict": ("", "needs stacks of 512 ranks; tests/health/test_recovery_eviction.py"),
+        "arnold recover replay": ("", "is of a job of 64 machines; tests/health/test_recovery_replay.py"),
+        "arnold recover peers": ("", "is of a job of 64 machines; tests/health/test_recovery_peers.py"),
     },
     "docs/health/traces.md": {
         "arnold traces convert torch_profile": ("", "profiles of PyTorch; tests/health/whatif make them"),
@@ -102,7 +102,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/simulation-failures.md": {"arnold simulate": ("", "flags of a site, and the public trace of Philly")},
     "docs/simulation.md": {
-        "arnold simulate": (SLOW, "5 s"),
+        "arnold simulate": (SLOW, "takes seconds"),
         "arnold study simulate --cluster small.csv": (
             "arnold study simulate --cluster cluster.csv --trace jobs.csv --policies fifo --algorithms exact --seeds 1",
             "takes minutes; one replay of it is run",
@@ -122,7 +122,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/traces-of-jobs.md": {
         "TZ=UTC sacct": ("", "needs Slurm; the demo has what it would print"),
-        "arnold simulate": (SLOW, "5 s each"),
+        "arnold simulate": (SLOW, "takes seconds"),
     },
 }
 """Page -> beginning of a line (continued lines are one) -> what is run in its place, and why."""

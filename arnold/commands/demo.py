@@ -47,8 +47,9 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     Prints the comparison and writes one self-contained HTML page, which needs no network: the cluster with the job on
     it, the proof, the trade between the spreads. The time limit holds for each algorithm.
 
-    --save writes every file that the commands of Arnold's README and docs use: its cluster, also as Slurm and Kubernetes
-    list it, and jobs, a trace of a job with a slow node, traces of jobs, and measurements. Needs the extra `tables`. Files of other content that are there already are an error, and stay.
+    --save writes every file that the commands of Arnold's README and docs use: its cluster, also as Slurm and
+    Kubernetes list it, jobs, a trace of a job with a slow node, traces of jobs, and measurements. It needs the extra
+    `tables`. Files of other content that are there already are an error, and stay.
     """
     from arnold.demonstration import demo_files, demo_instance
     from arnold.documents.compare_answer import DemoDocument, compare_document

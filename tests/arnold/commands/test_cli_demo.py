@@ -208,7 +208,7 @@ def test_the_demo_names_itself_as_it_can_be_called(tmp_path: Path, on_path: bool
 
 
 def test_listings_of_slurm_and_kubernetes_are_the_same_cluster(tmp_path: Path) -> None:
-    """Names, domains and what is free: of Kubernetes all of it and the flags, of Slurm the tree with its states beside."""
+    """Names, domains and what is free; flags of Kubernetes too, states of Slurm in the list beside its tree."""
     cluster, job = demo_instance(0)
     for name, content in demo_files(cluster, job, 0).items():
         (tmp_path / name).write_bytes(content)
