@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
+from typing import Literal
 
 from scheduler.placement.exact.credit_bands import credit_bands
 from scheduler.placement.exact.cut_outs import cut_outs
@@ -11,11 +12,14 @@ from scheduler.placement.exact.interval_flow import count_intervals, interval_fl
 from scheduler.placement.exact.lattice import GridView, PairSearch
 from scheduler.placement.exact.params import FlowEffort, TabuEffort
 from scheduler.placement.exact.ring_flow import count_arcs, count_tilings, ring_flow
+from scheduler.placement.exact.set_flow import count_sets, set_flow
 from scheduler.placement.exact.tabu_bands import tabu_bands
 from scheduler.placement.exact.whole_rows import FlowLimit
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock
 from topology.cluster import IntArray
+
+FlowKind = Literal["interval", "ring", "set"]
 
 Attempt = Callable[[GridView, Pair], IntArray | None]
 """A construction on a view of the problem, for a pair as the view sees it: the domain of each cell, or nothing."""
@@ -72,12 +76,17 @@ def build_long_flows(search: PairSearch) -> None:
 
 def build_quick_rings(search: PairSearch) -> None:
     """Cut every row where it suits, on columns that lie on a ring, with a few short dives."""
-    _flows(search, search.params.quick_flows, search.params.flow_intervals, ring=True)
+    _flows(search, search.params.quick_flows, search.params.flow_intervals, kind="ring")
 
 
 def build_long_rings(search: PairSearch) -> None:
     """Cut every row where it suits, on columns that lie on a ring, with more dives."""
-    _flows(search, search.params.long_rings, search.params.flow_intervals, ring=True)
+    _flows(search, search.params.long_rings, search.params.flow_intervals, kind="ring")
+
+
+def build_sets(search: PairSearch) -> None:
+    """Let domains serve any sets of columns, where these are few."""
+    _flows(search, search.params.set_flows, search.params.flow_intervals, kind="set")
 
 
 def build_front(search: PairSearch) -> None:
@@ -92,38 +101,44 @@ def _tabu(search: PairSearch, effort: TabuEffort, view: GridView, pair: Pair) ->
 
 
 def _flows(
-    search: PairSearch, effort: FlowEffort, most: int, *, segments: int | None = None, ring: bool = False
+    search: PairSearch, effort: FlowEffort, most: int, *, segments: int | None = None, kind: FlowKind = "interval"
 ) -> None:
-    """Look for up to so many intervals of columns, round after round over all open pairs, each with another seed.
+    """Look for intervals of columns, arcs or sets, round after round over all open pairs, each with another seed.
 
+    :param most: intervals up to which they are looked for.
     :param segments: of each row; ``None`` = any number.
-    :param ring: lay the columns on a ring, so that the intervals are arcs.
     """
     params = search.params
-    end = clock() + min(search.left, params.ring_share * search.limits.seconds) if ring else _end(search)
+    end = _end(search) if kind == "interval" else clock() + min(search.left, params.ring_share * search.limits.seconds)
 
+    @cache
     def small(view: GridView, pair: Pair) -> bool:
+        problem = view.problem
         wanted = pair[1] > 1 if segments is None else pair[1] == segments
-        if not wanted or view.problem.columns > params.flow_columns or count_intervals(view.problem, pair) > most:
+        if not wanted or problem.columns > (params.set_columns if kind == "set" else params.flow_columns):
             return False
-        return not ring or count_tilings(view.problem, pair) <= params.ring_tilings
+        if kind == "ring" and count_tilings(problem, pair) > params.ring_tilings:
+            return False
+        if count_intervals(problem, pair) > most:
+            return False
+        coverage = search.coverage_of(view)
+        if kind == "ring":
+            return count_arcs(problem, pair, coverage) <= params.ring_arcs
+        return kind == "interval" or count_sets(problem, pair, coverage) <= params.flow_sets
 
     def attempt(view: GridView, pair: Pair, *, seed: int) -> IntArray | None:
         if not small(view, pair):
             return None
-        coverage = search.coverage_of(view)
-        if ring and count_arcs(view.problem, pair, coverage) > params.ring_arcs:
-            return None
         limit = FlowLimit(end - clock(), effort.programs, effort.roundings, seed)
-        flow = ring_flow if ring else interval_flow
-        return flow(view.problem, pair, limit=limit, coverage=coverage)
+        flow = {"interval": interval_flow, "ring": ring_flow, "set": set_flow}[kind]
+        return flow(view.problem, pair, limit=limit, coverage=search.coverage_of(view))
 
     def pairs() -> list[Pair]:
         return [p for p in search.lattice.open() if any(small(view, view.turn(p)) for view in search.views)]
 
     for i in range(effort.seeds):
         of_round = partial(attempt, seed=search.limits.seed + i)
-        _from_the_roomiest(search, of_round, "ring flow" if ring else "interval flow", pairs=pairs, end=end)
+        _from_the_roomiest(search, of_round, f"{kind} flow", pairs=pairs, end=end)
 
 
 def _from_the_roomiest(
@@ -160,8 +175,10 @@ def _from_the_roomiest(
 
 def _end(search: PairSearch) -> float:
     """Return when a longer construction stops, by ``scheduler.work_clock``: what comes after it needs time too."""
-    params = search.params
-    share = params.construction_share if search.problem.cells <= params.many_cells else params.many_cells_share
+    params, cells = search.params, search.problem.cells
+    share = params.few_cells_share if cells <= params.few_cells else params.construction_share
+    if cells > params.many_cells:
+        share = params.many_cells_share
     return clock() + min(search.left, share * search.limits.seconds)
 
 

@@ -86,8 +86,8 @@ class Dives:
         for f in (f for f in self.solver.variables() if start.GetCoefficient(f)):
             objective.SetCoefficient(f, 1)
         self._rng = np.random.default_rng(limit.seed)
-        for (_, (left, right)), z in self.serving.items():
-            objective.SetCoefficient(z, self._worth(right - left))
+        for (_, place), z in self.serving.items():
+            objective.SetCoefficient(z, self._worth(len(self._columns(place))))
         objective.SetMaximization()
         spend(_MADE_SECONDS * self.solver.NumVariables())
         self._left, self._roundings = limit.programs, limit.roundings
@@ -142,22 +142,26 @@ class Dives:
         allowed = coverage.widths_worth((self.dp, self.pp))
         for c, count in self.kinds:
             of_kind = solver.Constraint(-inf, count)
-            for left, right in self._to_serve():
-                width = right - left
+            for place in self._to_serve():
+                width = len(self._columns(place))
                 if width > c or not allowed[c][width]:
                     continue
-                z = self.serving[c, (left, right)] = solver.NumVar(0, count, "")
+                z = self.serving[c, place] = solver.NumVar(0, count, "")
                 of_kind.SetCoefficient(z, 1)
-                for column in range(left, right):
-                    at_column[column % columns].SetCoefficient(z, 1)
+                for column in self._columns(place):
+                    at_column[column].SetCoefficient(z, 1)
                 cells, rows = solver.Constraint(-inf, 0), solver.Constraint(-inf, 0)
                 cells.SetCoefficient(z, -c)
                 rows.SetCoefficient(z, -min(problem.rows, c))
-                for i, j in self._segments(left, right):
+                for part in self._segments(place):
                     y = solver.NumVar(0, inf, "")
-                    cells.SetCoefficient(y, j - i)
+                    cells.SetCoefficient(y, len(self._columns(part)))
                     rows.SetCoefficient(y, 1)
-                    self.hosted[i, j].append(y)
+                    self.hosted[part].append(y)
+
+    def _columns(self, place: Segment) -> list[int]:
+        """Return the columns of an interval."""
+        return [column % self.problem.columns for column in range(*place)]
 
     def _worth(self, width: int) -> float:
         """Return what a domain on so many columns is worth in rows; what one of the two misses the other often has:
@@ -200,9 +204,10 @@ class Dives:
                 right += 1
         return serves
 
-    def _segments(self, left: int, right: int) -> list[Segment]:
+    def _segments(self, place: Segment) -> list[Segment]:
         """Return the segments of an interval that rows may have."""
-        some = {(left, right)}
+        left, right = place
+        some: set[Segment] = {(left, right)}
         if right - left > 1:
             some |= {(left + 1, right), (left, right - 1)}
         return sorted(s for s in some if self.pp > 2 or s[0] == 0 or s[1] == self.problem.columns)

@@ -117,10 +117,15 @@ class ExactParams:
     # Arcs that domains may lie on, by their regrets, up to which that is done: with more a program takes a tenth of a
     # second, and none of six searches found anything
     ring_arcs: int = 1000
+    # Sets of columns by capacity up to which domains may serve any set of them: all on eight columns with two
+    # capacities, where a dive takes a tenth of a second; with 1,500 it takes one, with 4,000 more than twenty
+    flow_sets: int = 200
+    set_columns: int = 8  # Columns up to which these are listed
     ring_share: float = 0.2  # Part of the time limit that short and long ring flows may take each
     # Part of the time limit that credits, short flows and long flows may take each: width profiles come after them, and
     # refute as well, in some seconds on a few hundred cells
     construction_share: float = 0.35
+    few_cells_share: float = 0.5  # The same up to ``few_cells``, where another dive takes a tenth of a second
     many_cells_share: float = 0.2  # The same above ``many_cells``, where they hardly ever find anything
     # Intervals up to which flows come before the longer methods, and how many: two segments on eight columns, with
     # domains of twenty capacities. On gangs of 16 to 128 nodes they build nearly all that quick bands do not
@@ -133,6 +138,8 @@ class ExactParams:
     long_flows: FlowEffort = FlowEffort(programs=200, roundings=3, seeds=20)
     # On a ring, where a dive takes longer: of twenty seeds the first or the seventeenth found what there was
     long_rings: FlowEffort = FlowEffort(programs=60, roundings=2, seeds=20)
+    # Sets: of nineteen seeds two or three find what there is, a tenth of a second each
+    set_flows: FlowEffort = FlowEffort(programs=60, roundings=3, seeds=20)
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
     # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it

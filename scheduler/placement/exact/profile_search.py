@@ -32,6 +32,14 @@ _SEEDS_OF_A_SEARCH = 10_000
 """Seeds between the search of a verdict and its confirmation: the two shall not be the same search."""
 
 
+SkeletonSearch = Callable[[], tuple[Answer, Skeleton | None]]
+SideBySide = Callable[[Sequence[SkeletonSearch]], list[tuple[Answer, Skeleton | None]]]
+
+
+def _one_by_one(searches: Sequence[SkeletonSearch]) -> list[tuple[Answer, Skeleton | None]]:
+    return [search() for search in searches]
+
+
 def enumerate_profiles(search: PairSearch) -> None:
     """Search the width profiles of open pairs in growing slices, from the dearest pair down, two at a time."""
 
@@ -75,7 +83,8 @@ def _run_by_twos(search: PairSearch, tasks: Sequence[_Task]) -> None:
     while waiting and search.left > 0:
         batch, rest = waiting[:2], waiting[2:]
         search.say(f"skeletons for DP spread {batch[0].pair[0]}, PP spread {batch[0].pair[1]}")
-        results = search.side_by_side([partial(task.search, wall=search.left) for task in batch])
+        confirm = search.side_by_side if len(batch) == 1 else _one_by_one
+        results = search.side_by_side([partial(one.search, wall=search.left, side_by_side=confirm) for one in batch])
         for task, (answer, cells) in zip(batch, results, strict=True):
             if answer == "no":
                 sentence = (
@@ -101,24 +110,29 @@ class PairProfiles:
         self._params = params
         self._profiles = WidthProfiles(problem, pair, spare_rows=spare_rows, params=params)
         self._skeletons = SkeletonModel(problem, pair, spare_rows=spare_rows, params=params)
+        self._ways = list(params.skeleton_attempts)
         self._undecided: list[IntArray] = []
         self._excluded: list[IntArray] = []
         self._used_up = False
 
-    def search(self, *, effort: float, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
+    def search(
+        self, *, effort: float, wall: float, seed: int, side_by_side: SideBySide = _one_by_one
+    ) -> tuple[Answer, IntArray | None]:
         """Go on for a while.
 
         :param effort: 1 stands for ``profiles_per_effort`` new profiles with CP-SAT's effort 1 for each, or as much for
             the undecided ones.
+        :param side_by_side: runs the confirmations, two at once where a core is idle else.
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when the pair is refuted.
         """
         end = clock() + wall
         go_on = self._undecided_profiles if self._used_up else self._new_profiles
         if (cells := go_on(effort, end, seed)) is not None:
             return "yes", cells
-        if self._used_up and not self._undecided and self._confirmed(effort, end, seed + _SEEDS_OF_A_SEARCH):
-            return "no", None
-        return "unknown", None
+        if not self._used_up or self._undecided:
+            return "unknown", None
+        confirmed = self._confirmed(effort, end, seed + _SEEDS_OF_A_SEARCH, side_by_side)
+        return ("no" if confirmed else "unknown"), None
 
     def _new_profiles(self, effort: float, end: float, seed: int) -> IntArray | None:
         for step in range(int(self._params.profiles_per_effort * effort)):
@@ -169,11 +183,16 @@ class PairProfiles:
     def _skeleton(
         self, widths: IntArray, effort: float, end: float, seed: int, *, backwards: bool = False
     ) -> tuple[Answer, Skeleton | None]:
-        """Look for a skeleton with these widths, in one way after another."""
-        for way in self._params.skeleton_attempts[:: -1 if backwards else 1]:
+        """Look for a skeleton with these widths, in one way after another: first the one that settled the last profile.
+
+        :param backwards: in the opposite order of those that are given, for a confirmation.
+        """
+        for way in self._params.skeleton_attempts[::-1] if backwards else self._ways:
             limit = Slice(way.share * effort, end - clock(), seed, way.linearization, light=way.light)
             answer, skeleton = self._skeletons.find(limit, widths)
             if answer != "unknown":
+                if not backwards:
+                    self._ways = [way, *(other for other in self._ways if other != way)]
                 break
         return answer, skeleton
 
@@ -185,7 +204,7 @@ class PairProfiles:
         self._profiles.exclude(widths)
         self._excluded.append(widths)
 
-    def _confirmed(self, effort: float, end: float, seed: int) -> bool:
+    def _confirmed(self, effort: float, end: float, seed: int, side_by_side: SideBySide) -> bool:
         """Return whether a second search says "no" to every profile, and to there being another.
 
         It starts with presolve, which the first comes to last, so that it is another search and not the same again: a
@@ -195,6 +214,7 @@ class PairProfiles:
         answer, missed = self._profiles.next(Slice(effort, end - clock(), seed))
         if missed is not None:
             self._undecided.append(missed)
+        checks = [partial(self._skeleton, widths, effort, end, seed, backwards=True) for widths in self._excluded]
         return answer == "no" and all(
-            self._skeleton(widths, effort, end, seed, backwards=True)[0] == "no" for widths in self._excluded
+            found == "no" for i in range(0, len(checks), 2) for found, _ in side_by_side(checks[i : i + 2])
         )

@@ -75,7 +75,8 @@ class _RingDives(Dives):
         arcs = [(left, left + width) for width in range(1, columns) for left in range(columns)]
         return [*arcs, (0, columns)]
 
-    def _segments(self, left: int, right: int) -> list[Segment]:
+    def _segments(self, place: Segment) -> list[Segment]:
+        left, right = place
         columns = self.problem.columns
         if right - left == columns:
             shorter = [(i, i + columns - 1) for i in range(columns)]
@@ -92,7 +93,8 @@ class _RingDives(Dives):
     def _arcs(self) -> dict[int, Segment]:
         """Return the arcs of domains, wider ones where columns have fewer than S domains: short ones first."""
         columns = self.problem.columns
-        free, arcs = defaultdict(list), {}
+        free: dict[int, list[int]] = defaultdict(list)
+        arcs: dict[int, Segment] = {}
         room = np.full(columns, self.dp)
         for k, c in enumerate(self.problem.capacities):
             free[c].append(k)
@@ -132,7 +134,7 @@ def _add_tilings(
     start = solver.Constraint(problem.rows, problem.rows)
     found = {}
     for tiling in _tilings(problem.columns, pp):
-        arcs = [_on_ring(*arc, problem.columns) for arc in tiling]
+        arcs = [_on_ring(left, right, problem.columns) for left, right in tiling]
         if all(arc in of_arc for arc in arcs):
             f = found[tiling] = solver.Var(0, solver.infinity(), whole, "")
             start.SetCoefficient(f, 1)

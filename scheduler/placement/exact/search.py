@@ -207,6 +207,7 @@ STAGES = (
     count_patterns,
     count_rectangles,
     pack_components,
+    constructions.build_sets,
     constructions.build_long_rings,
     constructions.build_long_tabu,
     constructions.build_credits,

@@ -19,7 +19,7 @@ from topology.cluster import BoolArray, IntArray
 if TYPE_CHECKING:
     from ortools.linear_solver import pywraplp
 
-Segment = tuple[int, int]  # columns l, ..., r - 1
+Segment = tuple[int, ...]  # (l, r) for the columns l, ..., r - 1; in set flow the columns themselves
 
 ITERATION_SECONDS = 2e-8  # Of work, that an iteration of a program takes for each variable
 _ROUNDING_SECONDS = 1e-2  # Of work, that whole rows take besides
@@ -72,7 +72,7 @@ def add_rows(
     # where segment t ends segment t + 1 begins
     joints = [[solver.Constraint(0, 0) for _ in range(columns)] for _ in range(pp + 1)]
     start = solver.Constraint(problem.rows, problem.rows)
-    flow = {}
+    flow: dict[tuple[int, Segment], pywraplp.Variable] = {}
     for (i, j), rows in hosted.items():
         of_segment = solver.Constraint(0, 0)
         for y in rows:

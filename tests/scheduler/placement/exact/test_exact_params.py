@@ -78,14 +78,18 @@ def test_the_defaults() -> None:
         "flow_intervals": 6000,
         "ring_tilings": 300,
         "ring_arcs": 1000,
+        "flow_sets": 200,
+        "set_columns": 8,
         "ring_share": 0.2,
         "construction_share": 0.35,
+        "few_cells_share": 0.5,
         "many_cells_share": 0.2,
         "first_intervals": 400,
         "first_flows": {"programs": 40, "roundings": 1, "seeds": 1},
         "quick_flows": {"programs": 40, "roundings": 1, "seeds": 2},
         "long_flows": {"programs": 200, "roundings": 3, "seeds": 20},
         "long_rings": {"programs": 60, "roundings": 2, "seeds": 20},
+        "set_flows": {"programs": 60, "roundings": 3, "seeds": 20},
         "cover_offsets": 12,
         "cover_scales": (1, 2, 3),
         "ordered_domains": 20,
@@ -310,11 +314,14 @@ def test_rounds_of_flows(monkeypatch: pytest.MonkeyPatch, changes: dict[str, obj
         assert {call["limit"].roundings for call in flows.calls} == {rounds.roundings}
 
 
-@pytest.mark.parametrize(("many_cells", "share"), [(40, 0.35), (39, 0.2)])
-def test_what_constructions_leave_to_others(monkeypatch: pytest.MonkeyPatch, many_cells: int, share: float) -> None:
-    """Flows on 40 cells have a third of the limit of 60 s, and a fifth where that counts as many."""
+@pytest.mark.parametrize(("few_cells", "many_cells", "share"), [(40, 40, 0.5), (39, 40, 0.35), (0, 39, 0.2)])
+def test_what_constructions_leave_to_others(
+    monkeypatch: pytest.MonkeyPatch, few_cells: int, many_cells: int, share: float
+) -> None:
+    """Flows on 40 cells have half of the limit of 60 s where these are few, else a third, and a fifth of many."""
     flows = Calls(monkeypatch, "interval_flow")
-    constructions.build_quick_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3)), many_cells=many_cells))
+    problem = GridProblem(8, 5, (16, 8, 8, 5, 3))
+    constructions.build_quick_flows(started(problem, few_cells=few_cells, many_cells=many_cells))
     given = [call["limit"].seconds for call in flows.calls]
     assert given
     assert share * 60 - 8 < max(given) <= share * 60
@@ -386,7 +393,7 @@ def test_efforts_of_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     efforts: list[float] = []
     search = started(OPEN, first_effort=0.1, effort_growth=3.0)
 
-    def end_after_three(_: PairProfiles, *, effort: float, wall: float, seed: int) -> tuple[str, None]:
+    def end_after_three(_: PairProfiles, *, effort: float, seed: int, **others: object) -> tuple[str, None]:
         if effort not in efforts:
             efforts.append(effort)
         if seed == 2:
