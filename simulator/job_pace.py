@@ -145,14 +145,14 @@ def slowed_by_type(pool: NodePool) -> Callable[[SimJob], float]:
         if not job.record.speed:
             return 1.0
         types = {names[type_of[node]] for node in job.places}
-        least = [way.nodes for way in pool.allocations(job.record) if way.gpu_types[0] in types]
+        least = [way.nodes for way in pool.types.allocations(job.record, pool.need) if way.gpu_types[0] in types]
         return 1.0 / job.record.speed_on(types, apart=len(job.places) > min(least, default=len(job.places)))
 
     return factor
 
 
 def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]) -> Pace | None:
-    """Return how fast jobs run: by communication, slow nodes, types of GPU, data, checkpoints; ``None`` = as in the trace.
+    """Return how fast jobs run: by communication, slow nodes, types, data, checkpoints; ``None`` = as in the trace.
 
     Where jobs read data, gangs prefer nodes near jobs that read the same.
 

@@ -23,7 +23,6 @@ from scheduler.outcome import Outcome
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.preferred_nodes import PreferredNodes
-from scheduler.queue.allocation import Allocation
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
 from scheduler.second_levels import within_the_tree
@@ -142,10 +141,6 @@ class NodePool:
         except (UnknownName, InvalidJob) as error:
             raise Disagreement("constraints", error.message, fix=error.fix) from error
         return gang
-
-    def allocations(self, record: JobRecord) -> Sequence[Allocation]:
-        """Return how a job may lie on each type of GPU, the fastest first."""
-        return self.types.allocations(record, self.need)
 
     def _nodes_with(self, gpus: float, *, types: Types) -> int:
         return int(np.count_nonzero(self.types.of(types) & (self.total >= gpus * UNITS)))

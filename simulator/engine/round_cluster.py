@@ -82,7 +82,7 @@ class RoundCluster(SimulatedCluster):
 
     def allocations(self, job: SimJob) -> Sequence[Allocation]:
         """Return how a job may lie, the fastest first."""
-        return self._nodes.allocations(job.record)
+        return self._nodes.types.allocations(job.record, self._nodes.need)
 
     def work_left(self, job: SimJob) -> float:
         """Return the seconds of work that it is predicted to have left; one that is overdue has a second."""
