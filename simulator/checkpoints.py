@@ -112,7 +112,7 @@ def restore(engine: Engine, saved: EngineSnapshot) -> None:
         observer.restore(kept)
 
 
-FORMAT = "arnold-checkpoint-3"
+FORMAT = "arnold-checkpoint-4"
 
 
 class Checkpoint(BaseModel):

@@ -1,8 +1,8 @@
-"""How fast jobs run on the nodes they have: communication, slow nodes and own checkpoints, as a pace of the engine."""
+"""How fast jobs run on the nodes they have: communication, slow nodes, types of GPU and own checkpoints, as a pace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ from simulator.cost.types import COMM_MODELS, CommModel, PlacedJob
 from simulator.engine.hooks import Pace
 from simulator.engine.node_pool import NodePool
 from simulator.engine.sim_job import SimJob
-from simulator.failures.cluster_failures import FailureSettings
 from simulator.failures.flag_incidents import FlagSpan
 from simulator.replay_settings import NO_COST, ReplaySettings
 from simulator.shared_data.data_caches import DataCaches, LoadingPace
@@ -97,25 +96,26 @@ class CommPace:
         return {key: max(1.0, step.relative) for key, step in zip(self._placed, steps, strict=True)}
 
 
-class CheckpointPace:
-    """The pace of jobs that write checkpoints, over an inner one that says what communication and slow nodes cost.
+class ScaledPace:
+    """The pace of jobs that a factor of their own slows, over an inner one that says what else does.
 
-    A second of work takes 1 + w/d seconds with checkpoints; an inner pace of ``None`` = nothing else slows jobs.
+    :param factor: seconds that a second of work takes a job by this alone, above 0; asked when it has its places.
+    :param inner: ``None`` = nothing else slows jobs.
     """
 
-    def __init__(self, settings: FailureSettings, inner: Pace | None = None) -> None:
-        self._settings = settings
+    def __init__(self, factor: Callable[[SimJob], float], inner: Pace | None = None) -> None:
+        self._factor = factor
         self._inner = inner
-        self._overhead: dict[int, float] = {}
+        self._own: dict[int, float] = {}
 
     def started(self, job: SimJob) -> Mapping[int, float]:
-        """Return the job's own overhead, and whatever its start changes for others."""
-        self._overhead[job.key] = self._settings.overhead(job)
+        """Return the job's own factor, and whatever its start changes for others."""
+        self._own[job.key] = self._factor(job)
         return self._with({job.key: 1.0, **(self._inner.started(job) if self._inner else {})})
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
         """Return whatever its end changes for others."""
-        self._overhead.pop(job.key, None)
+        self._own.pop(job.key, None)
         return self._with(self._inner.stopped(job) if self._inner else {})
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
@@ -123,22 +123,36 @@ class CheckpointPace:
         return self._with(self._inner.slowed(node, slowdown) if self._inner else {})
 
     def state(self) -> Any:
-        """That of the inner pace; overheads follow from the jobs that run."""
+        """That of the inner pace; factors follow from the jobs that run."""
         return self._inner.state() if self._inner else None
 
     def restore(self, state: Any, running: Iterable[SimJob]) -> None:
         """Go on."""
         jobs = list(running)
-        self._overhead = {job.key: self._settings.overhead(job) for job in jobs}
+        self._own = {job.key: self._factor(job) for job in jobs}
         if self._inner:
             self._inner.restore(state, jobs)
 
     def _with(self, paces: Mapping[int, float]) -> dict[int, float]:
-        return {key: pace * self._overhead.get(key, 1.0) for key, pace in paces.items()}
+        return {key: pace * self._own.get(key, 1.0) for key, pace in paces.items()}
+
+
+def slowed_by_type(pool: NodePool) -> Callable[[SimJob], float]:
+    """Return how much slower a job is on the types of GPU of its nodes, also where it lies on more than hold it."""
+    names, type_of = pool.cluster.gpu_types, pool.cluster.gpu_type_of
+
+    def factor(job: SimJob) -> float:
+        if not job.record.speed:
+            return 1.0
+        types = {names[type_of[node]] for node in job.places}
+        least = [way.nodes for way in pool.types.allocations(job.record, pool.need) if way.gpu_types[0] in types]
+        return 1.0 / job.record.speed_on(types, apart=len(job.places) > min(least, default=len(job.places)))
+
+    return factor
 
 
 def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]) -> Pace | None:
-    """Return how fast jobs run: slowed by communication, slow nodes, data and checkpoints; ``None`` = as in the trace.
+    """Return how fast jobs run: by communication, slow nodes, types, data, checkpoints; ``None`` = as in the trace.
 
     Where jobs read data, gangs prefer nodes near jobs that read the same.
 
@@ -150,7 +164,9 @@ def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]
     inner: Pace | None = None
     if slow or settings.cost_model != NO_COST:
         inner = CommPace(COMM_MODELS.load(settings.cost_model), pool)
+    if settings.throughputs is not None:
+        inner = ScaledPace(slowed_by_type(pool), inner)
     if settings.data is not None:
         caches = DataCaches(settings.data, pool.cluster)
         pool.near, inner = caches.near, LoadingPace(caches, inner)
-    return inner if failures is None else CheckpointPace(failures, inner)
+    return inner if failures is None else ScaledPace(failures.overhead, inner)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from scheduler.affinity import Gains, Model
 from scheduler.data_sets import DataSet
-from scheduler.job import Avoid, Count, Hold, Job, Parallelism
+from scheduler.job import Avoid, Count, Hold, Job, Parallelism, Speed
 from scheduler.job_affinity import NAMED_MODELS, job_affinity
 
 Status = Literal["completed", "failed", "cancelled", "unknown"]
@@ -49,6 +49,9 @@ class JobRecord:
     avoid: Avoid | None = None  # what to do about slow nodes; None = the default of jobs
     gpu_types: tuple[str, ...] | None = None  # types of GPU that its nodes may have; None = any
     mix_types: bool = False  # whether its nodes may have several of these
+    # seconds of its work that it does in a second on types of GPU, if known: on as few nodes as hold it, and on more
+    speed: tuple[Speed, ...] = ()
+    speed_apart: tuple[Speed, ...] = ()
     holds: tuple[Hold, ...] = ()  # constraints that must be kept
     counts: tuple[Count, ...] = ()  # soft ones
     data_sets: tuple[DataSet, ...] = ()  # what it reads, in samples; infinity = all of it
@@ -58,6 +61,14 @@ class JobRecord:
     def known_model(self) -> Model | None:
         """The shape of what it trains; ``None`` = its name says nothing to us, or there is none."""
         return NAMED_MODELS.get(self.model) if isinstance(self.model, str) else self.model
+
+    def speed_on(self, gpu_types: Iterable[str], *, apart: bool = False) -> float:
+        """Return its speed on nodes of some types of GPU, that of the slowest; 1 where it is not known.
+
+        :param apart: it lies on more nodes than hold it.
+        """
+        known = {one.gpu_type: one.factor for one in (*self.speed, *(self.speed_apart if apart else ()))}
+        return min((known.get(name, 1.0) for name in gpu_types), default=1.0)
 
     @property
     def asks(self) -> tuple[object, ...]:

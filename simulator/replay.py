@@ -14,7 +14,7 @@ from scheduler.queue.queue_policy import POLICIES
 from simulator.cluster_fit import check_against
 from simulator.engine.capped_pool import CappedPool
 from simulator.engine.engine import Engine
-from simulator.engine.hooks import Incidents
+from simulator.engine.hooks import Incidents, SavedByRound
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import GpuPool, Pool
 from simulator.failures.cluster_failures import ClusterFailures
@@ -27,6 +27,7 @@ from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.run_history import AttemptLog
 from simulator.startup.start_ups import StartUps
 from simulator.traces import JobTrace
+from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
 
@@ -60,6 +61,11 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     epoch = settings.epoch if settings.epoch is not None else trace.epoch
     cluster, spans = lay_out(cluster, settings.flags, epoch=epoch, start=start)
     sound = _sound(cluster)
+    if settings.throughputs is not None:
+        trace = with_speeds(trace, settings.throughputs, cluster, lenient=lenient)
+    elif policy.round_seconds is not None:
+        wrong, fix = "gives types of GPU by throughput, and none is known", "give --throughputs FILE"
+        raise InvalidInput(wrong, where=f"--policy {settings.policy}", fix=fix)
     pool = _pool(cluster, settings)
     pace = job_pace(settings, pool, spans) if isinstance(pool, NodePool) else None
     # nodes that wait for others to fail, so that no job may count on them
@@ -80,7 +86,8 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
             failing = replace(failing, restart=Restart(kind="start-up"))
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
     told = predict_all(trace.records, settings.predictor)
-    log = AttemptLog(failures, _incidents(failures, spans, cluster, start))
+    recovery = failures if policy.round_seconds is None else SavedByRound(failures, settings.resume_seconds)
+    log = AttemptLog(recovery, _incidents(failures, spans, cluster, start))
     engine = Engine(
         trace.records,
         pool,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, get_args
 
-from annotated_types import Gt
+from annotated_types import Ge, Gt
 
 from scheduler.affinity import Gains
 from simulator.failures.cluster_failures import FailureSettings
@@ -14,6 +14,7 @@ from simulator.job_record import JobRecord, ShareBy
 from simulator.power.power_file import PowerSettings
 from simulator.shared_data.data_plan import DataPlan
 from simulator.startup.startup_settings import StartUpSettings
+from simulator.throughputs import Throughputs
 from topology.errors import InvalidInput, did_you_mean
 from topology.field_types import Seed
 from topology.flags import FAULTY, NodeFlag
@@ -89,6 +90,10 @@ class ReplaySettings(QueueSettings):
     """Same seed, same run."""
     records: tuple[Gains, ...] = field(default=(), metadata={"option": False})
     """Own measurements of what spread costs jobs."""
+    resume_seconds: Annotated[float, Ge(0)] = field(default=30.0, metadata={"metavar": "SECONDS"})
+    """Until a job works again that gavel or hadar stopped at a round's end."""
+    throughputs: Throughputs | None = field(default=None, metadata={"option": False})
+    """How fast jobs are on types of GPU; ``None`` = as fast on each."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})
     """What goes wrong; ``None`` = nothing."""
     flags: tuple[NodeFlag, ...] = field(default=(), metadata={"option": False})

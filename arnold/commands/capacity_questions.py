@@ -61,6 +61,9 @@ EXAMPLES = """
   arnold capacity power --job 8x8x64 --trace trace.parquet --communicate-share 0.5 --price-kwh 0.1 --json
   arnold capacity cache --cache-gb 400
   arnold capacity cache --samples 13333 --jobs 4 --job-samples 10000 --cache-gb 1 --html cache.html
+  arnold study generations
+  arnold study generations --made 300 --seeds 5 --load 0.5 --load 1 --load 2 --html generations.html
+  arnold study generations --throughputs throughputs.csv --policies fifo,gavel,gavel-finish-time --json
 """
 """Of all questions; the help of each shows its own."""
 

@@ -88,7 +88,8 @@ def command(*, as_json: bool, **options: Any) -> int:
     chosen = take(TraceOptions, options)
     failing = take(FailureOptions, options)
     startup = take(StartUpOptions, options).settings(failing)
-    settings = take(ReplaySettings, options, records=chosen.measured(), failures=failing.settings(), startup=startup)
+    known = {"records": chosen.measured(), "throughputs": chosen.rates()}
+    settings = take(ReplaySettings, options, **known, failures=failing.settings(), startup=startup)
     replay, of_inputs = _prepare(options, chosen, settings, scale=keeping.scale_load)
     engine = replay.engine
     started = perf_counter()

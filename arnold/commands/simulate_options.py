@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from simulator.failures.cluster_failures import FailureSettings
     from simulator.replay_settings import ReplaySettings
     from simulator.startup.startup_settings import StartUpSettings
+    from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
     from topology.flags import NodeFlag
 
@@ -44,6 +45,21 @@ class TraceOptions:
     """Own measurements of what spread costs jobs (`arnold calibrate` writes them), for their alpha and their pace."""
     max_gpus: float | None = field(default=None, metadata={"metavar": "N"})
     """Only jobs of at most N GPUs."""
+    throughputs: str | None = field(default=None, metadata={"file": True})
+    """How fast jobs run on types of GPU: Gavel's JSON, or a CSV."""
+
+    def rates(self) -> Throughputs | None:
+        """Return the throughputs; ``None`` = none were given.
+
+        :raises InvalidInput: the file is unusable, or is standard input like the trace.
+        """
+        if self.throughputs is None:
+            return None
+        from simulator.traces.throughput_files import read_throughputs
+        from topology.files import read_source
+
+        check_stdin({"--trace": self.trace, "--throughputs": self.throughputs})
+        return read_throughputs(read_source(self.throughputs))
 
     def measured(self) -> tuple[Gains, ...]:
         """Return the own measurements.

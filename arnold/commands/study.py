@@ -46,6 +46,9 @@ STUDIES: Mapping[str, CommandRow] = {
     "simulate": CommandRow(
         "arnold.commands.study_simulate:command", "Policies, algorithms, clusters, loads and seeds, replayed."
     ),
+    "generations": CommandRow(
+        "arnold.commands.study_generations:command", "Queues on several generations of GPUs, and who should wait."
+    ),
 }
 """Our own studies; others come through the entry points ``arnold.studies``."""
 

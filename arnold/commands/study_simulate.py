@@ -47,7 +47,7 @@ Examples:
     metavar="HOURS",
     help="Each seed but 0 draws its own trace from pieces of this length.",
 )
-@options_of(ReplaySettings, only=("weights", "share_by", "predictor", "cost", "level"))
+@options_of(ReplaySettings, only=("weights", "share_by", "predictor", "cost", "level", "resume_seconds"))
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N", help="Processes.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler instead.")
 @click.option("--out", type=RESULT, metavar="FILE", help="Parquet, a row a run; a broken study goes on from it.")
@@ -123,7 +123,7 @@ def _inputs(options: dict[str, Any]) -> Inputs:
     for file, topology in zip(files, loaded, strict=True):
         for note in topology.notes:
             click.echo(f"{file}: {note}", err=True)
-    chosen = take(ReplaySettings, options, records=jobs.measured())
+    chosen = take(ReplaySettings, options, records=jobs.measured(), throughputs=jobs.rates())
     trace, nodes = jobs.read(), {name for topology in loaded for name in topology.cluster.names}
     settings, notes = take(FlagOptions, options).settings(chosen, trace, nodes)
     for note in notes:

@@ -11,14 +11,14 @@ from statistics import median
 
 import numpy as np
 
-from benchmarks.predictions.gavel_spread import UNCONSOLIDATED, WEIGHTS
+from benchmarks.predictions.gavel_spread import WEIGHTS
 from benchmarks.report import section, table
 from scheduler.affinity import Model
 from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.step import Schedule, exposed_reduction, pipeline_seconds
 from simulator.cost.types import traffic_of
-from simulator.traces.published_speeds import GAVEL_GPUS, GAVEL_STEPS
+from simulator.traces.published_speeds import GAVEL_GPUS, GAVEL_SPEEDS, GAVEL_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +172,9 @@ def gavel_rows() -> list[GavelRow]:
     """All job types on several GPUs."""
     return [
         GavelRow(name, gpus, 1.0 / GAVEL_STEPS[name][0], gpus / together, gpus / apart)
-        for name, measured in UNCONSOLIDATED.items()
-        for gpus, together, apart in zip(GAVEL_GPUS[1:], GAVEL_STEPS[name][1:], measured, strict=True)
+        for (name, gpus), speeds in GAVEL_SPEEDS.items()
+        for together, apart in [speeds["V100"]]
+        if apart is not None
     ]
 
 

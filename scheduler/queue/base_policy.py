@@ -48,6 +48,7 @@ class BasePolicy:
     sharing = False
     reserving = False
     stops_any_time = False
+    round_seconds: float | None = None
 
     def rank(self, job: Waiting) -> Rank:
         """Rank by time of submission."""

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from scheduler.queue.allocation import Allocation
 from scheduler.queue.queue_policy import (
     CapacityReservation,
     ClusterState,
@@ -41,6 +42,9 @@ class Candidate(Generic[J]):
     """Its own zone will be clear when those have gone that are leaving or may be stopped."""
     victims: Sequence[Running] = field(default=(), init=False)
     """Asked as if these had left; those of them who are on nodes that it then has are to be stopped for it."""
+    allocations: Sequence[Allocation] = field(default=(), init=False)
+    """In rounds, how the job may lie, in place of offers: the first that has room counts; a victim may be the job
+    itself, which then moves."""
     trial: bool = field(default=False, init=False)  # Nothing is to be started or stopped
     found: bool | None = field(default=None, init=False)
     """The answer; ``None`` = there is none, and the job is left out of this pass."""

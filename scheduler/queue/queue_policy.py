@@ -225,6 +225,8 @@ class QueuePolicy(Protocol):
     sharing: bool
     reserving: bool  # whether zones are to be found for announced jobs
     stops_any_time: bool  # whether it stops jobs for any other, not only for one announced: for simulation alone
+    # seconds of its rounds, where it decides at their ends alone (scheduler.queue.rounds); None = at any time
+    round_seconds: float | None
 
     def rank(self, job: Waiting) -> Rank:
         """Return the job's place in the queue."""

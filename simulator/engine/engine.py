@@ -19,13 +19,13 @@ from math import inf
 from time import monotonic, perf_counter
 from types import MappingProxyType
 
-from scheduler.queue.candidate import Candidate
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
 from scheduler.queue.run_times import Prediction
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
 from simulator.engine.pools import Pool
+from simulator.engine.round_cluster import RoundCluster
 from simulator.engine.sim_job import UNITS, JobState, SimJob
-from simulator.engine.simulated_cluster import EventPhase, Observer, SimulatedCluster
+from simulator.engine.simulated_cluster import EventPhase, Observer
 from simulator.job_record import JobRecord, ShareBy
 from simulator.prediction.oracle import Oracle
 from simulator.prediction.predictor import predict_all
@@ -90,7 +90,7 @@ class Overload:
         return None
 
 
-class Engine(SimulatedCluster):
+class Engine(RoundCluster):
     """One run, from the first submission until all jobs have ended or nothing happens any more.
 
     :param records: in order of submission; Disagreement is raised for one that does not fit into the empty pool.
@@ -137,6 +137,8 @@ class Engine(SimulatedCluster):
         if self.begun:
             return
         self.begun = True
+        if self.policy.round_seconds is not None:
+            self.queue.add(self._arrives, EventPhase.ROUND, 0)
         if self.policy.reserving:
             for job in self.jobs:
                 if job.record.announced is not None:
@@ -182,6 +184,8 @@ class Engine(SimulatedCluster):
                     self._release(job)
                 elif phase == announcement:
                     self._announce(jobs[number])
+                elif phase == EventPhase.ROUND:
+                    self.begin_round(arrives)
                 else:
                     self._happen()
                 self.events += 1
@@ -191,7 +195,7 @@ class Engine(SimulatedCluster):
             while dispatch.due:
                 before = perf_counter()
                 for candidate in dispatch.candidates():
-                    self._answer(candidate)
+                    self.answer(candidate)
                 self.policy_seconds += perf_counter() - before
 
     def run(self, watch: Watch | None = None, *, overload: Overload | None = None) -> None:
@@ -216,28 +220,6 @@ class Engine(SimulatedCluster):
                 raise diverged
             if interrupted:
                 raise KeyboardInterrupt
-
-    def _answer(self, candidate: Candidate[SimJob]) -> None:
-        """Place a job if there is room for it now, or once others are stopped."""
-        job, pool, live = candidate.job, self.pool, self.dispatch.live
-        victims = [one for one in candidate.victims if isinstance(one, SimJob)] if candidate.victims else ()
-        for victim in victims:
-            pool.give(victim)
-        found = None
-        for keep in candidate.offers:
-            if (found := pool.find(job, keep)) is not None:
-                break
-        for victim in victims:
-            pool.take(victim)
-        candidate.found, candidate.objective = found is not None, inf if found is None else found.objective
-        if found is not None and not candidate.trial:
-            for victim in victims:
-                if not (victim.leaving or set(victim.places).isdisjoint(found.places)):
-                    self.stop(victim, "preemption")
-            if not (victims and live):
-                self.start(job, found)
-        elif live:
-            candidate.possible = pool.possible(job)
 
     def _arrive(self, job: SimJob) -> None:
         """Submit the next job."""

@@ -109,3 +109,24 @@ class FromScratch:
     def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:  # noqa: ARG002
         """All is lost."""
         return Setback(0.0, 0.0)
+
+
+class SavedByRound:
+    """Jobs that a policy stops at the end of a round keep all: they know when it is, and save before.
+
+    :param inner: what else an interruption costs.
+    :param delay: seconds on its nodes before a job that was stopped works again.
+    """
+
+    def __init__(self, inner: Recovery | None, delay: float) -> None:
+        self._inner, self._delay = inner or FromScratch(), delay
+
+    def saved(self, job: SimJob, *, done: float) -> float:
+        """What the inner one says."""
+        return self._inner.saved(job, done=done)
+
+    def interrupted(self, job: SimJob, *, done: float, why: Why) -> Setback:
+        """Nothing is lost of what a policy stops."""
+        if why == "preemption":
+            return Setback(done, self._delay)
+        return self._inner.interrupted(job, done=done, why=why)

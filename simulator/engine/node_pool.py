@@ -70,7 +70,7 @@ class NodePool:
         self._usable: dict[tuple[int, bool, Types], BoolArray] = {}
         self._gangs: dict[tuple[int, int, Types], bool] = {}
         self._needs: dict[tuple[float, int | None, object], Need] = {}
-        self._types = NodesByType(cluster)
+        self.types = NodesByType(cluster)
         # weights of preferred nodes for a job; None = no node is preferred
         self.near: Callable[[SimJob], Mapping[str, float]] | None = None
         # shape [nodes], GB that a start of a job would pull on each; None = all nodes start alike
@@ -95,10 +95,10 @@ class NodePool:
 
     def _worked_out(self, record: JobRecord) -> Need:
         types = record.gpu_types
-        self._types.check(types)
+        self.types.check(types)
         there_are = partial(self._nodes_with, types=types)
         try:
-            nodes, each = shape(record, self._types.usual_gpus(types), nodes_with=there_are)
+            nodes, each = shape(record, self.types.usual_gpus(types), nodes_with=there_are)
         except InvalidJob as error:
             raise NoSuchNodes(f"job {record.job_id}: {error.message}") from error
         if (there := there_are(each)) < nodes:
@@ -143,7 +143,7 @@ class NodePool:
         return gang
 
     def _nodes_with(self, gpus: float, *, types: Types) -> int:
-        return int(np.count_nonzero(self._types.of(types) & (self.total >= gpus * UNITS)))
+        return int(np.count_nonzero(self.types.of(types) & (self.total >= gpus * UNITS)))
 
     def compartments(self, *, mix_types: bool) -> IntArray | None:
         """Those of the cluster."""
@@ -158,7 +158,7 @@ class NodePool:
         key = (gpus, gang, types)
         if key not in self._usable:
             enough = self._whole & (self.occupancy.size == gpus) if gang else self.total >= gpus
-            self._usable[key] = enough & self._types.of(types)
+            self._usable[key] = enough & self.types.of(types)
         return self._usable[key]
 
     def _is_gang(self, nodes: int, gpus: int, types: Types) -> bool:
@@ -168,8 +168,8 @@ class NodePool:
         """
         key = (nodes, gpus, types)
         if key not in self._gangs:
-            whole = self._types.of(types) & (self._at_start == gpus) & (self.occupancy.size == gpus)
-            usual = self._types.usual_gpus(types) * UNITS
+            whole = self.types.of(types) & (self._at_start == gpus) & (self.occupancy.size == gpus)
+            usual = self.types.usual_gpus(types) * UNITS
             self._gangs[key] = nodes > 1 and gpus >= usual and int(np.count_nonzero(whole)) >= nodes
         return self._gangs[key]
 
@@ -187,7 +187,7 @@ class NodePool:
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Return nodes for the job, all of one compartment."""
         free = self.free if keep is None else self.free - keep
-        fits = (free >= job.gpus) & self._types.of(job.gpu_types)
+        fits = (free >= job.gpus) & self.types.of(job.gpu_types)
         if job.nodes == 1:
             rows = fits.nonzero()[0]
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None

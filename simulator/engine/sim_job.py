@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
 from enum import IntEnum
 from math import inf
 from typing import Any, ClassVar
 
+from scheduler.queue.allocation import Allocation
 from scheduler.queue.run_times import Prediction
 from simulator.job_record import JobRecord
 
@@ -49,6 +50,15 @@ class JobProgress:
     # DP and PP spread of its last placement; none of a job on one node or without places
     spread: tuple[int, int] | None = None
     leaving: bool = False  # whether it was stopped, works no more, and has not given its nodes back yet
+    # how it lies, or is to lie; it changes where a policy in rounds says so
+    nodes: int = 0
+    gpus: int = 0  # units on each
+    gpu_types: tuple[str, ...] | None = None
+    mix_types: bool = False
+    # under a policy in rounds, seconds by type of GPU: that it was owed, and that it had nodes, up to a moment
+    owed: dict[str, float] = field(default_factory=dict)
+    had: dict[str, float] = field(default_factory=dict)
+    counted: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +83,10 @@ class SimJob(JobProgress):
     # These follow from what the job is made of.
     predicted: float = field(init=False)
     predicted_high: float = field(init=False)
-    nodes: int = field(init=False)  # nodes that it asks the pool for
-    gpus: int = field(init=False)  # units on each
     units: int = field(init=False)  # units in all
     submitted: float = field(init=False)
     priority: int = field(init=False)
     preemptible: bool = field(init=False)
-    gpu_types: tuple[str, ...] | None = field(init=False)
-    mix_types: bool = field(init=False)
 
     def __post_init__(self, need: Need) -> None:
         record, told = self.record, self.prediction
@@ -99,6 +105,27 @@ class SimJob(JobProgress):
     def progress(self, saved: JobProgress) -> None:
         for one in fields(JobProgress):
             setattr(self, one.name, getattr(saved, one.name))
+
+    @property
+    def allocation(self) -> Allocation:
+        """How it lies."""
+        return Allocation(self.gpu_types or (), self.nodes, self.gpus)
+
+    @allocation.setter
+    def allocation(self, way: Allocation) -> None:
+        self.gpu_types, self.mix_types = way.gpu_types, len(way.gpu_types) > 1
+        self.nodes, self.gpus = way.nodes, way.gpus
+
+    @property
+    def standing(self) -> Mapping[str, tuple[float, float]]:
+        """Seconds on each type of GPU that it was owed, and that it had, up to the beginning of a round."""
+        return {name: (self.owed.get(name, 0.0), self.had.get(name, 0.0)) for name in {**self.owed, **self.had}}
+
+    def count(self, now: float) -> None:
+        """Count the time that it has its nodes as had, up to now; that on several types for the first of them."""
+        name = (self.gpu_types or ("",))[0]
+        self.had[name] = self.had.get(name, 0.0) + now - max(self.counted, self.started)
+        self.counted = now
 
     def foresee(self, kept: float) -> None:
         """Predict the next attempt, when so many seconds of work are safe."""

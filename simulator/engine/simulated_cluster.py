@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from scheduler.queue.backlog import Backlog
 from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy, Running
+from scheduler.queue.rounds import RoundDispatch
 from simulator.engine.hooks import FromScratch, Pace, Recovery, StartUp, Why
 from simulator.engine.pools import Found, Pool
 from simulator.engine.sim_job import UNITS, JobState, SimJob, kind_of
@@ -37,6 +38,7 @@ class EventPhase(IntEnum):
     REPAIR = 1
     FAILURE = 2
     ANNOUNCEMENT = 3
+    ROUND = 4
 
 
 class EventQueue:
@@ -86,7 +88,8 @@ class SimulatedCluster:
         self._weights = weights
         self._in_use = Counter[str]()  # Units that jobs of each namespace hold
         self.queue = EventQueue()
-        self.dispatch: Dispatch[SimJob] = Dispatch(policy, kind=kind_of, live=drain_seconds is not None)
+        kind: type[Dispatch[SimJob]] = Dispatch if policy.round_seconds is None else RoundDispatch
+        self.dispatch = kind(policy, kind=kind_of, live=drain_seconds is not None)
         self.dispatch.cluster = self
         self.active: dict[int, SimJob] = {}  # Jobs that have nodes, by key, in the order in which they started
         self._ending: list[tuple[float, int, SimJob]] | None = None
@@ -123,8 +126,13 @@ class SimulatedCluster:
         job = self.jobs[one.key] if isinstance(one.key, int) else None
         if job is None or job.leaving:
             return 0.0
-        done = job.record.duration - job.left + max(0.0, self.now - job.since) / job.pace
+        done = self.done(job)
         return max(0.0, done - self.recovery.saved(job, done=done))
+
+    def done(self, job: SimJob) -> float:
+        """Return the seconds of work that a job has done, those of earlier attempts included that were kept."""
+        now = max(0.0, self.now - job.since) / job.pace if job.state is JobState.RUNNING else 0.0
+        return float(job.record.duration - job.left + now)
 
     def share(self, namespace: str) -> float:
         """Return the GPUs that jobs of a namespace hold, divided by its weight."""

@@ -10,7 +10,8 @@ import pytest
 from arnold.commands.run import run
 
 QUESTIONS = ["minipods", "spares", "reserve", "fragmentation", "grow"]
-NAMES = ["simulate", "study simulate", "calibrate", "workload", *(f"capacity {question}" for question in QUESTIONS)]
+STUDIES = ["study simulate", "study generations"]
+NAMES = ["simulate", *STUDIES, "calibrate", "workload", *(f"capacity {question}" for question in QUESTIONS)]
 
 
 def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:

@@ -1,0 +1,121 @@
+"""Policies in rounds: at the end of each, who has which GPUs in the next is decided anew for all jobs.
+
+Jobs that have another turn, or none while their nodes are wanted, are stopped and go on later with the work they have
+done.  Between two rounds nobody starts.  The driver says how a job may lie, and how fast it is so; the policy says who
+comes first, and on what; which nodes those are is the business of placement.  For simulation alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, cast
+
+from scheduler.queue.allocation import Allocation
+from scheduler.queue.candidate import Candidate
+from scheduler.queue.dispatch import Dispatch, J
+from scheduler.queue.queue_policy import ClusterState, QueuePolicy, Waiting
+
+
+class RoundJob(Waiting, Protocol):
+    """A job that waits or has nodes, at the end of a round."""
+
+    @property
+    def places(self) -> Sequence[int]:
+        """Its nodes; empty = it waits."""
+
+    @property
+    def allocation(self) -> Allocation:
+        """How it lies, if it has nodes."""
+
+    @property
+    def standing(self) -> Mapping[str, tuple[float, float]]:
+        """Seconds on each type that it was owed so far, and that it had; types without any may be missing."""
+
+
+class RoundState(ClusterState, Protocol):
+    """The cluster at the end of a round."""
+
+    @property
+    def units_by_type(self) -> Mapping[str, int]:
+        """Units that jobs may use, by type of GPU."""
+
+    @property
+    def nodes_by_type(self) -> Mapping[str, Sequence[int]]:
+        """Nodes of each type of GPU."""
+
+    def allocations(self, job: Any) -> Sequence[Allocation]:
+        """Return how a job may lie, the fastest first, of equals on fewest nodes; at least one."""
+
+    def work_left(self, job: Any) -> float:
+        """Return the seconds of work that a job is predicted to have left at speed 1, above 0."""
+
+    def owe(self, shares: Mapping[Hashable, Mapping[str, float]]) -> None:
+        """Note which share of the coming round jobs are owed on types of GPU, by key of the job."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundTurn:
+    """What a job is given in the next round."""
+
+    job: RoundJob
+    allocations: Sequence[Allocation]  # the first that has room counts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundPlan:
+    """What a policy decides at the end of a round."""
+
+    turns: Sequence[RoundTurn]  # who is placed first comes first
+    owed: Mapping[Hashable, Mapping[str, float]] = field(default_factory=dict)  # as :meth:`RoundState.owe` takes it
+
+
+class RoundPolicy(QueuePolicy, Protocol):
+    """A policy with a ``round_seconds``."""
+
+    def turns(self, jobs: Sequence[RoundJob], cluster: RoundState) -> RoundPlan:
+        """Return who has a turn in the next round.
+
+        :param jobs: all that wait, by rank, and all that have nodes.
+        """
+
+
+class RoundDispatch(Dispatch[J]):
+    """The pass at the end of a round.
+
+    Jobs whose turn is what they have already stay.  The others are asked in the order of their turns: first for what is
+    free, then as if all had left that have no place in the next round yet.
+    """
+
+    begins = False  # Whether a round ends now; the driver sets it
+
+    @property
+    def due(self) -> bool:
+        """Whether a round ends."""
+        return self.begins
+
+    def candidates(self) -> Generator[Candidate[J], None, None]:
+        """Ask all that have a turn."""
+        self.begins = self.freed = False
+        self._fresh.clear()
+        cluster = cast(RoundState, self.cluster)
+        jobs = cast(Sequence[RoundJob], [*self.backlog, *cluster.running])
+        plan = cast(RoundPolicy, self.policy).turns(jobs, cluster) if jobs else RoundPlan(())
+        cluster.owe(plan.owed)
+        placed = {turn.job.key for turn in plan.turns if turn.job.places and turn.job.allocation == turn.allocations[0]}
+        for turn in plan.turns:
+            job, ways = turn.job, turn.allocations
+            if job.key in placed:
+                continue
+            stays = bool(job.places) and job.allocation in ways
+            for everyone in (False, True):
+                candidate = Candidate(cast(J, job), ())
+                candidate.allocations = ways[: ways.index(job.allocation)] if stays else ways
+                candidate.victims = [
+                    one for one in cluster.running if one.key == job.key or (everyone and one.key not in placed)
+                ]
+                yield candidate
+                if candidate.found:
+                    break
+            if candidate.found or (stays and job.places):
+                placed.add(job.key)

@@ -1,0 +1,98 @@
+"""What queues make of several generations of GPUs: cells, kinds of jobs, the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from simulator.capacity.capacity_question import CapacityAnswer
+from topology.field_types import AtLeastOne, NotNegative
+from topology.json_record import JsonRecord
+
+NODE_GPUS = 4  # Of each node
+BATCH = 0.0  # The load of a run whose jobs are all there at the beginning
+
+
+def family_of(model: object) -> str:
+    """Return what a model is called without its batch size."""
+    return str(model).partition(" (")[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationsCell(JsonRecord):
+    """A queue policy at one load."""
+
+    policy: str
+    """Of the queue."""
+    load: NotNegative | None
+    """GPU time asked for over what there is; null = all jobs are there at the beginning."""
+    jct_hours: float
+    """Mean time from submission to end, a mean over seeds."""
+    jct_half: NotNegative
+    """Half of its 95 % interval; 0 with one seed."""
+    jct_gain: float
+    """How often as long it is under the first policy, a mean over seeds of the ratio on the same jobs."""
+    jct_gain_half: NotNegative
+    """Half of its 95 % interval."""
+    makespan_hours: float
+    """From the first submission to the last end, a mean over seeds."""
+    makespan_half: NotNegative
+    """Half of its 95 % interval."""
+    makespan_gain: float
+    """How often as long it is under the first policy."""
+    makespan_gain_half: NotNegative
+    """Half of its 95 % interval."""
+    stops: NotNegative
+    """How often a job is stopped at the end of a round, on average."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationsKind(JsonRecord):
+    """A kind of job: which generation it should wait for."""
+
+    kind: str
+    """Family of models, without batch sizes."""
+    speeds: Mapping[str, float]
+    """Type of GPU -> speed relative to the fastest, a mean over its jobs of one GPU, or of the fewest."""
+    waits_for: str
+    """The fastest type."""
+    instead_of: str
+    """The next fastest; empty = there is no other."""
+    wait_hours: NotNegative
+    """How much longer it may wait for the fastest than for the next, for each hour that it runs there."""
+    shares: Mapping[str, float]
+    """Type of GPU -> share of the GPU time that it had there under gavel at the highest load; empty = not run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedGain(JsonRecord):
+    """A number of a paper, beside ours."""
+
+    name: str
+    """Who is compared with whom, in what."""
+    published: float
+    """As the abstract has it."""
+    ours: float | None
+    """The largest over loads; null = not run."""
+    ours_half: NotNegative
+    """Half of its 95 % interval."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationsAnswer(CapacityAnswer):
+    """Queues on several generations of GPUs."""
+
+    types: tuple[str, ...]
+    """Types of GPU, as many GPUs of each."""
+    gpus: AtLeastOne
+    """GPUs of each type."""
+    jobs: AtLeastOne
+    """Jobs of each run."""
+    seeds: AtLeastOne
+    """Workloads."""
+    cells: tuple[GenerationsCell, ...]
+    """By load, the batch last, and policy."""
+    kinds: tuple[GenerationsKind, ...]
+    """Who gains most from the fastest type first."""
+    published: tuple[PublishedGain, ...]
+    """Numbers of the papers."""

@@ -1,0 +1,299 @@
+"""What does a queue gain that knows how fast each job is on each generation of GPUs, and who should wait for which?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from annotated_types import Interval
+
+from simulator.capacity.capacity_question import CapacityQuestion
+from simulator.capacity.generations_answer import (
+    BATCH,
+    NODE_GPUS,
+    GenerationsAnswer,
+    GenerationsCell,
+    GenerationsKind,
+    PublishedGain,
+    family_of,
+)
+from simulator.capacity.sheet import Chart, Series, Sheet, text_table
+from simulator.confidence import half_width
+from simulator.cost.calibration import PEAK
+from simulator.throughputs import Throughputs
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from simulator.capacity.generations_replay import GenerationsRun
+
+HOUR = 3600.0
+LLM = "LLM gang, at most"  # The kind of job whose speeds are peaks of data sheets
+
+PUBLISHED = (
+    ("mean JCT, Gavel against policies that know no types (OSDI 2020)", 3.5, "gavel", "fifo", "jct"),
+    ("makespan, Gavel against policies that know no types (OSDI 2020)", 1.4, "gavel", "fifo", "makespan"),
+    ("total time, read as makespan, Hadar against Gavel (arXiv 2503.10918)", 1.2, "hadar", "gavel", "makespan"),
+    ("total time, read as mean JCT, Hadar against Gavel (arXiv 2503.10918)", 1.2, "hadar", "gavel", "jct"),
+)
+"""What abstracts say: words, how often as long, and what of ours stands beside: policy, the other, time.  The abstract
+does not say what the total time is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
+    """Compare queues on several generations of GPUs, and say which kind of job should wait for which."""
+
+    answer_type: ClassVar = GenerationsAnswer
+
+    throughputs: str | None = field(default=None, metadata={"file": True, "default": "as Gavel measured"})
+    """How fast jobs are on each type: Gavel's JSON, or a CSV."""
+    policies: tuple[str, ...] = field(
+        default=("fifo", "gavel-agnostic", "gavel", "hadar"), metadata={"metavar": "A,B,..", "separator": ","}
+    )
+    """Of the queue; the others are compared with the first."""
+    loads: tuple[Annotated[float, Interval(ge=0.01, le=10)], ...] = field(
+        default=(0.5, 1.0, 2.0), metadata={"option": "--load", "metavar": "F", "default": "0.5, 1, 2"}
+    )
+    """GPU time asked for over what there is; may be repeated."""
+    gpus: Annotated[int, Interval(ge=8, le=10_000)] = 36
+    """GPUs of each type, on nodes of four."""
+    made: Annotated[int, Interval(ge=2, le=100_000)] = 100
+    """Jobs of each run."""
+    seeds: Annotated[int, Interval(ge=1, le=1_000)] = 5
+    """Workloads, the same under each policy."""
+    resume_seconds: Annotated[float, Interval(ge=0, le=360)] = field(default=0.0, metadata={"metavar": "SECONDS"})
+    """Until a job works again that was stopped; Gavel's simulator has 0."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.gpus % NODE_GPUS:
+            wrong = f"{self.gpus} GPUs are no whole nodes of {NODE_GPUS}"
+            raise InvalidInput(wrong, where="--gpus", fix=f"give a multiple of {NODE_GPUS}")
+
+    @cached_property
+    def known(self) -> Throughputs:
+        """How fast jobs are."""
+        from simulator.traces.throughput_files import GAVEL, read_throughputs
+        from topology.files import read_source
+
+        return GAVEL if self.throughputs is None else read_throughputs(read_source(self.throughputs))
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """Types of GPU, the reference first."""
+        named = dict.fromkeys([self.known.reference, *(name for rates in self.known.rates.values() for name in rates)])
+        if len(named) < 2:
+            wrong, fix = "throughputs on one type of GPU alone", "give rows of two types or more"
+            raise InvalidInput(wrong, where=self.known.source, fix=fix)
+        return tuple(named)
+
+    @property
+    def steps(self) -> int:
+        """One for each run."""
+        return (len(self.loads) + 1) * self.seeds * len(self.policies)
+
+    def compute(self, step: Callable[[str], None]) -> GenerationsAnswer:
+        """Return every policy at every load."""
+        runs = list(self._runs(step))
+        cells = tuple(self._cell(runs, load, policy) for load in (*self.loads, BATCH) for policy in self.policies)
+        return GenerationsAnswer(
+            types=self.types,
+            gpus=self.gpus,
+            jobs=self.made,
+            seeds=self.seeds,
+            cells=cells,
+            kinds=tuple(self._kinds(runs)),
+            published=tuple(self._published(runs)),
+        )
+
+    def _runs(self, step: Callable[[str], None]) -> Iterator[GenerationsRun]:
+        from simulator.capacity.generations_replay import generations_run, job_hours, mixed_cluster, workload
+
+        cluster = mixed_cluster(self.types, self.gpus)
+        rate = self.gpus * len(self.types) / job_hours(self.known, self.types)
+        for load in (*self.loads, BATCH):
+            for seed in range(self.seeds):
+                per_hour = None if load == BATCH else load * rate
+                trace = workload(self.known, self.types, count=self.made, per_hour=per_hour, seed=seed)
+                for policy in self.policies:
+                    step(f"{policy}, {_at(load)}, seed {seed}")
+                    yield generations_run(
+                        trace,
+                        cluster,
+                        self.known,
+                        policy=policy,
+                        load=load,
+                        seed=seed,
+                        resume=self.resume_seconds,
+                    )
+
+    def _cell(self, runs: Sequence[GenerationsRun], load: float, policy: str) -> GenerationsCell:
+        """Return a policy at a load, compared seed by seed with the first."""
+        mine = _of(runs, load, policy)
+        jct, makespan = [one.jct / HOUR for one in mine], [one.makespan / HOUR for one in mine]
+        jct_gain = _gains(runs, load, policy, self.policies[0], "jct")
+        makespan_gain = _gains(runs, load, policy, self.policies[0], "makespan")
+        return GenerationsCell(
+            policy=policy,
+            load=None if load == BATCH else load,
+            jct_hours=fmean(jct),
+            jct_half=half_width(jct),
+            jct_gain=fmean(jct_gain),
+            jct_gain_half=half_width(jct_gain),
+            makespan_hours=fmean(makespan),
+            makespan_half=half_width(makespan),
+            makespan_gain=fmean(makespan_gain),
+            makespan_gain_half=half_width(makespan_gain),
+            stops=fmean(one.stops for one in mine) / self.made,
+        )
+
+    def _published(self, runs: Sequence[GenerationsRun]) -> Iterator[PublishedGain]:
+        """Yield what papers say, beside ours: of JCT the largest over loads, of makespan that of the batch."""
+        for name, published, policy, other, time in PUBLISHED:
+            ours: list[list[float]] = []
+            if {policy, other} <= set(self.policies):
+                loads = self.loads if time == "jct" else (BATCH,)
+                ours = [_gains(runs, load, policy, other, time) for load in loads]
+            best = max(ours, key=fmean, default=[])
+            yield PublishedGain(
+                name=name, published=published, ours=fmean(best) if best else None, ours_half=half_width(best)
+            )
+
+    def _kinds(self, runs: Sequence[GenerationsRun]) -> Iterator[GenerationsKind]:
+        """Yield the families of models, those that gain most from their fastest type first."""
+        had = dict[tuple[str, str], float]()
+        for run in runs:
+            if run.policy == "gavel" and run.load == max(self.loads):
+                for kind, seconds in run.on.items():
+                    had[kind] = had.get(kind, 0.0) + seconds
+        families = dict.fromkeys(family_of(model) for model, _ in self.known.rates)
+        found = [kind_of(LLM, {name: PEAK[name] / PEAK["H100"] for name in ("H100", "A100")}, {})]
+        for family in families:
+            total = sum(had.get((family, name), 0.0) for name in self.types)
+            shares = {name: had.get((family, name), 0.0) / total for name in self.types} if total else {}
+            found.append(kind_of(family, self._speeds(family), shares))
+        yield from sorted(found, key=lambda one: (-one.wait_hours, one.kind))
+
+    def _speeds(self, family: str) -> dict[str, float]:
+        """Return speeds relative to the fastest type, a mean over a family's jobs of fewest GPUs."""
+        rows = [(gpus, rates) for (model, gpus), rates in self.known.rates.items() if family_of(model) == family]
+        fewest = [rates for gpus, rates in rows if gpus == min(gpus for gpus, _ in rows)]
+        shares = [[rates.get(name, (0.0, None))[0] for name in self.types] for rates in fewest]
+        means = [fmean(row[i] / max(row) for row in shares) for i in range(len(self.types))]
+        return {name: mean / max(means) for name, mean in zip(self.types, means, strict=True)}
+
+    def title(self, found: GenerationsAnswer) -> str:
+        """Return the question in words."""
+        made = " + ".join(f"{found.gpus} {name}" for name in found.types)
+        return f"Queues on {made} GPUs, {found.jobs:,} jobs: what does knowing them buy?"
+
+    def verdict(self, found: GenerationsAnswer) -> str:
+        """Return what knowing the types buys, and who should wait."""
+        best = max((one for one in found.cells if one.load is not None), key=lambda one: one.jct_gain)
+        said = f"Mean completion time is up to {best.jct_gain:.2f} ± {best.jct_gain_half:.2f} times shorter than under "
+        said += f"{self.policies[0]}: under {best.policy} at {_at(best.load)}."
+        first = next(one for one in found.kinds if one.kind != LLM)
+        if not first.instead_of:
+            return said
+        return (
+            f"{said} Of the kinds of jobs that ran, {first.kind} has most to wait for: up to {first.wait_hours:.2f} h "
+            f"for an hour on {first.waits_for} rather than go to {first.instead_of}."
+        )
+
+    def assumptions(self, found: GenerationsAnswer) -> Iterator[str]:
+        """Return what was taken for granted."""
+        yield f"Throughputs {self.known.source}; run times are those on {self.known.reference}, and known to the queue."
+        yield "The workload is that of Gavel's public simulator: sizes 1, 2, 4, 8 at 70, 10, 15, 5 %, Poisson arrivals."
+        yield f"All {found.jobs:,} jobs of a run count, from the empty cluster to the last end: no steady state."
+        yield "How long to wait is by run times alone: the queues of all types move on, and no job is stopped."
+        yield f"{LLM}: as fast as the peak of dense bf16 of the data sheets; what communication takes makes it less."
+
+    def changes(self, found: GenerationsAnswer) -> Iterator[str]:  # noqa: ARG002
+        """Return what would change the answer."""
+        yield "Jobs that are stopped pay for it: --resume-seconds 30."
+        yield "Own jobs: --throughputs FILE with a row for each model, number of GPUs and type."
+
+    def sheet(self, answer: GenerationsAnswer) -> Sheet:
+        """Return the answer as a person reads it."""
+        cells = text_table(
+            f"Hours, mean over {answer.seeds} seeds ± half of its 95 % interval; times = how often as long under "
+            f"{self.policies[0]}",
+            answer.cells,
+            {
+                "load": lambda one: _at(one.load),
+                "policy": lambda one: one.policy,
+                "mean JCT": lambda one: f"{one.jct_hours:.1f} ± {one.jct_half:.1f}",
+                "times": lambda one: f"{one.jct_gain:.2f} ± {one.jct_gain_half:.2f}",
+                "makespan": lambda one: f"{one.makespan_hours:.0f} ± {one.makespan_half:.0f}",
+                "times ": lambda one: f"{one.makespan_gain:.2f} ± {one.makespan_gain_half:.2f}",
+                "stops a job": lambda one: f"{one.stops:.1f}",
+            },
+        )
+        published = text_table(
+            "Beside the papers",
+            answer.published,
+            {
+                "": lambda one: one.name,
+                "published": lambda one: f"{one.published:.2f}",
+                "here": lambda one: "-" if one.ours is None else f"{one.ours:.2f} ± {one.ours_half:.2f}",
+            },
+        )
+        kinds = text_table(
+            "Who should wait for which type; h = so many hours longer for an hour there",
+            answer.kinds,
+            {
+                "kind of job": lambda one: one.kind,
+                "speeds": lambda one: _words(one.speeds, ".2f"),
+                "waits for": lambda one: (
+                    f"{one.waits_for}, {one.wait_hours:.2f} h" if one.instead_of else one.waits_for
+                ),
+                "instead of": lambda one: one.instead_of or "-",
+                "where gavel had it": lambda one: _words(one.shares, ".0%"),
+            },
+        )
+        return Sheet([cells, published, kinds], [self._chart(answer)])
+
+    def _chart(self, answer: GenerationsAnswer) -> Chart:
+        series = []
+        for policy in self.policies:
+            mine = [one for one in answer.cells if one.policy == policy and one.load is not None]
+            ends = [one.jct_hours - one.jct_half for one in mine], [one.jct_hours + one.jct_half for one in mine]
+            points = [(one.load or 0.0, one.jct_hours) for one in mine]
+            series.append(Series(policy, points, band=ends))
+        return Chart("Mean time from submission to end", "load", "hours", series, floor=0.0)
+
+
+def kind_of(name: str, speeds: Mapping[str, float], shares: Mapping[str, float]) -> GenerationsKind:
+    """Return which type a kind of job should wait for: an hour on the fastest is so much more on the next."""
+    order = sorted((one for one in speeds if speeds[one] > 0.0), key=lambda one: -speeds[one])
+    following = order[1] if len(order) > 1 else ""
+    return GenerationsKind(
+        kind=name,
+        speeds=speeds,
+        waits_for=order[0],
+        instead_of=following,
+        wait_hours=speeds[order[0]] / speeds[following] - 1.0 if following else 0.0,
+        shares=shares,
+    )
+
+
+def _of(runs: Sequence[GenerationsRun], load: float, policy: str) -> list[GenerationsRun]:
+    return [one for one in runs if (one.load, one.policy) == (load, policy)]
+
+
+def _gains(runs: Sequence[GenerationsRun], load: float, policy: str, other: str, time: str) -> list[float]:
+    """Return how often as long a time is under the other policy, seed by seed."""
+    pairs = zip(_of(runs, load, policy), _of(runs, load, other), strict=True)
+    return [getattr(theirs, time) / getattr(mine, time) for mine, theirs in pairs]
+
+
+def _words(values: Mapping[str, float], spec: str) -> str:
+    """Return values by name in a cell."""
+    return ", ".join(f"{name} {value:{spec}}" for name, value in values.items()) or "-"
+
+
+def _at(load: float | None) -> str:
+    return f"load {load:g}" if load else "all at once"

@@ -1,0 +1,154 @@
+"""Policies in rounds on small clusters: closed forms, what holds for all, going on from a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from scheduler.job import Speed
+from scheduler.queue.gavel_shares import GavelAgnostic, GavelFinishTime, GavelMaxMin, GavelThroughput
+from scheduler.queue.hadar_prices import Hadar
+from scheduler.queue.queue_policy import QueuePolicy
+from simulator.checkpoints import EngineSnapshot, restore, snapshot
+from simulator.engine.engine import Engine
+from simulator.engine.hooks import SavedByRound
+from simulator.job_pace import ScaledPace, slowed_by_type
+from simulator.job_record import JobRecord
+from simulator.results.run_history import AttemptLog
+from tests.case_counts import examples
+from tests.simulator.engine.runs import finished, go_on, log_attempts, placed
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+
+ROUND = 360.0
+POLICIES = [GavelMaxMin(), GavelFinishTime(), GavelThroughput(), GavelAgnostic(), Hadar()]
+
+
+def cluster_of(**nodes: int) -> Cluster:
+    """So many nodes of two GPUs of each type, in turns."""
+    rows = [(number, name) for number in range(max(nodes.values())) for name in nodes if number < nodes[name]]
+    return build_cluster(["site"], [Node(f"{name}{number}", ("s",), 2, 2, gpu_type=name) for number, name in rows])
+
+
+def a_job(number: int, seconds: float, *, gpus: int = 1, submit: float = 0.0, b: float = 0.5) -> JobRecord:
+    """A job whose speed is 1 on A and so much on B; where it lies on more nodes than hold it, half of that."""
+    speed = (Speed("A", 1.0), Speed("B", b))
+    apart = tuple(Speed(one.gpu_type, one.factor / 2) for one in speed)
+    return JobRecord(f"j{number}", submit, seconds, gpus, gpu_types=("A", "B"), speed=speed, speed_apart=apart)
+
+
+def engine_of(records: Sequence[JobRecord], cluster: Cluster, policy: QueuePolicy, *, delay: float = 0.0) -> Engine:
+    """An engine in rounds, with the pace of types."""
+    pool = placed(cluster)
+    return Engine(records, pool, policy, recovery=SavedByRound(None, delay), pace=ScaledPace(slowed_by_type(pool)))
+
+
+def test_two_jobs_take_turns() -> None:
+    """Two jobs of two GPUs and 720 s on one node of two: rounds of 360 s go a, b, a, b; so they end at 1,080 and 1,440.
+    With 60 s until a job works again a has worked 360 and 300 s by 1,080, and b by 1,440; so a needs 60 + 60 s of the
+    round from then on, and b as much of the one that begins at 1,800.
+    """
+    jobs = [a_job(i, 720.0, gpus=2) for i in range(2)]
+    cluster = cluster_of(A=1)
+    only_a = [one_type(one) for one in jobs]
+    run = finished(engine_of(only_a, cluster, GavelMaxMin()))
+    assert [job.end for job in run.jobs] == [1080.0, 1440.0]
+    late = finished(engine_of(only_a, cluster, GavelMaxMin(), delay=60.0))
+    assert [job.end for job in late.jobs] == [1560.0, 1920.0]
+
+
+def one_type(record: JobRecord) -> JobRecord:
+    """The job for type A alone."""
+    return JobRecord(
+        record.job_id, record.submit, record.duration, record.gpus, gpu_types=("A",), speed=(Speed("A", 1.0),)
+    )
+
+
+@pytest.mark.parametrize("policy", [GavelThroughput(), Hadar()], ids=lambda one: one.name)
+def test_each_goes_where_it_is_relatively_faster(policy: QueuePolicy) -> None:
+    """One node of each type, two jobs of its size: the one that B slows to .9 goes there, the one slowed to .1 to A.
+
+    The first comes first, and would take A from the other in a queue that knows no types.
+    """
+    jobs = [a_job(0, 3600.0, gpus=2, b=0.9), a_job(1, 7200.0, gpus=2, b=0.1)]
+    run = finished(engine_of(jobs, cluster_of(A=1, B=1), policy))
+    assert [job.end for job in run.jobs] == pytest.approx([4000.0, 7200.0])
+
+
+def test_a_job_lies_apart_where_it_finds_no_node() -> None:
+    """Four jobs of one GPU fill two nodes, and one on each ends in the first round.  One of two GPUs takes the halves
+    from the second round on, at half its speed, while the others stay: its 720 s last from 360 to 1,800.
+    """
+    four = [one_type(a_job(i, seconds)) for i, seconds in enumerate((200.0, 4000.0, 200.0, 4000.0))]
+    speeds = {"speed": (Speed("A", 1.0),), "speed_apart": (Speed("A", 0.5),)}
+    wide = JobRecord("wide", 300.0, 720.0, 2, gpu_types=("A",), **speeds)
+    pool = placed(cluster_of(A=2))
+    ways = pool.types.allocations(wide, pool.need)
+    assert [(way.nodes, way.gpus, way.speed) for way in ways] == [(1, 200, 1.0), (2, 100, 0.5)]
+    run = finished(engine_of([*four, wide], cluster_of(A=2), GavelMaxMin()))
+    assert [job.end for job in run.jobs] == pytest.approx([200.0, 4000.0, 200.0, 4000.0, 1800.0])
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[JobRecord]:
+    """Up to six jobs that come within an hour."""
+    submits = sorted(draw(st.lists(st.sampled_from([0.0, 100.0, 360.0, 1000.0, 3000.0]), min_size=1, max_size=6)))
+    seconds, gpus = st.sampled_from([200.0, 720.0, 2500.0]), st.sampled_from([1, 2, 4])
+    speeds = st.sampled_from([0.2, 0.5, 1.0, 2.0])
+    return [a_job(i, draw(seconds), gpus=draw(gpus), submit=submit, b=draw(speeds)) for i, submit in enumerate(submits)]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda one: one.name)
+@given(records=workloads(), delay=st.sampled_from([0.0, 30.0]))
+@examples(60)
+def test_work_and_gpus_are_conserved(policy: QueuePolicy, records: list[JobRecord], delay: float) -> None:
+    """All jobs end.  What each works in all its attempts is its run time; starts are a round apart or more, on one type
+    of GPU; and no node ever holds more than it has.
+    """
+    cluster = cluster_of(A=2, B=2)
+    run = finished(engine_of(records, cluster, policy, delay=delay))
+    assert isinstance(run.recovery, AttemptLog)
+    held = []
+    for job in run.jobs:
+        attempts = [(one.begin, one.end, one.places, one.delay) for one in run.recovery.cut_short if one.key == job.key]
+        attempts.append((job.started, job.end, tuple(job.places), job.delay))
+        worked = 0.0
+        for begin, end, places, waited in attempts:
+            names = {cluster.node(node).gpu_type for node in places}
+            assert len(names) == 1
+            least = {1: 1, 2: 1, 4: 2}[int(job.record.gpus)]
+            worked += max(0.0, end - begin - waited) * job.record.speed_on(names, apart=len(places) > least)
+            held += [(begin, end, node, job.record.gpus / len(places)) for node in places]
+        assert worked == pytest.approx(job.record.duration)
+    starts = sorted({begin for begin, *_ in held})
+    assert all(after - before >= ROUND for before, after in pairwise(starts))
+    for moment in starts:
+        use = np.zeros(len(cluster))
+        for begin, end, node, gpus in held:
+            use[node] += gpus * (begin <= moment < end)
+        assert (use <= cluster.gpus).all()
+
+
+@pytest.mark.parametrize("policy", [GavelMaxMin(), Hadar()], ids=lambda one: one.name)
+@given(records=workloads(), instants=st.integers(0, 20))
+@examples(25)
+def test_going_on_from_a_checkpoint(policy: QueuePolicy, records: list[JobRecord], instants: int) -> None:
+    """Stopped after any number of instants, written as JSON and read again, a run ends as if it had not been."""
+    cluster = cluster_of(A=2, B=1)
+    whole = finished(engine_of(records, cluster, policy))
+    first, second = engine_of(records, cluster, policy), engine_of(records, cluster, policy)
+    for engine in (first, second):
+        log_attempts(engine)
+    first.begin()
+    go_on(first, instants)
+    file = TypeAdapter(EngineSnapshot)
+    restore(second, file.validate_json(file.dump_json(snapshot(first))))
+    second.run()
+    assert [job.end for job in second.jobs] == [job.end for job in whole.jobs]
+    assert [job.had for job in second.jobs] == [job.had for job in whole.jobs]
