@@ -100,6 +100,9 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "needs the age of checkpoints, which a site adds",
         ),
     },
+    "docs/shared-data.md": {
+        "arnold place": ("arnold place --cluster cluster.csv --job new.yaml", "no job of the page runs"),
+    },
     "docs/simulation-failures.md": {"arnold simulate": ("", "flags of a site, and the public trace of Philly")},
     "docs/simulation.md": {
         "arnold simulate": (SLOW, "takes seconds"),
@@ -108,6 +111,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "takes minutes; one replay of it is run",
         ),
     },
+    "docs/start-up.md": {"arnold simulate": (SLOW, "takes seconds")},
     "docs/testing.md": {
         "ARNOLD_CASES=all": ("", "would run itself"),
         "make": ("", "takes minutes"),

@@ -48,6 +48,7 @@ def test_commands_run_and_print_what_the_page_shows(
     """Every line ends well, or stands in the table with the reason; output is found in what its commands printed."""
     for name, content in saved.items():
         (tmp_path / name).write_bytes(content)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.chdir(tmp_path)
     blocks = blocks_of(TEXTS[page])
     commands = [block for block in blocks if block.language == "sh"]
