@@ -175,10 +175,8 @@ def _from_the_roomiest(
 
 def _end(search: PairSearch) -> float:
     """Return when a longer construction stops, by ``scheduler.work_clock``: what comes after it needs time too."""
-    params, cells = search.params, search.problem.cells
-    share = params.few_cells_share if cells <= params.few_cells else params.construction_share
-    if cells > params.many_cells:
-        share = params.many_cells_share
+    params = search.params
+    share = params.construction_share if search.problem.cells <= params.many_cells else params.many_cells_share
     return clock() + min(search.left, share * search.limits.seconds)
 
 

@@ -125,7 +125,6 @@ class ExactParams:
     # Part of the time limit that credits, short flows and long flows may take each: width profiles come after them, and
     # refute as well, in some seconds on a few hundred cells
     construction_share: float = 0.35
-    few_cells_share: float = 0.5  # The same up to ``few_cells``, where another dive takes a tenth of a second
     many_cells_share: float = 0.2  # The same above ``many_cells``, where they hardly ever find anything
     # Intervals up to which flows come before the longer methods, and how many: two segments on eight columns, with
     # domains of twenty capacities. On gangs of 16 to 128 nodes they build nearly all that quick bands do not

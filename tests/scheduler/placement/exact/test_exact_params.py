@@ -82,7 +82,6 @@ def test_the_defaults() -> None:
         "set_columns": 8,
         "ring_share": 0.2,
         "construction_share": 0.35,
-        "few_cells_share": 0.5,
         "many_cells_share": 0.2,
         "first_intervals": 400,
         "first_flows": {"programs": 40, "roundings": 1, "seeds": 1},
@@ -314,14 +313,11 @@ def test_rounds_of_flows(monkeypatch: pytest.MonkeyPatch, changes: dict[str, obj
         assert {call["limit"].roundings for call in flows.calls} == {rounds.roundings}
 
 
-@pytest.mark.parametrize(("few_cells", "many_cells", "share"), [(40, 40, 0.5), (39, 40, 0.35), (0, 39, 0.2)])
-def test_what_constructions_leave_to_others(
-    monkeypatch: pytest.MonkeyPatch, few_cells: int, many_cells: int, share: float
-) -> None:
-    """Flows on 40 cells have half of the limit of 60 s where these are few, else a third, and a fifth of many."""
+@pytest.mark.parametrize(("many_cells", "share"), [(40, 0.35), (39, 0.2)])
+def test_what_constructions_leave_to_others(monkeypatch: pytest.MonkeyPatch, many_cells: int, share: float) -> None:
+    """Flows on 40 cells have a third of the limit of 60 s, and a fifth where that counts as many."""
     flows = Calls(monkeypatch, "interval_flow")
-    problem = GridProblem(8, 5, (16, 8, 8, 5, 3))
-    constructions.build_quick_flows(started(problem, few_cells=few_cells, many_cells=many_cells))
+    constructions.build_quick_flows(started(GridProblem(8, 5, (16, 8, 8, 5, 3)), many_cells=many_cells))
     given = [call["limit"].seconds for call in flows.calls]
     assert given
     assert share * 60 - 8 < max(given) <= share * 60
