@@ -25,7 +25,7 @@ from simulator.replay_settings import ReplaySettings
 from simulator.results.run_summary import run_ettr
 from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec, generate
-from topology.cluster import Cluster
+from topology.cluster import Cluster, FloatArray
 from topology.generate import minipods
 
 MOST_SECONDS = 60.0
@@ -57,10 +57,18 @@ class Calls:
     keeping: float = 0.0  # of these, to keep some
     kept: list[Answered] = field(default_factory=list)
 
-    def run(self, algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
+    def run(
+        self,
+        algorithm: PlacementAlgorithm,
+        cluster: Cluster,
+        job: Job,
+        limits: Limits,
+        *,
+        pulls: FloatArray | None = None,
+    ) -> Outcome:
         """Ask the algorithm as the replay does."""
         begun = process_time()
-        outcome = run(algorithm, cluster, job, limits)
+        outcome = run(algorithm, cluster, job, limits, pulls=pulls)
         ended = process_time()
         self.count += 1
         self.seconds += ended - begun
