@@ -167,12 +167,9 @@ def job_of(
         parallelism = _parallelism(content)
         sizes = _sizes(content.gpus_per_node, cluster, parallelism, gpu_types, gpus_per_node)
         _check_size(parallelism, sizes.usual, where)
+        alpha = content.alpha if overrides.alpha is None else overrides.alpha
         known = job_affinity(
-            parallelism,
-            alpha=content.alpha if overrides.alpha is None else overrides.alpha,
-            model=content.model,
-            microbatches=content.microbatches,
-            records=records,
+            parallelism, alpha=alpha, model=content.model, microbatches=content.microbatches, records=records
         )
         holds, counts = constraints_of(content.constraints)
         job = Job(
@@ -199,8 +196,7 @@ def job_of(
         _ = job.grid
     except InvalidJob as error:
         raise InvalidJob(error.message, where=_place(error.where, content, where, overrides), fix=error.fix) from None
-    said = (known.reason, *filling(parallelism.dense, sizes.usual), sizes.note)
-    notes = tuple(f"{one}." for one in said if one)
+    notes = tuple(f"{one}." for one in (known.reason, *filling(parallelism.dense, sizes.usual), sizes.note) if one)
     in_tree, levels = _levels_of_tree(content, where, overrides), _named_levels(content, where)
     return JobFile(job, tuple(in_tree), tuple(levels), tuple(_named_types(content, where)), notes, where)
 

@@ -46,15 +46,13 @@ def place_jobs(
 
     files = take(PlacementOutputs, outputs)
     files.formats()
-    if algorithm != "exact":
-        fix = "leave --algorithm out, or place one job at a time"
-        raise InvalidInput("several jobs at once are placed by exact alone", where="--algorithm", fix=fix)
-    if certificate is not None:
-        fix = "leave --certificate out, or place one job at a time"
-        raise InvalidInput("a certificate is of one job", where="--certificate", fix=fix)
-    if running:
-        fix = "leave --running out, or place one job at a time"
-        raise InvalidInput("running jobs are looked at for one job", where="--running", fix=fix)
+    for of_one_job, option, why in (
+        (algorithm != "exact", "--algorithm", "several jobs at once are placed by exact alone"),
+        (certificate is not None, "--certificate", "a certificate is of one job"),
+        (running, "--running", "running jobs are looked at for one job"),
+    ):
+        if of_one_job:
+            raise InvalidInput(why, where=option, fix=f"leave {option} out, or place one job at a time")
     instances, weights = inputs.read()
     jobs = [instance.job for instance in instances]
     files_of = {job.name: replace(files, output=tuple(_file(one, job.name) for one in files.output)) for job in jobs}

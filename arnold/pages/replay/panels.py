@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from simulator.results.time_series import HOUR, TimeSeries
 from topology.cluster import FloatArray
 from topology.quantities import Kind
 
+PARTLY_FREE = "Share of free GPUs on nodes of which another part is in use."
 NO_WAIT = "No job ever waited."
 NO_FAILURE = "Nothing failed and no job was preempted: no failures were asked for."
 NO_GANG = "No gang of several nodes was placed, so there is no spread."
@@ -33,13 +35,14 @@ def _chart(key: str, title: str, note: str, kind: Kind, *lines: ChartLine) -> Li
     return LineChart(title, lines, kind, key, note)
 
 
+def _line(over_time: TimeSeries, name: str, colour: int, values: FloatArray, *, filled: bool = False) -> ChartLine:
+    """Return a line of steps over the buckets."""
+    return ChartLine(name, colour, over_time.edges.tolist(), values.tolist(), shape="step", filled=filled)
+
+
 def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]:
     """Yield a chart, or the sentence that stands for it."""
-
-    def line(name: str, colour: int, values: FloatArray, *, filled: bool = False) -> ChartLine:
-        edges = over_time.edges.tolist()
-        return ChartLine(name, colour, edges, values.tolist(), shape="step", filled=filled)
-
+    line = partial(_line, over_time)
     use, note = [line("utilisation", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
     if over_time.away.any():
         use.append(line("allocation", 1, over_time.allocation))
@@ -54,8 +57,7 @@ def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]
     else:
         yield NO_WAIT
     if placed:
-        note = "Share of free GPUs on nodes of which another part is in use."
-        free = line("fragmentation", 4, over_time.fragmentation, filled=True)
+        free, note = line("fragmentation", 4, over_time.fragmentation, filled=True), PARTLY_FREE
         yield _chart("fragmentation", "Fragmentation", note, "share", free)
     if placed and np.isnan(over_time.spread).all():
         yield NO_GANG
@@ -69,10 +71,17 @@ def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]
         else:
             yield NO_LOSS
     if over_time.slow.any():
-        slow = line("slow nodes", 4, over_time.slow, filled=True)
-        yield _chart(
-            "slow", "Nodes flagged as slow", "As the scheduler knew them; faulty ones are away.", "count", slow
+        slow, note = (
+            line("slow nodes", 4, over_time.slow, filled=True),
+            "As the scheduler knew them; faulty ones are away.",
         )
+        yield _chart("slow", "Nodes flagged as slow", note, "count", slow)
+    yield from _interruptions(over_time)
+
+
+def _interruptions(over_time: TimeSeries) -> Iterator[LineChart | str]:
+    """Yield the charts of what was cut short, or the sentence that stands for them."""
+    line = partial(_line, over_time)
     if not (over_time.failures.any() or over_time.preemptions.any() or over_time.away.any()):
         yield NO_FAILURE
         return

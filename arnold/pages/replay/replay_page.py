@@ -38,8 +38,7 @@ def simulation_page(
     :param compared: other runs, of a study, to stand beside this one.
     """
     headline, lead, tiles = _headline(past, summary), _lead(past, summary, replay), _facts(past, summary)
-    drawn = cluster_map(past)
-    listed, spread = chosen_jobs(past.jobs), spread_rows(past)
+    drawn, listed = cluster_map(past), chosen_jobs(past.jobs)
     waits = [one for one in summary.waits_by_size if one is not None]
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     charts, missing = panels(over_time, placed=past.cluster is not None)
@@ -65,7 +64,7 @@ def simulation_page(
         seen=drawn.jobs,
         slow=bool(past.slow),
         wait_rows=waits,
-        spread=spread,
+        spread=spread_rows(past),
         startup=[] if replay.startups is None else startup_shares(past, replay.startups.log),
         listed=len(listed),
         jobs=len(past.jobs),
