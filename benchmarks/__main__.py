@@ -57,6 +57,17 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--seconds", type=float, default=10.0, help="limit of exact")
     command.add_argument("--mip-seconds", type=float, default=60.0, help="limit of the MIP")
 
+    _add_scale(add)
+    add_kubernetes(add)
+    add_gangs(add)
+    _add_evidence(add)
+    add_simulation(add)
+    add("quick", _quick, "a short run of most of these, to see that they work")
+    return parser
+
+
+def _add_scale(add: Callable[..., argparse.ArgumentParser]) -> None:
+    """The benchmarks of large clusters, of the paper's table and of several jobs."""
     command = add("large", _large, "12,500 free nodes in 50 domains")
     command.add_argument("--seeds", type=int, default=3)
 
@@ -80,13 +91,6 @@ def _parser() -> argparse.ArgumentParser:
 
     command = add("defragment", _defragment, "fewest moves for 128 nodes on a full cluster, against KAI's rule")
     command.add_argument("--seeds", type=int, default=3)
-
-    add_kubernetes(add)
-    add_gangs(add)
-    _add_evidence(add)
-    add_simulation(add)
-    add("quick", _quick, "a short run of most of these, to see that they work")
-    return parser
 
 
 def _add_evidence(add: Callable[..., argparse.ArgumentParser]) -> None:

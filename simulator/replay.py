@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
-from scheduler.queue.queue_policy import POLICIES
+from scheduler.queue.queue_policy import POLICIES, QueuePolicy
 from simulator.cluster_fit import check_against
 from simulator.engine.capped_pool import CappedPool
 from simulator.engine.engine import Engine
@@ -61,11 +61,7 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     epoch = settings.epoch if settings.epoch is not None else trace.epoch
     cluster, spans = lay_out(cluster, settings.flags, epoch=epoch, start=start)
     sound = _sound(cluster)
-    if settings.throughputs is not None:
-        trace = with_speeds(trace, settings.throughputs, cluster, lenient=lenient)
-    elif policy.round_seconds is not None:
-        wrong, fix = "gives types of GPU by throughput, and none is known", "give --throughputs FILE"
-        raise InvalidInput(wrong, where=f"--policy {settings.policy}", fix=fix)
+    trace = _with_types(trace, settings, policy, cluster, lenient=lenient)
     pool = _pool(cluster, settings)
     pace = job_pace(settings, pool, spans) if isinstance(pool, NodePool) else None
     # nodes that wait for others to fail, so that no job may count on them
@@ -103,6 +99,18 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     for node in spares:
         pool.bring_back(node)
     return Replay(trace, cluster, settings, engine, log, _starting(engine, settings))
+
+
+def _with_types(
+    trace: JobTrace, settings: ReplaySettings, policy: QueuePolicy, cluster: Cluster, *, lenient: bool
+) -> JobTrace:
+    """Return the trace with how fast its jobs are on each type of GPU; what decides in rounds must know it."""
+    if settings.throughputs is not None:
+        return with_speeds(trace, settings.throughputs, cluster, lenient=lenient)
+    if policy.round_seconds is not None:
+        wrong, fix = "gives types of GPU by throughput, and none is known", "give --throughputs FILE"
+        raise InvalidInput(wrong, where=f"--policy {settings.policy}", fix=fix)
+    return trace
 
 
 def _starting(engine: Engine, settings: ReplaySettings) -> StartUps | None:

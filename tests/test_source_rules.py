@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from topology.generate import minipods
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(file for package in (*PACKAGES, "benchmarks") for file in (ROOT / package).rglob("*.py"))
 LONGEST = 300
+LONGEST_FUNCTION = 50
 
 HEAVY = ("ortools", "pyarrow", "matplotlib", "networkx", "jinja2", "pandas", "numpy", "pydantic", "rich", "yaml")
 """Libraries that `arnold --help` has no use for and that would make it slow."""
@@ -30,6 +32,17 @@ def test_files_are_short() -> None:
     lengths = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in SOURCES}
     assert lengths, "the packages were not found"
     assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
+
+
+def test_functions_are_short() -> None:
+    """None is longer than 50 lines, its docstring and signature counted."""
+    lengths = {
+        f"{file.relative_to(ROOT)}: {node.name}": node.end_lineno - node.lineno + 1
+        for file in SOURCES
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
+    }
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
 def test_names_stand_once() -> None:
