@@ -42,6 +42,13 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/commands/test_field_options.py completes words"),
         "_ARNOLD_COMPLETE=fish_source": ("", "needs fish"),
     },
+    "docs/generations.md": {
+        "arnold study generations": ("arnold study generations --made 8 --seeds 2 --load 1", "takes a minute"),
+        "arnold simulate --cluster mixed.csv": (
+            "",
+            "is of one's own cluster and throughputs; tests/arnold/commands/test_cli_generations.py has such",
+        ),
+    },
     "docs/health/collectives.md": {
         "arnold health collectives progress.jsonl": (
             "",

@@ -58,7 +58,8 @@ def test_nothing_is_given_up_for_weight(
     weights = {cluster.names[i]: 1.0 + i % 3 for i in chosen}
     job = gang(rows, columns)
     plain, preferring = both(cluster, job, weights, name)
-    assert preferring.status == plain.status
+    # a rule that is no search may meet the bound on the preferred nodes, and on all of them not
+    assert preferring.status == plain.status or (plain.status, preferring.status) == ("feasible", "optimal")
     if plain.evaluation is None or preferring.evaluation is None:
         return
     assert preferring.evaluation.objective <= plain.evaluation.objective + 1e-9
