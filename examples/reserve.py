@@ -10,7 +10,7 @@ question = ReserveQuestion(
     warm_hours=6.0,
     after_hours=4.0,
     longest_hours=2.0,
-    load=1.0,
+    load="1",
     workloads=1,
 )
 for case in question.answer().cases:

@@ -30,7 +30,7 @@ from simulator.capacity.reserve_replay import (
 )
 from simulator.capacity.reserve_sheet import late_words, migration_words, reserve_sheet
 from simulator.capacity.sheet import Sheet
-from simulator.capacity.uncertain_input import numbered_input
+from simulator.capacity.uncertain_input import given_input, numbered_input, source_of
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from topology.errors import InvalidInput
@@ -43,6 +43,7 @@ LARGE = "large job"
 HOURS = {"metavar": "HOURS"}
 
 Hours = Annotated[float, Interval(gt=0, le=720)]
+Runs = tuple[tuple[int, float], ...]  # Workload and load of each
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     """How long others are submitted after the arrival."""
     workloads: Annotated[int, Interval(ge=1, le=1_000)] = field(default=3, metadata={"metavar": "N"})
     """Workloads drawn: how sure the answer is."""
-    load: Annotated[float, Interval(gt=0, le=2)] = field(default=0.9, metadata={"metavar": "SHARE"})
+    load: str = field(default="0.9", metadata={"metavar": "SHARE|P10..P90"})
     """GPU time that the others ask for, as a share of the cluster's."""
     longest_hours: Hours = field(default=168.0, metadata=HOURS)
     """How long any of the others runs at most; the longest of Kalos ran a week."""
@@ -90,6 +91,20 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_prices()
+        _ = self.inputs
+
+    @cached_property
+    def inputs(self) -> InputPoints:
+        """Which jobs come, and how much they ask for: as many draws as workloads.
+
+        :raises InvalidInput: the load is neither a number nor a range, or out of bounds.
+        """
+        jobs = numbered_input(self.workloads, "workload", "which jobs come")
+        asked = "load of the others"
+        load = given_input(
+            self.load, "load", asked, where="--load", least=1e-3, most=2.0, source=source_of(self, "load")
+        )
+        return InputPoints((jobs, load), self.workloads, self.seed)
 
     @cached_property
     def shape_and_rows(self) -> tuple[JobShape, int]:
@@ -134,39 +149,40 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             parallelism=shape.job(rows).parallelism,
         )
 
-    def others(self, seed: int) -> BackgroundJobs:
-        """Draw the jobs that fill the cluster."""
-        longest = self.longest_hours * HOUR
-        return background_jobs(self.empty, load=self.load, seconds=self.horizon, seed=seed, longest=longest)
-
-    @property
-    def seeds(self) -> range:
-        """Seeds of the workloads."""
-        return range(self.seed, self.seed + self.workloads)
+    def others(self, workload: int, load: float) -> BackgroundJobs:
+        """Draw the jobs that fill the cluster, those of a workload thinned out or more to a load."""
+        longest, seed = self.longest_hours * HOUR, self.seed + workload
+        return background_jobs(self.empty, load=load, seconds=self.horizon, seed=seed, longest=longest)
 
     @property
     def steps(self) -> int:
-        """One for each workload under each policy and remedy."""
-        return self.workloads * (len(self.policies) + 2)
+        """One for each draw under each policy and remedy, and for each other point where the start has to be known."""
+        return self.workloads * (len(self.policies) + 2) + len(self._runs) - self.workloads
+
+    @cached_property
+    def _runs(self) -> Runs:
+        """Workload and load of each run under the first policy: those drawn, by workload, then those of the range."""
+        found = [(int(at["workload"]), at["load"]) for at in self.inputs.points]
+        return tuple(dict.fromkeys([*sorted(found[: self.workloads]), *found]))
 
     def compute(self, step: Callable[[str], None]) -> ReserveAnswer:
         """Return what the replays came to, by policy and by remedy under the first policy."""
-        shape, rows = self.shape_and_rows
-        others = {seed: self.others(seed) for seed in self.seeds}
+        others, drawn = {run: self.others(*run) for run in self._runs}, self._runs[: self.workloads]
         zone: tuple[int, ...] = ()
 
-        def replays(policy: str, notice: float, share: float) -> list[ReservePolicy]:
+        def replays(policy: str, notice: float, share: float, runs: Runs = drawn) -> list[ReservePolicy]:
             nonlocal zone
             found = []
-            for seed, jobs in others.items():
-                step(f"{policy}, workload {seed}")
-                engine, large = self._engine(policy, jobs, notice=notice, share=share, seed=seed)
+            for run in runs:
+                step(f"{policy}, workload {run[0]}")
+                engine, large = self._engine(policy, others[run], notice=notice, share=share, seed=self.seed + run[0])
                 zone = zone or engine.pool.zone(next(one for one in engine.jobs if one.record.job_id == LARGE), ())
                 found.append(replay_policy(engine, policy, large, zone=zone, horizon=self.horizon))
             return found
 
         by_policy = [replays(policy, self.notice_hours, 0.0) for policy in self.policies]
         first = by_policy[0]
+        rest = replays(self.policies[0], self.notice_hours, 0.0, self._runs[self.workloads :])
         case = partial(case_over, node_hour=self.node_hour(self.empty.node_size))
         cases = [case(one, self.notice_hours, 0.0, found) for one, found in zip(self.policies, by_policy, strict=True)]
         remaining = percentiles([one.remaining_hours for one in first])
@@ -178,13 +194,13 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         ):
             cases.append(case(words, hours, share, replays(self.policies[0], hours, share)))
         return ReserveAnswer(
-            ranges=(self._range([one.late for one in first]),),
+            ranges=(self._range([*first, *rest]),),
             cluster_nodes=len(self.empty),
-            nodes=shape.pp * rows,
+            nodes=int(self.large.gpus) // self.empty.node_size,
             zone=len(zone),
             notice_hours=self.notice_hours,
-            jobs=len(others[self.seed].records),
-            load=others[self.seed].asked,
+            jobs=len(others[drawn[0]].records),
+            load=others[drawn[0]].asked,
             remaining_hours=remaining,
             last_hours=percentiles([one.last_hours for one in first]),
             cases=tuple(cases),
@@ -218,14 +234,12 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         )
         return engine, large
 
-    def _range(self, late: Sequence[float]) -> AnswerRange:
-        """Return the range of the start under the first policy over the workloads."""
-        jobs = numbered_input(self.workloads, "workload", "which jobs come")
-        points = InputPoints((jobs,), self.workloads, self.seed)
-        hours = [late[int(at[jobs.name])] for at in points.points]
-        return replace(
-            points.range_of("hours from arrival to start", hours), beyond=f"not within {self.after_hours:g} h"
-        )
+    def _range(self, found: Sequence[ReservePolicy]) -> AnswerRange:
+        """Return the range of the start under the first policy over what is uncertain."""
+        late = {run: one.late for run, one in zip(self._runs, found, strict=True)}
+        hours = [late[int(at["workload"]), at["load"]] for at in self.inputs.points]
+        beyond = f"not within {self.after_hours:g} h"
+        return replace(self.inputs.range_of("hours from arrival to start", hours), beyond=beyond)
 
     def title(self, found: ReserveAnswer) -> str:
         """Return the question in words."""
@@ -255,7 +269,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             f"them, is announced {found.notice_hours:g} h before it arrives, comes first in the queue and runs "
             f"{self.run_hours:g} h.",
             f"The others: {found.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training "
-            f"of Kalos, 8 to 256 GPUs), asking for {found.load:.0%} of the cluster, none longer than "
+            f"of Kalos, 8 to 256 GPUs), asking for {self.load} of the GPU time of the cluster, none longer than "
             f"{self.longest_hours:g} h; {plural(self.workloads, 'workload')}, over which the percentiles are. What "
             "runs longer than the notice and may not be stopped is still in the zone when the large job arrives.",
             f"{predictions} The paper's predictor is off by 1.61 bins of ten minutes.",

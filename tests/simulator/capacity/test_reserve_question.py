@@ -29,7 +29,7 @@ def asked() -> Asked:
         warm_hours=6.0,
         after_hours=4.0,
         longest_hours=2.0,
-        load=1.0,
+        load="1",
         time_limit=1.0,
         workloads=1,
         policies=("arnold", "arnold-no-reserve", "arnold-no-jct"),
@@ -165,6 +165,17 @@ def test_times_of_the_replay() -> None:
     assert question.steps == 12
 
 
+def test_a_load_that_is_not_known_is_part_of_the_range() -> None:
+    """Two workloads at a load each, both at its median, and the middle one at its ends: what decides is told."""
+    question = ReserveQuestion(
+        made="2x8", job="8x2x3", notice_hours=0.5, after_hours=0.5, warm_hours=3.0, workloads=2, load="0.5..1.5"
+    )
+    assert question.steps == 2 * 4 + 4
+    (told,) = question.answer().ranges
+    assert {one.name for one in told.swings} == {"workload", "load"}
+    assert told.p10 <= told.p50 <= told.p90
+
+
 def test_the_large_job_is_of_the_clusters_nodes() -> None:
     """Nodes of four GPUs: 3 rows of 3 stages are 9 nodes, 36 GPUs; the replay finds the cluster empty."""
     cluster = racks(18, gpus=4)
@@ -186,7 +197,7 @@ def test_the_large_job_is_of_the_clusters_nodes() -> None:
         ({"warm_hours": -1.0}, InvalidInput, "warm_hours is -1.0"),
         ({"preemptible": 0.0}, InvalidInput, "preemptible is 0.0"),
         ({"price_kwh": 0.1}, InvalidInput, "part"),
-        ({"load": 3.0}, InvalidInput, "load is 3.0"),
+        ({"load": "3"}, InvalidInput, "out of bounds"),
     ],
 )
 def test_impossible_questions(fields: dict[str, Any], error: type[Exception], words: str) -> None:
