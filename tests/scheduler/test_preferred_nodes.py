@@ -216,3 +216,13 @@ def test_nothing_else_changes(sizes: list[int], shape: tuple[int, int], seed: in
     alone = run(EXACT, cluster.with_busy(map(cluster.index, cold)), job.replace(images=()), LIMITS)
     if alone.evaluation is not None and replace(alone.evaluation, domains={}) == replace(plain.evaluation, domains={}):
         assert not used(cluster, found) & cold
+
+
+def test_preferred_nodes_decide_between_trunks() -> None:
+    """Two pods that nothing joins are worth the same; the job goes where its nodes are preferred."""
+    cluster = minipods(minipods=2, nodes=16, rack_nodes=2).replace(joined=False)
+    assert cluster.trunks is not None
+    for trunk in range(2):
+        names = [cluster.names[i] for i in np.flatnonzero(cluster.levels[0].domain_of == trunk)]
+        _, found = both(cluster, gang(2, 2), dict.fromkeys(names, 1.0))
+        assert weight_of(cluster, found, dict.fromkeys(names, 1.0)) == 4.0
