@@ -187,7 +187,7 @@ class NodePool:
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
         rows = (fits & self.usable(job)).nonzero()[0]
         if self._is_gang(job.nodes, job.gpus, job.gpu_types):
-            costs = sum((cost(job) for cost in self.node_costs), np.zeros(len(self.cluster)))
+            costs = np.sum([cost(job) for cost in self.node_costs], axis=0) if self.node_costs else None
             return self._run(self.gang(job), rows, costs) if len(rows) >= job.nodes else None
         among = together(self.cluster, rows, job.nodes, mix_types=job.mix_types)
         return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
@@ -198,7 +198,7 @@ class NodePool:
         free[rows] = self.occupancy.size[rows] // UNITS
         return run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits, costs=costs)
 
-    def _run(self, gang: Job, rows: Rows, costs: FloatArray) -> Found | None:
+    def _run(self, gang: Job, rows: Rows, costs: FloatArray | None) -> Found | None:
         """Return where placement puts a gang on some nodes."""
         outcome = self._outcome(gang, rows, costs)
         if outcome.evaluation is None or outcome.proposal.nodes is None:

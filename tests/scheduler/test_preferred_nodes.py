@@ -226,3 +226,13 @@ def test_preferred_nodes_decide_between_trunks() -> None:
         names = [cluster.names[i] for i in np.flatnonzero(cluster.levels[0].domain_of == trunk)]
         _, found = both(cluster, gang(2, 2), dict.fromkeys(names, 1.0))
         assert weight_of(cluster, found, dict.fromkeys(names, 1.0)) == 4.0
+
+
+def test_full_affinity_weighs_one_gb() -> None:
+    """One pod is cold and near the data, the other warm: 18 GB decide against an affinity of 1, half a GB does not."""
+    cluster, near = nodes_in_racks(2, 2, 2, 2, warm="n4 n5 n6 n7"), np.arange(8) < 4
+    for gb, expected in ((18.0, {"n4", "n5", "n6", "n7"}), (0.5, {"n0", "n1", "n2", "n3"})):
+        job = images_gang(4).replace(images=(ContainerImage(IMAGE.name, gb),))
+        pulls = pulls_of(cluster, job)
+        assert pulls is not None
+        assert used(cluster, run(EXACT, cluster, job, LIMITS, costs=pulls - near)) == expected
