@@ -64,11 +64,11 @@ class Calls:
         job: Job,
         limits: Limits,
         *,
-        pulls: FloatArray | None = None,
+        costs: FloatArray | None = None,
     ) -> Outcome:
         """Ask the algorithm as the replay does."""
         begun = process_time()
-        outcome = run(algorithm, cluster, job, limits, pulls=pulls)
+        outcome = run(algorithm, cluster, job, limits, costs=costs)
         ended = process_time()
         self.count += 1
         self.seconds += ended - begun

@@ -6,7 +6,7 @@ placement that breaks a rule is ever shown.
 An algorithm is asked for each type of GPU that the job may be on (:mod:`scheduler.gpu_types`), there for each trunk
 (:mod:`scheduler.trunks`), and the best answer counts; constraints beside the tree are laid into it
 (:mod:`scheduler.second_constraints`): so every algorithm heeds all of these without knowing of them.  Among placements
-that are worth the same, one with few cold nodes is taken (:mod:`scheduler.cold_nodes`).
+that are worth the same, one on preferred nodes is taken (:mod:`scheduler.preferred_nodes`).
 """
 
 from __future__ import annotations
@@ -14,36 +14,42 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from scheduler.cold_nodes import pulls_of, warm_first
 from scheduler.gpu_types import best_of_types
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import TypeChoice, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
+from scheduler.preferred_nodes import Preference, prefer, pulls_of
 from scheduler.second_constraints import SecondConstraints
 from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
 from scheduler.work_clock import clock, on_clock
 from topology.cluster import Cluster, FloatArray
 from topology.errors import InvalidPlacement
 
-WARM_SHARE = 0.5  # Of the time limit, for the same question on warm nodes alone
+PREFERENCE_SHARE = 0.5  # Of the time limit, for the same question on preferred nodes alone
 
 
 def run(
-    algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits, *, pulls: FloatArray | None = None
+    algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits, *, costs: FloatArray | None = None
 ) -> Outcome:
     """Let an algorithm propose, and weigh its proposal; raises as :meth:`PlacementAlgorithm.place`.
 
-    :param pulls: shape [nodes], GB of images that each node would pull; ``None`` = as the job names them.
+    :param costs: shape [nodes], what decides between placements worth the same: GB that each node would pull, minus its
+        affinity; ``None`` = GB as the job names its images.
     """
     found = _run(algorithm, cluster, job, limits)
-    if pulls is None:
-        pulls = pulls_of(cluster, job)
-    if pulls is None or found.evaluation is None:
+    if costs is None:
+        costs = pulls_of(cluster, job)
+    if costs is None or found.evaluation is None:
         return found
-    rest = replace(limits, seconds=limits.seconds * WARM_SHARE)
-    return warm_first(cluster, job, found, pulls, lambda warm: _run(algorithm, warm, job, rest))
+
+    def again(part: Cluster, end: float) -> Outcome:
+        return _run(algorithm, part, job, replace(limits, seconds=_share(end, 1)))
+
+    with on_clock(limits.clock):
+        end = clock() + limits.seconds * PREFERENCE_SHARE
+        return prefer(Preference(cluster, job, costs, again, end), found)
 
 
 def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:

@@ -13,8 +13,10 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
-    from topology.cluster import Cluster, IntArray
+    from topology.cluster import FloatArray, IntArray
 
 
 class DataSet(NamedTuple):
@@ -47,14 +49,13 @@ def union_size(parts: Iterable[float], whole: float) -> float:
 
 
 def near_shared_data(
-    cluster: Cluster,
     data: Sequence[DataSet],
     cache_of: IntArray,
     running: Iterable[tuple[Sequence[DataSet], IntArray]],
     *,
     whole: Mapping[str, float] = MappingProxyType({}),
-) -> dict[str, float]:
-    """Return by name each node that has a cache in common with a job that reads the same data, and their affinity.
+) -> FloatArray:
+    """Return shape [nodes]: the affinity with a job that reads the same data near the node's cache, 0 = there is none.
 
     :param data: what the new job reads.
     :param cache_of: shape [nodes], the number of the cache that each node uses.
@@ -62,10 +63,9 @@ def near_shared_data(
         the one with the largest affinity counts.
     :param whole: as in :func:`affinity`.
     """
-    best: dict[int, float] = {}
+    best = np.zeros(int(cache_of.max(initial=-1)) + 1)
     for theirs, nodes in running:
         if shared := affinity(data, theirs, whole=whole):
-            for cache in set(cache_of[nodes].ravel().tolist()):
-                best[cache] = max(shared, best.get(cache, 0.0))
-    named = zip(cluster.names, cache_of.tolist(), strict=True)
-    return {name: best[cache] for name, cache in named if cache in best}
+            caches = cache_of[nodes].ravel()
+            best[caches] = np.maximum(best[caches], shared)
+    return best[cache_of]

@@ -1,109 +1,169 @@
-"""A tie-break among placements that are equally good: the one on preferred nodes, as far as one is found.
+"""Preferred nodes: a tie-break among placements that are equally good, by what each node costs beside the objective.
 
-Weights of nodes say which are preferred, for whatever reason: data that is there already, say.  They never cost
-anything: a placement is taken for its nodes only if its predicted step time, its objective and its spread at closer
-levels are no worse.  So bound and proof of the objective hold as they are; that no placement as good has more weight is
-not proved.
+The cost of a node is the GB of images that it would pull minus the affinity of its data: full affinity weighs one GB.
+It never buys anything: spreads, objective, bound and status stay, and no closer level and no slow node is worse.  That
+no placement as good costs less is not proved.
 
-How: the nodes are put in order, the preferred first, and the shortest beginning of that order is sought on which the
-algorithm still finds as good a placement.  Whatever fits on a beginning fits on a longer one, so halving finds it.
+How: nodes give way to cheaper ones that are alike in all that is counted.  Then nodes are put in order, the cheapest
+first, and the shortest beginning of that order is sought on which the algorithm finds as good a placement.  Whatever
+fits on a beginning fits on a longer one, so halving finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import ceil, log2
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from scheduler.job import Job
+from scheduler.objective import TOLERANCE, slowest_in_use, worth_of
+from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
-from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
-from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
 from scheduler.work_clock import clock
-from topology.cluster import Cluster, FloatArray, IndexArray, IntArray
+from topology.quantities import number
+
+if TYPE_CHECKING:
+    from topology.cluster import Cluster, FloatArray, IndexArray, IntArray
 
 
-@dataclass(frozen=True, slots=True)
-class PreferredNodes:
-    """An algorithm that heeds weights of nodes as well, made from one that knows of none."""
+def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
+    """Return shape [nodes], GB of the job's images that each node does not have.
 
-    algorithm: PlacementAlgorithm
-    weights: Mapping[str, float]  # by name of the node, above 0; of others 0
-    words: str  # what is said of a node with a weight, after "16 of 24 nodes": "share data with ..."
-
-    @property
-    def name(self) -> str:
-        """Name of the algorithm."""
-        return self.algorithm.name
-
-    @property
-    def summary(self) -> str:
-        """Summary of the algorithm."""
-        return self.algorithm.summary
-
-    def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
-        """Propose what the algorithm does, on nodes of more weight where that costs nothing and time is left."""
-        end = clock() + limits.seconds
-        found = propose(self.algorithm, cluster, job, limits)
-        weights = np.array([self.weights.get(name, 0.0) for name in cluster.names])
-        first = _weighed(cluster, job, found)
-        if found.nodes is None or first.evaluation is None or not weights.any():
-            return found
-        nodes = self._preferred(cluster, job, limits, first=first, weights=weights, end=end)
-        before, now = (int(np.count_nonzero(weights[which])) for which in (found.nodes, nodes))
-        than = f", {before} of them where nothing is preferred" if before != now else ""
-        note = f"{now} of {nodes.size} nodes {self.words}{than}."
-        return replace(found, nodes=nodes, notes=(*found.notes, note))
-
-    def _preferred(
-        self, cluster: Cluster, job: Job, limits: Limits, *, first: WeighedProposal, weights: FloatArray, end: float
-    ) -> IntArray:
-        """Return the nodes of the best placement found, shape [rows, columns]; those of the first at worst."""
-        best = first.proposal.nodes
-        assert best is not None
-        order = _order(cluster, job, best, weights)
-        low, high = best.size, len(order)
-        if weights[best].sum() >= weights[order[:low]].sum():
-            return best
-        # most often the preferred nodes alone decide: with them, or not at all
-        length = max(low, int(np.count_nonzero(weights[order])))
-        while low < high and clock() < end:
-            seconds = max(LEAST_SECONDS, (end - clock()) / ceil(log2(high - low) + 1))
-            free = np.zeros_like(cluster.free_gpus)
-            free[order[:length]] = cluster.free_gpus[order[:length]]
-            asked = cluster.replace(free_gpus=free)
-            other = _weighed(cluster, job, propose(self.algorithm, asked, job, replace(limits, seconds=seconds)))
-            nodes = other.proposal.nodes
-            if nodes is not None and _as_good(other, first, limits):
-                high = length
-                best = nodes if weights[nodes].sum() > weights[best].sum() else best
-            else:
-                low = length + 1
-            length = (low + high) // 2
-        return best
+    :returns: ``None`` = the job names no image, or no node is known to have any.
+    """
+    if not (job.images and cluster.cached):
+        return None
+    pulls = np.zeros(len(cluster))
+    for image in job.images:
+        having = cluster.cached.get(image.name, frozenset())
+        pulls += image.gb * np.array([name not in having for name in cluster.names])
+    return pulls
 
 
-def _weighed(cluster: Cluster, job: Job, proposal: Proposal) -> WeighedProposal:
-    return weighed(cluster, job, np.arange(len(cluster), dtype=np.int32), proposal)
+class Preference(NamedTuple):
+    """What is asked again on fewer nodes, and what nodes cost beside the objective."""
+
+    cluster: Cluster
+    job: Job
+    costs: FloatArray  # shape [nodes]
+    again: Callable[[Cluster, float], Outcome]  # the same question on another cluster, until an end
+    end: float  # on the clock of the work
 
 
-def _as_good(other: WeighedProposal, first: WeighedProposal, limits: Limits) -> bool:
-    """Return whether a placement is no worse; closer levels count unless no care is taken of them."""
-    # the step time and the objective
-    counted = 2 if limits.told == "spread" else None
-    return other.rank[:counted] <= first.rank[:counted]
+def prefer(asked: Preference, found: Outcome) -> Outcome:
+    """Return an outcome on nodes that cost as little as this finds in time, and notes on what they cost.
+
+    An algorithm that claims no bound keeps to its own rule: there only the notes are new.
+    """
+    if found.gpus_per_node is not None:
+        asked = asked._replace(job=asked.job.replace(gpus_per_node=found.gpus_per_node, node_sizes=()))
+    nodes = found.proposal.nodes
+    if nodes is None or found.evaluation is None:
+        return found
+    best, why = found, ""
+    if found.proposal.lower_bound is not None and asked.costs.any():
+        best = _with_nodes(asked, found, _given_way(asked.cluster, asked.job, nodes, asked.costs))
+        best, why = _on_a_beginning(asked, best)
+    return replace(best, notes=(*best.notes, *_notes(asked, best, found, why)))
 
 
-def _order(cluster: Cluster, job: Job, used: IntArray, weights: FloatArray) -> IndexArray:
-    """Return the nodes that a job may have, those with the largest weight first; of equal ones those in domains with
-    the largest weight in all, so that domains are left out whole, and of these the nodes that are used.
+def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
+    """Return the best outcome on the shortest beginning of the order of nodes that has one as good, and what there is
+    on the nodes alone that cost nothing, in words.
+    """
+    cluster, costs, nodes, why = asked.cluster, asked.costs, best.proposal.nodes, ""
+    assert nodes is not None
+    order = _order(cluster, asked.job, nodes, costs)
+    low, high = nodes.size, int(np.isin(order, nodes).nonzero()[0].max()) + 1
+    if costs[nodes].sum() <= costs[order[:low]].sum() + TOLERANCE:
+        return best, why
+    # most often the largest step of costs decides: warm nodes or cold ones, near data or not
+    length = min(max(low, int(np.diff(costs[order]).argmax()) + 1), high - 1)
+    while low < high and clock() < asked.end:
+        free = np.zeros_like(cluster.free_gpus)
+        free[order[:length]] = cluster.free_gpus[order[:length]]
+        other = asked.again(cluster.replace(free_gpus=free), asked.end)
+        if other.proposal.nodes is not None and _as_good(asked, best, other.proposal.nodes):
+            high = length
+            best = _with_nodes(asked, best, other.proposal.nodes)
+        else:
+            low = length + 1
+            if other.evaluation is not None and length == np.count_nonzero(costs[order] <= 0.0):
+                why = f"; on warm nodes alone: {other.verdict}"
+        length = (low + high) // 2
+    return best, why
+
+
+def _as_good(asked: Preference, found: Outcome, nodes: IntArray) -> bool:
+    """Return whether a placement is as good in everything that is counted."""
+    old, new = found.evaluation, worth_of(asked.cluster, asked.job, nodes)
+    if old is None or new is None or (new.dp, new.pp, new.gpu_types) != (old.dp, old.pp, old.gpu_types):
+        return False
+    spreads = (new.by_level[level][family] <= most for level, by in old.by_level.items() for family, most in by.items())
+    slow = [(slowest_in_use(asked.cluster, one), len(one.flagged)) for one in (new, old)]
+    return new.objective <= old.objective + TOLERANCE and all(spreads) and slow[0] <= slow[1]
+
+
+def _with_nodes(asked: Preference, found: Outcome, nodes: IntArray) -> Outcome:
+    """Return an outcome with other nodes, if they are as good and cost less; else as it was."""
+    costs = asked.costs
+    if costs[nodes].sum() >= costs[found.proposal.nodes].sum() or not _as_good(asked, found, nodes):
+        return found
+    worth = worth_of(asked.cluster, asked.job, nodes)
+    return replace(found, proposal=replace(found.proposal, nodes=nodes), evaluation=worth)
+
+
+def _order(cluster: Cluster, job: Job, used: IntArray, costs: FloatArray) -> IndexArray:
+    """Return the nodes that a job may have, the cheapest first; of equal ones those in domains that cost least in all,
+    so that domains are left out whole, and of these the nodes that are used.
     """
     usable = np.flatnonzero(admissible(cluster, job))
-    keys: list[FloatArray | IndexArray | IntArray] = [-weights[usable]]
+    keys: list[FloatArray | IndexArray | IntArray] = [costs[usable]]
     for level in cluster.levels:
         domain_of = level.domain_of[usable]
-        keys += [-np.bincount(domain_of, weights[usable], minlength=len(level))[domain_of], domain_of]
+        keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
     # lexsort sorts by its last key first
     return usable[np.lexsort((~np.isin(usable, used), *reversed(keys)))]
+
+
+def _given_way(cluster: Cluster, job: Job, nodes: IntArray, costs: FloatArray) -> IntArray:
+    """Return a placement whose nodes gave way to cheaper usable ones, alike in all that is counted: domain, second
+    hierarchies, type of GPU and slowdown.
+    """
+    levels = [level.domain_of.tolist() for level in (*cluster.levels[-1:], *cluster.second_levels)]
+    kinds = list(zip(*levels, cluster.gpu_type_of.tolist(), cluster.slowdown.tolist(), strict=True))
+    spare = admissible(cluster, job)
+    spare[nodes] = False
+    left: dict[tuple[float, ...], list[int]] = {}
+    for node in sorted(np.flatnonzero(spare).tolist(), key=lambda node: -float(costs[node])):
+        left.setdefault(kinds[node], []).append(node)
+    renamed = np.arange(len(cluster), dtype=np.int32)
+    for node in sorted(nodes.ravel().tolist(), key=lambda node: -float(costs[node])):
+        others = left.get(kinds[node])
+        if others and costs[others[-1]] < costs[node]:
+            renamed[node] = others.pop()
+    return renamed[nodes]
+
+
+def _notes(asked: Preference, best: Outcome, plain: Outcome, why: str) -> list[str]:
+    """Return what nodes would pull, and how many are near their data, a sentence each."""
+    cluster, job = asked.cluster, asked.job
+    pulls = pulls_of(cluster, job)
+    pulls = np.maximum(asked.costs, 0.0) if pulls is None else pulls
+    shared = pulls - asked.costs
+    each, nodes, notes = pulls[best.proposal.nodes], best.proposal.nodes, []
+    assert nodes is not None
+    if each.any():
+        cold = f"{np.count_nonzero(each):,} of {each.size:,} nodes would pull"
+        notes.append(f"{cold} up to {number(float(each.max()))} GB{why}.")
+    if shared.any():
+        before, now = (int(np.count_nonzero(shared[one.proposal.nodes])) for one in (plain, best))
+        than = f", {before:,} of them where nothing is preferred" if before != now else ""
+        where = job.data_level or cluster.levels[-1].name
+        most = f"(affinity up to {shared.max():.2f})"
+        notes.append(
+            f"{now:,} of {nodes.size:,} nodes share a {where} with a running job that reads the same data {most}{than}."
+        )
+    return notes

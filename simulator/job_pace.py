@@ -168,5 +168,6 @@ def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]
         inner = ScaledPace(slowed_by_type(pool), inner)
     if settings.data is not None:
         caches = DataCaches(settings.data, pool.cluster)
-        pool.near, inner = caches.near, LoadingPace(caches, inner)
+        pool.node_costs += (lambda job: -caches.near(job),)
+        inner = LoadingPace(caches, inner)
     return inner if failures is None else ScaledPace(failures.overhead, inner)

@@ -118,7 +118,8 @@ def _starting(engine: Engine, settings: ReplaySettings) -> StartUps | None:
     if settings.startup is None or not isinstance(engine.pool, NodePool):
         return None
     startups = StartUps(settings.startup, len(engine.pool.cluster), seed=settings.seed)
-    engine.start_up, engine.pool.pulls = startups, startups.missing
+    engine.start_up = startups
+    engine.pool.node_costs += (startups.missing,)
     engine.observers = (*engine.observers, startups)
     return startups
 

@@ -91,15 +91,16 @@ def command(
     files.formats()
     solver = ALGORITHMS.load(algorithm)
     instance = inputs.read()
+    costs = None
     if running:
         if certificate is not None:
             fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
             raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
-        solver, instance = near_running_jobs(running, solver, instance)
+        costs, instance = near_running_jobs(running, instance)
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
-        outcome = run(solver, cluster, job, limits)
+        outcome = run(solver, cluster, job, limits, costs=costs)
         would_fit = None
         if outcome.status == "infeasible":
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits

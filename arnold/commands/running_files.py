@@ -11,9 +11,8 @@ from topology.errors import InvalidInput, did_you_mean
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance
-    from scheduler.placement.types import PlacementAlgorithm
     from scheduler.several.running_jobs import RunningJob
-    from topology.cluster import Cluster
+    from topology.cluster import Cluster, FloatArray
 
 RUNNING = "What `arnold place --output` saved of each running job"
 
@@ -50,16 +49,14 @@ def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> Runni
     return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age)
 
 
-def near_running_jobs(
-    patterns: Sequence[str], solver: PlacementAlgorithm, instance: Instance
-) -> tuple[PlacementAlgorithm, Instance]:
-    """Return an algorithm that prefers nodes near running jobs that read the same data, and the instance with the nodes
-    of all running jobs in use.
+def near_running_jobs(patterns: Sequence[str], instance: Instance) -> tuple[FloatArray | None, Instance]:
+    """Return what nodes cost, shape [nodes] or ``None``, less near running jobs that read the same data; and the
+    instance with the nodes of all running jobs in use.
 
     :raises ArnoldError: a file is unusable, or two jobs have one node.
     """
     from scheduler.data_sets import near_shared_data
-    from scheduler.preferred_nodes import PreferredNodes
+    from scheduler.preferred_nodes import pulls_of
     from scheduler.several.running_jobs import check_running, opened
 
     cluster, job = instance.cluster, instance.job
@@ -73,10 +70,10 @@ def near_running_jobs(
     notes = tuple(f"No running job reads {name!r}{_near(name, read)}." for name in unread)
     where = job.data_level or cluster.levels[-1].name
     reading = [(one.job.data_sets, one.nodes) for one in jobs]
-    if near := near_shared_data(cluster, job.data_sets, cluster.level(where).domain_of, reading):
-        words = f"share a {where} with a running job that reads the same data (affinity up to {max(near.values()):.2f})"
-        solver = PreferredNodes(solver, near, words)
-    return solver, replace(instance, cluster=cluster.replace(free_gpus=free), notes=(*instance.notes, *notes))
+    costs, near = pulls_of(cluster, job), near_shared_data(job.data_sets, cluster.level(where).domain_of, reading)
+    if near.any():
+        costs = -near if costs is None else costs - near
+    return costs, replace(instance, cluster=cluster.replace(free_gpus=free), notes=(*instance.notes, *notes))
 
 
 def _near(name: str, known: Sequence[str]) -> str:

@@ -6,11 +6,10 @@ Jobs on one node go where single pods go on Kubernetes, gangs that take a part o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from types import MappingProxyType
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from scheduler.occupancy import Occupancy, Rows, fewest_domains, tightest
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.preferred_nodes import PreferredNodes
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
 from scheduler.second_levels import within_the_tree
@@ -35,8 +33,6 @@ from topology.capacity import most_together, shortage_apart, together
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.errors import InvalidJob, UnknownName
 from topology.flags import HEALTHY, NodeFlag
-
-NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 class NodePool:
@@ -71,10 +67,8 @@ class NodePool:
         self._gangs: dict[tuple[int, int, Types], bool] = {}
         self._needs: dict[tuple[float, int | None, object], Need] = {}
         self.types = NodesByType(cluster)
-        # weights of preferred nodes for a job; None = no node is preferred
-        self.near: Callable[[SimJob], Mapping[str, float]] | None = None
-        # shape [nodes], GB that a start of a job would pull on each; None = all nodes start alike
-        self.pulls: Callable[[SimJob], FloatArray] | None = None
+        # shape [nodes] for a job, of which the sum decides between placements worth the same
+        self.node_costs: tuple[Callable[[SimJob], FloatArray], ...] = ()
 
     @property
     def free(self) -> IntArray:
@@ -193,24 +187,20 @@ class NodePool:
             return Found((int(_parts(rows, 1, self.occupancy)[0]),)) if len(rows) else None
         rows = (fits & self.usable(job)).nonzero()[0]
         if self._is_gang(job.nodes, job.gpus, job.gpu_types):
-            pulls = None if self.pulls is None else self.pulls(job)
-            preferred = {} if self.near is None else self.near(job)
-            return self._run(self.gang(job), rows, preferred, pulls) if len(rows) >= job.nodes else None
+            costs = np.sum([cost(job) for cost in self.node_costs], axis=0) if self.node_costs else None
+            return self._run(self.gang(job), rows, costs) if len(rows) >= job.nodes else None
         among = together(self.cluster, rows, job.nodes, mix_types=job.mix_types)
         return self._found(_parts(among, job.nodes, self.occupancy)) if len(among) else None
 
-    def _outcome(
-        self, gang: Job, rows: Rows, preferred: Mapping[str, float] = NOTHING, pulls: FloatArray | None = None
-    ) -> Outcome:
-        """Return what placement finds for a gang on some nodes; ``preferred`` by weight, ``pulls`` in GB."""
+    def _outcome(self, gang: Job, rows: Rows, costs: FloatArray | None = None) -> Outcome:
+        """Return what placement finds for a gang on some nodes."""
         free = np.zeros_like(self.free)
         free[rows] = self.occupancy.size[rows] // UNITS
-        algorithm = PreferredNodes(self._algorithm, preferred, "are preferred") if preferred else self._algorithm
-        return run(algorithm, self.cluster.replace(free_gpus=free), gang, self._limits, pulls=pulls)
+        return run(self._algorithm, self.cluster.replace(free_gpus=free), gang, self._limits, costs=costs)
 
-    def _run(self, gang: Job, rows: Rows, preferred: Mapping[str, float], pulls: FloatArray | None) -> Found | None:
+    def _run(self, gang: Job, rows: Rows, costs: FloatArray | None) -> Found | None:
         """Return where placement puts a gang on some nodes."""
-        outcome = self._outcome(gang, rows, preferred, pulls)
+        outcome = self._outcome(gang, rows, costs)
         if outcome.evaluation is None or outcome.proposal.nodes is None:
             return None
         worth = outcome.evaluation

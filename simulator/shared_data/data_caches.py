@@ -15,7 +15,7 @@ from simulator.engine.hooks import Pace
 from simulator.engine.sim_job import SimJob
 from simulator.shared_data.data_plan import NODE, DataPlan
 from simulator.shared_data.loading_rate import samples_by_form, seconds_a_sample
-from topology.cluster import Cluster, IntArray
+from topology.cluster import Cluster, FloatArray, IntArray
 
 
 def cache_of(plan: DataPlan, cluster: Cluster) -> IntArray:
@@ -34,13 +34,13 @@ class DataCaches:
         self._running: dict[int, SimJob] = {}
         self._there: dict[int, set[int]] = {}  # Cache -> keys of the jobs that read near it
 
-    def near(self, job: SimJob) -> dict[str, float]:
-        """Return by name the nodes that have a cache in common with a job that reads the same data."""
+    def near(self, job: SimJob) -> FloatArray:
+        """Return shape [nodes]: the affinity of a job with those that read near the same cache."""
         if not job.record.data_sets:
-            return {}
+            return np.zeros(len(self._cluster))
         running = [(self._plan.read_by(one.record), np.array(one.places)) for one in self._running.values()]
         data = self._plan.read_by(job.record)
-        return near_shared_data(self._cluster, data, self._cache_of, running, whole=self._plan.whole)
+        return near_shared_data(data, self._cache_of, running, whole=self._plan.whole)
 
     def reads(self, key: int) -> bool:
         """Return whether a job that runs reads data."""

@@ -64,6 +64,5 @@ def test_nodes_near_shared_data() -> None:
     cluster = minipods(minipods=1, nodes=8, rack_nodes=2)
     data = [DataSet("a", 10)]
     running = [(data, np.array([0, 2])), ([DataSet("a", 5)], np.array([3, 4])), ([DataSet("b", 5)], np.array([6]))]
-    near = near_shared_data(cluster, data, cluster.levels[-1].domain_of, running)
-    by_node = [near.get(name, 0.0) for name in cluster.names]
-    assert by_node == [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.0, 0.0]
+    near = near_shared_data(data, cluster.levels[-1].domain_of, running)
+    assert near.tolist() == [1.0, 1.0, 1.0, 1.0, 0.5, 0.5, 0.0, 0.0]
