@@ -68,5 +68,16 @@ def test_a_restart_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[st
     text = EXAMPLE.read_text()
     assert simulate(tmp_path, text, "--failures", "rsc-1", "--restart", "requeue", "--json") == 2
     assert json.loads(capsys.readouterr().out)["error"]["where"] == "--restart"
+    # also if it is what it would be without --startup
+    assert simulate(tmp_path, text, "--failures", "rsc-1", "--restart", "300", "--json") == 2
+    assert json.loads(capsys.readouterr().out)["error"]["where"] == "--restart"
     assert simulate(tmp_path, text, "--algorithm", "none", "--json") == 2
     assert json.loads(capsys.readouterr().out)["error"]["where"] == "--startup"
+
+
+@pytest.mark.parametrize("other", ["--trace", "--power"])
+def test_standard_input_is_read_once(other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Start-up and another file cannot both come from it."""
+    files = {"--cluster": __file__, "--trace": __file__, "--startup": "-", other: "-"}
+    assert run(["simulate", *(word for pair in files.items() for word in pair), "--json"]) == 2
+    assert "both read standard input" in json.loads(capsys.readouterr().out)["error"]["message"]
