@@ -82,7 +82,9 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
             failing = replace(failing, restart=Restart(kind="start-up"))
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
     told = predict_all(trace.records, settings.predictor)
-    recovery = failures if policy.round_seconds is None else SavedByRound(failures, settings.resume_seconds)
+    # where starts take their time, so does the next start of a job that was stopped
+    delay = settings.resume_seconds if settings.startup is None else 0.0
+    recovery = failures if policy.round_seconds is None else SavedByRound(failures, delay)
     log = AttemptLog(recovery, _incidents(failures, spans, cluster, start))
     engine = Engine(
         trace.records,

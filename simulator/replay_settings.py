@@ -91,7 +91,7 @@ class ReplaySettings(QueueSettings):
     records: tuple[Gains, ...] = field(default=(), metadata={"option": False})
     """Own measurements of what spread costs jobs."""
     resume_seconds: Annotated[float, Ge(0)] = field(default=30.0, metadata={"metavar": "SECONDS"})
-    """Until a job works again that gavel or hadar stopped at a round's end."""
+    """Until a job works again that gavel or hadar stopped at a round's end; with --startup that is a start-up."""
     throughputs: Throughputs | None = field(default=None, metadata={"option": False})
     """How fast jobs are on types of GPU; ``None`` = as fast on each."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})

@@ -18,6 +18,7 @@ OTHERS: Mapping[str, str] = {
     "job": "scheduler.jobfile:JobDocument",
     "power": "simulator.power.power_file:PowerSettings",
     "records": "scheduler.records_file:RecordsDocument",
+    "startup": "simulator.startup.startup_settings:StartUpSettings",
     "data": "simulator.shared_data.data_plan:DataPlan",
     "workload": "simulator.traces.workload_file:WorkloadDocument",
 }
@@ -36,7 +37,7 @@ def command(command: tuple[str, ...]) -> None:
 
     COMMAND is a command (`place`, `topology show`), or `error` for what any command prints when it fails, `jobs` for
     what `place` prints for several jobs, `certificate` for what it saves for `verify`, or one of the files that you
-    write: `job`, `power`, `records`, `data`, `workload`.
+    write: `job`, `power`, `records`, `startup`, `data`, `workload`.
     """
     from topology.json_record import json_schema
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +31,10 @@ Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
   arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
 """
+
+
+READ = ("cluster", "trace", "flags", "throughputs", "records", "startup", "data", "power")
+"""Options with files, of which one may be standard input."""
 
 
 def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -69,7 +74,7 @@ class RunOptions:
 @options_of(RunOptions)
 @click.option("--power", type=FILE, metavar="FILE", help="Power file: what nodes draw, and caps of power domains.")
 def command(*, as_json: bool, **options: Any) -> int:
-    """Replay a trace of jobs on a cluster: the production scheduler decides, time flies.
+    """Replay a trace of jobs on a cluster, in simulated time, with the production scheduler.
 
     Jobs that a cluster could never hold are said before the run starts; with --lenient they are left out and counted.
     Ctrl-C leaves a checkpoint if one is asked for, and no half-written result.
@@ -83,6 +88,7 @@ def command(*, as_json: bool, **options: Any) -> int:
     from simulator.results.run_summary import run_summary
     from simulator.results.time_series import time_series
 
+    check_stdin({f"--{name}": options[name] for name in READ})
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     chosen = take(TraceOptions, options)
@@ -132,12 +138,15 @@ def _prepare(
     from topology.files import read_source
 
     flagged, power, data = take(FlagOptions, options), options.pop("power"), options.pop("data")
-    files = {"--cluster": options["cluster"], "--trace": chosen.trace, "--flags": flagged.flags}
-    check_stdin({**files, "--power": power, "--data": data})
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
     if power is not None:
         settings = replace(settings, power=read_power(read_source(power), cluster))
     trace = chosen.read()
+    if settings.power is not None:
+        ids = {record.job_id for record in trace.records}
+        others = (name for name in settings.power.jobs if name not in ids)
+        said = (f"{power}: no job of the trace is called {name[:60]!r}; nothing there counts." for name in others)
+        notes = (*notes, *islice(said, 1))
     if data is not None:
         settings = replace(settings, data=read_data(read_source(data), trace.records, cluster))
     settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
@@ -147,4 +156,4 @@ def _prepare(
     try:
         return prepare(trace, cluster, settings, lenient=chosen.lenient), (*notes, *of_flags)
     except InvalidTopology as error:
-        raise InvalidTopology(error.message, where=error.where or files["--cluster"], fix=error.fix) from error
+        raise InvalidTopology(error.message, where=error.where or options["cluster"], fix=error.fix) from error

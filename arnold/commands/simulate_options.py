@@ -145,7 +145,7 @@ class FailureOptions:
     """Nodes that become slow, per 1,000 node-days."""
     repair_hours: Annotated[float, Interval(gt=0, le=8_766)] = field(default=24.0, metadata={"metavar": "HOURS"})
     """Hours until failed hardware is back, on average."""
-    restart: str = field(default="300", metadata={"metavar": "SECONDS|requeue|hot-update"})
+    restart: str | None = field(default=None, metadata={"metavar": "SECONDS|requeue|hot-update", "default": "300"})
     """Time from a failure to training again."""
     job_checkpoint_interval: Annotated[float, Interval(gt=0, le=1e9)] | None = field(
         default=None, metadata={"metavar": "SECONDS", "default": "the best for each"}
@@ -184,7 +184,7 @@ class FailureOptions:
         )
         return FailureSettings(
             model,
-            restart=parse_restart(self.restart),
+            restart=parse_restart(self.restart or "300"),
             interval=self.job_checkpoint_interval,
             write=self.job_checkpoint_write,
             spares=self.spares,
@@ -205,7 +205,7 @@ class StartUpOptions:
         """
         if self.startup is None:
             return None
-        if failing.restart != FailureOptions().restart:
+        if failing.restart is not None:
             wrong = "what a restart takes is said by --startup, after the time until a failure is seen"
             raise InvalidInput(wrong, where="--restart", fix="leave out --restart, or --startup")
         from simulator.startup.startup_settings import read_startup

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
+from scheduler.queue.queue_policy import POLICIES
 from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.generations_answer import (
     BATCH,
@@ -19,6 +20,7 @@ from simulator.capacity.generations_answer import (
     GenerationsKind,
     PublishedGain,
     family_of,
+    kind_of,
 )
 from simulator.capacity.sheet import Chart, Series, Sheet, text_table
 from simulator.confidence import half_width
@@ -62,7 +64,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     """GPUs of each type, on nodes of four."""
     made: Annotated[int, Interval(ge=2, le=100_000)] = 100
     """Jobs of each run."""
-    seeds: Annotated[int, Interval(ge=1, le=1_000)] = 5
+    seeds: Annotated[int, Interval(ge=2, le=1_000)] = 5
     """Workloads, the same under each policy."""
     resume_seconds: Annotated[float, Interval(ge=0, le=360)] = field(default=0.0, metadata={"metavar": "SECONDS"})
     """Until a job works again that was stopped; Gavel's simulator has 0."""
@@ -72,6 +74,11 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         if self.gpus % NODE_GPUS:
             wrong = f"{self.gpus} GPUs are no whole nodes of {NODE_GPUS}"
             raise InvalidInput(wrong, where="--gpus", fix=f"give a multiple of {NODE_GPUS}")
+        for name in self.policies:
+            POLICIES.load(name, where="--policies")
+        if len(set(self.policies)) < max(2, len(self.policies)):
+            wrong = f"{','.join(self.policies)} are not two or more different policies"
+            raise InvalidInput(wrong, where="--policies", fix="give two or more, each once, as in fifo,gavel")
 
     @cached_property
     def known(self) -> Throughputs:
@@ -169,7 +176,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             if run.policy == "gavel" and run.load == max(self.loads):
                 for kind, seconds in run.on.items():
                     had[kind] = had.get(kind, 0.0) + seconds
-        families = dict.fromkeys(family_of(model) for model, _ in self.known.rates)
+        families = dict.fromkeys(family_of(model) for (model, _), rates in self.known.rates.items() if _runs_on(rates))
         found = [kind_of(LLM, {name: PEAK[name] / PEAK["H100"] for name in ("H100", "A100")}, {})]
         for family in families:
             total = sum(had.get((family, name), 0.0) for name in self.types)
@@ -179,7 +186,8 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
 
     def _speeds(self, family: str) -> dict[str, float]:
         """Return speeds relative to the fastest type, a mean over a family's jobs of fewest GPUs."""
-        rows = [(gpus, rates) for (model, gpus), rates in self.known.rates.items() if family_of(model) == family]
+        known = self.known.rates.items()
+        rows = [(gpus, rates) for (model, gpus), rates in known if family_of(model) == family and _runs_on(rates)]
         fewest = [rates for gpus, rates in rows if gpus == min(gpus for gpus, _ in rows)]
         shares = [[rates.get(name, (0.0, None))[0] for name in self.types] for rates in fewest]
         means = [fmean(row[i] / max(row) for row in shares) for i in range(len(self.types))]
@@ -266,18 +274,9 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         return Chart("Mean time from submission to end", "load", "hours", series, floor=0.0)
 
 
-def kind_of(name: str, speeds: Mapping[str, float], shares: Mapping[str, float]) -> GenerationsKind:
-    """Return which type a kind of job should wait for: an hour on the fastest is so much more on the next."""
-    order = sorted((one for one in speeds if speeds[one] > 0.0), key=lambda one: -speeds[one])
-    following = order[1] if len(order) > 1 else ""
-    return GenerationsKind(
-        kind=name,
-        speeds=speeds,
-        waits_for=order[0],
-        instead_of=following,
-        wait_hours=speeds[order[0]] / speeds[following] - 1.0 if following else 0.0,
-        shares=shares,
-    )
+def _runs_on(rates: Mapping[str, tuple[float, float | None]]) -> bool:
+    """Return whether a kind of job runs on any type."""
+    return any(rate > 0.0 for rate, _ in rates.values())
 
 
 def _of(runs: Sequence[GenerationsRun], load: float, policy: str) -> list[GenerationsRun]:

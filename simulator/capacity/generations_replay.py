@@ -22,6 +22,7 @@ from simulator.throughputs import Throughputs
 from simulator.traces import JobTrace
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
+from topology.errors import InvalidInput
 
 SIZES = {1: 0.7, 2: 0.1, 4: 0.15, 8: 0.05}
 """GPUs of a job -> share of the jobs."""
@@ -61,9 +62,16 @@ def kinds(throughputs: Throughputs, types: tuple[str, ...]) -> dict[int, list[st
 
 
 def job_hours(throughputs: Throughputs, types: tuple[str, ...]) -> float:
-    """Return the GPU hours of a mean job where it is on each type as often as there are GPUs of it."""
+    """Return the GPU hours of a mean job where it is on each type as often as there are GPUs of it.
+
+    :raises InvalidInput: no kind of job has a size of the workload.
+    """
     hours = sum(share * (10**b - 10**a) / ((b - a) * log(10.0)) / 60.0 for (a, b), share in SPANS.items())
     sizes = {gpus: models for gpus, models in kinds(throughputs, types).items() if models}
+    if not sizes:
+        wrong = f"no model runs on {', '.join(map(str, SIZES))} GPUs of type {throughputs.reference}"
+        fix = "add a row with one of these sizes and a throughput above 0"
+        raise InvalidInput(wrong, where=throughputs.source, fix=fix)
     work = 0.0
     for gpus, models in sizes.items():
         slower = []

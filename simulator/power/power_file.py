@@ -127,6 +127,7 @@ def read_power(source: Source, cluster: Cluster) -> PowerSettings:
                 what = "power domain" if key == "caps" else "type of GPU"
                 fix = f"{did_you_mean(name, names)}use one of: {', '.join(names[:5]) or 'none'}"
                 raise InvalidInput(f"the cluster has no {what} {name!r}", where=document.where(key, name), fix=fix)
-    if found.cap_watts is not None:
-        cluster.level(found.level, where=document.where("cap_watts"))
+    said = found.level != PowerSettings().level
+    if said or found.cap_watts is not None:
+        cluster.level(found.level, where=document.where("level" if said else "cap_watts"))
     return found

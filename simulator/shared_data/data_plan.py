@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose, isfinite
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Interval
 
@@ -14,22 +14,20 @@ from simulator.job_record import JobRecord
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.field_types import Share
 from topology.files import Source
+from topology.json_record import FiniteFloat, JsonRecord
 
 if TYPE_CHECKING:
     from topology.cluster import Cluster
 
-CONFIG = {"extra": "forbid", "allow_inf_nan": False, "use_attribute_docstrings": True}
 IN_CACHE = ("augmented", "decoded", "encoded")  # Forms in which a cache holds samples
 NODE = "node"  # The level of caches of which each node has one
 
-Amount = Annotated[float, Interval(gt=0, le=1e18)]
+Amount = Annotated[FiniteFloat, Interval(gt=0, le=1e18)]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredData:
+class StoredData(JsonRecord):
     """A data set."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
 
     samples: Amount
     """In all."""
@@ -55,10 +53,8 @@ class StoredData:
 
 
 @dataclass(frozen=True, slots=True)
-class DataCache:
+class DataCache(JsonRecord):
     """The caches: one in each domain of a level."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
 
     bytes: Amount
     """Of each cache."""
@@ -84,10 +80,8 @@ class DataCache:
 
 
 @dataclass(frozen=True, slots=True)
-class DataPlan:
+class DataPlan(JsonRecord):
     """The whole file."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = CONFIG
 
     data_sets: Mapping[str, StoredData]
     """By name."""

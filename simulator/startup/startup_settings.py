@@ -6,39 +6,42 @@ How long each stage takes on a real cluster is not published, so that nothing he
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 
 from annotated_types import Interval
 
 from topology.files import Source
+from topology.json_record import FiniteFloat, JsonRecord
 
-Amount = Annotated[float, Interval(ge=0, le=1e9)]
+Amount = Annotated[FiniteFloat, Interval(ge=0, le=1e9)]
 """GB or seconds."""
 
-Rate = Annotated[float, Interval(ge=1e-6, le=1e9)]
+Rate = Annotated[FiniteFloat, Interval(ge=1e-6, le=1e9)]
 """GB a second."""
 
 Stripes = Annotated[int, Interval(ge=1, le=1_000_000)]
 
 
-class _Strict:
-    """Part of the file: unknown keys, NaN and infinities are refused."""
-
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "allow_inf_nan": False}
-
-
 @dataclass(frozen=True)
-class ImageStage(_Strict):
+class ImageStage(JsonRecord):
     """The container image, which nodes keep, and the ways it comes by; snapshots of environments come the same ways."""
 
     size_gb: Amount
-    cache_gb: Amount  # what a node keeps; what was used longest ago goes first
-    node_gb_per_second: Rate  # that a node takes at most
-    store_gb_per_second: Rate  # of the registry, shared by all nodes that pull
-    hot_share: Annotated[float, Interval(gt=0, le=1)]  # of the image, which a start reads
-    peer_gb_per_second: Amount = 0.0  # that each node gets from nodes that have it, besides
-    shared_gb: Amount = 0.0  # layers that all images have
-    of: Literal["job", "user", "queue", "group"] = "user"  # whose jobs have one image, and one environment
+    """Of each image."""
+    cache_gb: Amount
+    """What a node keeps; what was used longest ago goes first."""
+    node_gb_per_second: Rate
+    """What a node takes at most."""
+    store_gb_per_second: Rate
+    """Of the registry, shared by all nodes that pull."""
+    hot_share: Annotated[FiniteFloat, Interval(gt=0, le=1)]
+    """Share of the image that a start reads."""
+    peer_gb_per_second: Amount = 0.0
+    """What each node gets from nodes that have it, besides."""
+    shared_gb: Amount = 0.0
+    """Layers that all images have."""
+    of: Literal["job", "user", "queue", "group"] = "user"
+    """Whose jobs have one image, and one environment."""
 
     def __post_init__(self) -> None:
         if self.shared_gb > self.size_gb:
@@ -46,23 +49,31 @@ class ImageStage(_Strict):
 
 
 @dataclass(frozen=True)
-class EnvironmentStage(_Strict):
+class EnvironmentStage(JsonRecord):
     """What is installed into the running container: lognormal on each node, or unpacked from a snapshot."""
 
     median_seconds: Amount
-    sigma: Annotated[float, Interval(ge=0, le=5)]  # standard deviation of the logarithm: how far stragglers lie
+    """Of installing it on a node."""
+    sigma: Annotated[FiniteFloat, Interval(ge=0, le=5)]
+    """Standard deviation of the logarithm: how far stragglers lie."""
     snapshot_gb: Amount
+    """What a node pulls instead, once it is saved."""
 
 
 @dataclass(frozen=True)
-class CheckpointStage(_Strict):
+class CheckpointStage(JsonRecord):
     """The checkpoint that each start reads."""
 
     gb_per_gpu: Amount
-    node_gb_per_second: Rate  # that a node reads at most
-    stripe_gb_per_second: Rate  # of one stripe of a file
-    stripes: Stripes  # that are read at once
-    stripes_if_striped: Stripes  # the same with striped reads
+    """Size of the checkpoint over GPUs of the job."""
+    node_gb_per_second: Rate
+    """What a node reads at most."""
+    stripe_gb_per_second: Rate
+    """Of one stripe of a file."""
+    stripes: Stripes
+    """Stripes that are read at once."""
+    stripes_if_striped: Stripes
+    """The same with striped reads."""
 
     def seconds(self, *, gpus: float, nodes: int, striped: bool) -> float:
         """Return how long a gang reads."""
@@ -71,22 +82,29 @@ class CheckpointStage(_Strict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Techniques(_Strict):
+class Techniques(JsonRecord):
     """What shortens a start-up, the three answers of Bootseer."""
 
-    prefetch: bool = False  # hot blocks of the image alone, once a start has recorded which these are
-    snapshots: bool = False  # of the environment, once a start with the same image has installed it
-    striped_reads: bool = False  # of the checkpoint
+    prefetch: bool = False
+    """Hot blocks of the image alone, once a start has recorded which these are."""
+    snapshots: bool = False
+    """Of the environment, once a start with the same image has installed it."""
+    striped_reads: bool = False
+    """Of the checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartUpSettings(Techniques):
     """The whole file, with the techniques that are in use."""
 
-    fixed_seconds: Amount  # that nothing here shortens: pods, processes, first connections
+    fixed_seconds: Amount
+    """What nothing here shortens: pods, processes, first connections."""
     image: ImageStage
+    """The container image."""
     environment: EnvironmentStage
+    """What is installed into the running container."""
     checkpoint: CheckpointStage
+    """What each start reads."""
 
 
 def read_startup(source: Source) -> StartUpSettings:

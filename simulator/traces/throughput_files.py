@@ -29,6 +29,7 @@ from topology.tables.text_rows import CsvRows
 APART = "_unconsolidated"  # End of the types of Gavel's JSON where each GPU is on a server of its own
 _JOB = re.compile(r"\('(?P<model>.*)', (?P<gpus>\d{1,7})\)")
 COLUMNS = ("model", "gpus", "gpu_type", "throughput")
+MAY_BE = "unconsolidated"
 
 
 def with_speeds(trace: JobTrace, given: Throughputs, cluster: Cluster, *, lenient: bool = False) -> JobTrace:
@@ -53,7 +54,7 @@ def with_speeds(trace: JobTrace, given: Throughputs, cluster: Cluster, *, lenien
         records.append(replace(record, gpu_types=tuple(running), speed=speeds, speed_apart=apart))
     if without and (not lenient or len(without) == len(trace)):
         first = next(one for one in trace.records if one.job_id in without)
-        meant = did_you_mean(str(first.model), {model for model, _ in given.rates})
+        meant = did_you_mean(str(first.model), {model for model, _ in given.rates} - {first.model})
         there = ", ".join(names.values()) or "no type that is said"
         wrong = f"job {first.job_id}: no throughput of {str(first.model)[:60]!r} on {there} is known"
         raise TraceFormatError(
@@ -91,6 +92,10 @@ def _of_csv(source: Source) -> Rates:
         fix = f"{did_you_mean(missing[0], rows.header)}write the header {','.join(COLUMNS)}"
         where = source.at(rows.header_line)
         raise InvalidInput(f"the column {missing[0]!r} of throughputs is missing", where=where, fix=fix)
+    for name in rows.header:
+        if name not in (*COLUMNS, MAY_BE) and (meant := did_you_mean(name, [MAY_BE])):
+            where = source.at(rows.header_line)
+            raise InvalidInput(f"the column {name!r} is not known", where=where, fix=f"{meant}rename it")
 
     def add(cells: list[str]) -> None:
         row = dict(zip(rows.header, cells, strict=True))
@@ -102,7 +107,7 @@ def _of_csv(source: Source) -> Rates:
             raise BadRow(
                 "twice", f"{row['model']} on {gpus} {row['gpu_type']} is there twice", fix="keep one of the two"
             )
-        apart = row.get("unconsolidated")
+        apart = row.get(MAY_BE)
         of_type[row["gpu_type"]] = _rate(row["throughput"]), _rate(apart) if apart else None
 
     for _ in bad.keep(rows, add, source):
@@ -131,7 +136,9 @@ def _of_json(source: Source) -> Rates:
 
     apart = dict[tuple[str, int, str], float]()
     for gpu_type, jobs in document.data.items():
-        for job in jobs if isinstance(jobs, dict) else {"": None}:
+        if not isinstance(jobs, dict):
+            raise InvalidInput(f"{gpu_type[:60]!r} has no kinds of jobs", where=document.where(gpu_type), fix=fix)
+        for job in jobs:
             if (named := _JOB.fullmatch(job)) is None:
                 raise InvalidInput(f"{job[:60]!r} is no kind of job", where=document.where(gpu_type, job), fix=fix)
             kind = named["model"], int(named["gpus"])

@@ -39,6 +39,10 @@ def test_a_replay_tells_its_power(arnold: Arnold, tmp_path: Path, files: list[An
     assert document["power"][0]["figures"]["peak_megawatts"] <= 0.080
     assert document["wait_seconds"]["max"] == 0.0
     assert "power, largest change" in arnold("simulate", *files, "--power", power).out
+    power.write_text(POWER + "jobs: {a: {step_seconds: 5}, bb: {step_seconds: 5}}\n")
+    assert "power.yaml: no job of the trace is called 'bb'; nothing there counts." in (
+        " ".join(arnold("simulate", *files, "--power", power).err.split()).replace(str(tmp_path) + "/", "")
+    )
     power.write_text(POWER + "cap_watts: 31000\n")
     capped = json.loads(arnold("simulate", *files, "--power", power, "--json").out)
     assert capped["wait_seconds"]["max"] == pytest.approx(280.0)
@@ -52,7 +56,8 @@ def test_mistakes_of_a_power_file(arnold: Arnold, tmp_path: Path, files: list[An
         "watts:\n  compute: -1\n": (2, "compute"),
         "compute_share: 1.5\n": (1, "compute_share"),
         "cap_watts: 5\ncaps: {feed9: 5}\n": (2, "feed9"),
-        "level: '@cooling'\ncap_watts: 5\n": (2, "@cooling"),
+        "cap_watts: 5\nlevel: '@cooling'\n": (2, "@cooling"),
+        "level: '@cooling'\n": (1, "@cooling"),
     }
     for text, (line, word) in mistakes.items():
         power.write_text(text)

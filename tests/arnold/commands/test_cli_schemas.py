@@ -1,4 +1,4 @@
-"""`arnold schema` knows what the simulator prints, and the one file that it lets users write."""
+"""`arnold schema` knows what the simulator prints, and the files that it lets users write."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from arnold.commands.run import run
 
-QUESTIONS = ["minipods", "spares", "reserve", "fragmentation", "grow"]
+QUESTIONS = ["minipods", "spares", "reserve", "fragmentation", "grow", "power", "cache"]
 STUDIES = ["study simulate", "study generations"]
-NAMES = ["simulate", *STUDIES, "calibrate", "workload", *(f"capacity {question}" for question in QUESTIONS)]
+WRITTEN = ["workload", "startup", "power", "data"]
+NAMES = ["simulate", *STUDIES, "calibrate", *WRITTEN, *(f"capacity {question}" for question in QUESTIONS)]
 
 
 def printed(capsys: pytest.CaptureFixture[str], *args: str) -> str:

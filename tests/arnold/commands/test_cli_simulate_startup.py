@@ -68,5 +68,33 @@ def test_a_restart_is_said_once(tmp_path: Path, capsys: pytest.CaptureFixture[st
     text = EXAMPLE.read_text()
     assert simulate(tmp_path, text, "--failures", "rsc-1", "--restart", "requeue", "--json") == 2
     assert json.loads(capsys.readouterr().out)["error"]["where"] == "--restart"
+    # also if it is what it would be without --startup
+    assert simulate(tmp_path, text, "--failures", "rsc-1", "--restart", "300", "--json") == 2
+    assert json.loads(capsys.readouterr().out)["error"]["where"] == "--restart"
     assert simulate(tmp_path, text, "--algorithm", "none", "--json") == 2
     assert json.loads(capsys.readouterr().out)["error"]["where"] == "--startup"
+
+
+@pytest.mark.parametrize("other", ["--trace", "--power"])
+def test_standard_input_is_read_once(other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Start-up and another file cannot both come from it."""
+    files = {"--cluster": __file__, "--trace": __file__, "--startup": "-", other: "-"}
+    assert run(["simulate", *(word for pair in files.items() for word in pair), "--json"]) == 2
+    assert "both read standard input" in json.loads(capsys.readouterr().out)["error"]["message"]
+
+
+def test_who_is_stopped_at_a_rounds_end_starts_up_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Gangs on all nodes take turns: what `--resume-seconds` says a job takes to go on is in its start-up already."""
+    jobs = JOBS.replace(",16,2,ann", ",32,4,ann").replace("user\n", "user,model\n").replace("ann\n", "ann,llm\n")
+    (tmp_path / "cluster.csv").write_text(CLUSTER.replace("gpus\n", "gpus,gpu_type\n").replace(",8\n", ",8,H100\n"))
+    (tmp_path / "jobs.csv").write_text(jobs)
+    (tmp_path / "fast.csv").write_text("model,gpus,gpu_type,throughput\nllm,32,H100,1\n")
+    files = ["--cluster", "cluster.csv", "--trace", "jobs.csv", "--throughputs", "fast.csv"]
+    said = [str(tmp_path / word) if word.endswith(".csv") else word for word in files]
+    found = []
+    for seconds in ("0", "200"):
+        again = ["--startup", str(EXAMPLE), "--policy", "gavel", "--resume-seconds", seconds, "--json"]
+        assert run(["simulate", *said, *again]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert found[0]["startup"][0]["starts"] > 2
+    assert found[0]["makespan_seconds"] == found[1]["makespan_seconds"]

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.capacity.generations_question import GenerationsQuestion, kind_of
+from simulator.capacity.generations_answer import kind_of
+from simulator.capacity.generations_question import GenerationsQuestion
 from simulator.capacity.generations_replay import SIZES, job_hours, workload
 from simulator.traces.throughput_files import GAVEL, read_throughputs
 from topology.errors import InvalidInput
@@ -66,14 +67,26 @@ def test_answers_are_about_the_same_jobs() -> None:
 def test_own_throughputs(tmp_path: Path) -> None:
     """A file of two types; what cannot be is said."""
     file = tmp_path / "t.csv"
-    file.write_text("model,gpus,gpu_type,throughput\nllm,8,H100,3\nllm,8,A100,1\n")
+    # a kind that runs nowhere is none to wait for
+    file.write_text("model,gpus,gpu_type,throughput\nllm,8,H100,3\nllm,8,A100,1\nnone,1,H100,0\nnone,1,A100,0\n")
     found = GenerationsQuestion(
-        throughputs=str(file), made=4, seeds=1, loads=(1.0,), gpus=8, policies=("gavel",)
+        throughputs=str(file), made=4, seeds=2, loads=(1.0,), gpus=8, policies=("fifo", "gavel")
     ).answer()
     assert found.types == ("H100", "A100")
     assert {kind.kind: kind.wait_hours for kind in found.kinds}["llm"] == pytest.approx(2.0)
     file.write_text("model,gpus,gpu_type,throughput\nllm,8,H100,3\n")
     with pytest.raises(InvalidInput, match="one type of GPU alone"):
         GenerationsQuestion(throughputs=str(file)).answer()
+    file.write_text("model,gpus,gpu_type,throughput\nllm,64,H100,3\nllm,64,A100,1\n")
+    with pytest.raises(InvalidInput, match="no model runs on 1, 2, 4, 8 GPUs of type H100"):
+        GenerationsQuestion(throughputs=str(file)).answer()
     with pytest.raises(InvalidInput, match="no whole nodes"):
         GenerationsQuestion(gpus=10)
+
+
+@pytest.mark.parametrize("policies", [("gavel",), ("gavel", "gavel"), ("fifo", "gavvel"), ()])
+def test_policies_that_compare_nothing(policies: tuple[str, ...]) -> None:
+    """One policy alone, one twice, one that there is not: the option that they came from is named."""
+    with pytest.raises(InvalidInput) as error:
+        GenerationsQuestion(policies=policies)
+    assert error.value.where == "--policies"

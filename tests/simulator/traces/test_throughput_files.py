@@ -71,6 +71,7 @@ def test_gavels_json() -> None:
     ("text", "where", "says"),
     [
         ("model,gpus,type,throughput\nx,1,A,1\n", "t:1", "'gpu_type'"),
+        (CSV.replace("unconsolidated", "unconsolidatd"), "t:1", "'unconsolidatd' is not known"),
         (CSV + "net,1,H100,3,\n", "t:8", "twice"),
         (CSV + "net,0,H100,3,\n", "t:8", "gpus is 0"),
         (CSV + "net,4,H100,-3,\n", "t:8", "-3"),
@@ -78,7 +79,7 @@ def test_gavels_json() -> None:
         ("model,gpus,gpu_type,throughput\n", "t", "no throughputs"),
         ('{"k80": {\n"(\'net\', 1)": {"null": "much"}}}', "t:2", "much"),
         ('{"k80": {\n"net on one": {"null": 1.0}}}', "t:2", "net on one"),
-        ('{"k80":\n 3}', "t:1", "no kind of job"),
+        ('{"k80":\n 3}', "t:1", "'k80' has no kinds of jobs"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: str, where: str, says: str) -> None:
@@ -96,6 +97,9 @@ def test_jobs_without_throughputs() -> None:
     with pytest.raises(TraceFormatError, match="job b: no throughput of 'lm'") as error:
         with_speeds(trace, read(CSV), cluster_of("H100"))
     assert "llm" in error.value.fix
+    with pytest.raises(TraceFormatError, match="no throughput of 'llm' on L20") as error:
+        with_speeds(trace, read(CSV), cluster_of("L20"))
+    assert "did you mean" not in error.value.fix
     left = with_speeds(trace, read(CSV), cluster_of("H100"), lenient=True)
     assert ([job.job_id for job in left.records], left.dropped) == (["a"], {"no throughput": 1})
     with pytest.raises(TraceFormatError, match="2 jobs"):
