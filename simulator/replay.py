@@ -86,9 +86,8 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
             failing = replace(failing, restart=Restart(kind="start-up"))
         failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
     told = predict_all(trace.records, settings.predictor)
-    # where starts take their time, so does the next start of a job that was stopped
-    delay = settings.resume_seconds if settings.startup is None else 0.0
-    recovery = failures if policy.round_seconds is None else SavedByRound(failures, delay)
+    round_seconds = policy.round_seconds
+    recovery = failures if round_seconds is None else SavedByRound(failures, _delay(settings, round_seconds))
     log = AttemptLog(recovery, _incidents(failures, spans, cluster, start))
     engine = Engine(
         trace.records,
@@ -105,6 +104,21 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     for node in spares:
         pool.bring_back(node)
     return Replay(trace, cluster, settings, engine, log, _starting(engine, settings))
+
+
+def _delay(settings: ReplaySettings, round_seconds: float) -> float:
+    """Return the seconds until a job that was stopped at the end of a round works again, besides its start-up.
+
+    :raises InvalidInput: that takes all of a round, so that jobs which take turns would never end.
+    """
+    startup = settings.startup
+    seconds, where = (settings.resume_seconds, "--resume-seconds")
+    if startup is not None:
+        seconds, where = startup.fixed_seconds, "--startup: fixed_seconds"
+    if seconds >= round_seconds:
+        wrong = f"{seconds:g} s are a round of {round_seconds:g} s or more: jobs that take turns would never work"
+        raise InvalidInput(wrong, where=where, fix="give less, or a --policy that has no rounds")
+    return 0.0 if startup is not None else seconds
 
 
 def _starting(engine: Engine, settings: ReplaySettings) -> StartUps | None:
