@@ -13,8 +13,6 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 if TYPE_CHECKING:
     from topology.cluster import FloatArray, IntArray
 
@@ -63,6 +61,8 @@ def near_shared_data(
         the one with the largest affinity counts.
     :param whole: as in :func:`affinity`.
     """
+    import numpy as np  # here, as the help of commands reads the types of jobs alone
+
     best = np.zeros(int(cache_of.max(initial=-1)) + 1)
     for theirs, nodes in running:
         if shared := affinity(data, theirs, whole=whole):

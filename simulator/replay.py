@@ -76,15 +76,10 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
             where=f"--policy {settings.policy}",
             fix="choose an --algorithm that places, or --policy arnold-no-reserve",
         )
-    failures = None
-    if failing is not None:
-        if settings.startup is not None:
-            failing = replace(failing, restart=Restart(kind="start-up"))
-        failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
+    failures = _failures(settings, sound, start=start, spares=spares)
     told = predict_all(trace.records, settings.predictor)
-    # where starts take their time, so does the next start of a job that was stopped
-    delay = settings.resume_seconds if settings.startup is None else 0.0
-    recovery = failures if policy.round_seconds is None else SavedByRound(failures, delay)
+    round_seconds = policy.round_seconds
+    recovery = failures if round_seconds is None else SavedByRound(failures, _delay(settings, round_seconds))
     log = AttemptLog(recovery, _incidents(failures, spans, cluster, start))
     engine = Engine(
         trace.records,
@@ -103,6 +98,18 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     return Replay(trace, cluster, settings, engine, log, _starting(engine, settings))
 
 
+def _failures(
+    settings: ReplaySettings, sound: list[int], *, start: float, spares: Sequence[int]
+) -> ClusterFailures | None:
+    """Return how nodes fail; ``None`` = they do not.  Where starts take their time, so do those after a failure."""
+    if settings.failures is None:
+        return None
+    failing = settings.failures
+    if settings.startup is not None:
+        failing = replace(failing, restart=Restart(kind="start-up"))
+    return ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
+
+
 def _with_types(
     trace: JobTrace, settings: ReplaySettings, policy: QueuePolicy, cluster: Cluster, *, lenient: bool
 ) -> JobTrace:
@@ -113,6 +120,21 @@ def _with_types(
         wrong, fix = "gives types of GPU by throughput, and none is known", "give --throughputs FILE"
         raise InvalidInput(wrong, where=f"--policy {settings.policy}", fix=fix)
     return trace
+
+
+def _delay(settings: ReplaySettings, round_seconds: float) -> float:
+    """Return the seconds until a job that was stopped at the end of a round works again, besides its start-up.
+
+    :raises InvalidInput: that takes all of a round, so that jobs which take turns would never end.
+    """
+    startup = settings.startup
+    seconds, where = (settings.resume_seconds, "--resume-seconds")
+    if startup is not None:
+        seconds, where = startup.fixed_seconds, "--startup: fixed_seconds"
+    if seconds >= round_seconds:
+        wrong = f"{seconds:g} s are a round of {round_seconds:g} s or more: jobs that take turns would never work"
+        raise InvalidInput(wrong, where=where, fix="give less, or a --policy that has no rounds")
+    return 0.0 if startup is not None else seconds
 
 
 def _starting(engine: Engine, settings: ReplaySettings) -> StartUps | None:

@@ -89,8 +89,7 @@ def command(
 
     files = take(PlacementOutputs, outputs)
     files.formats()
-    solver = ALGORITHMS.load(algorithm)
-    instance = inputs.read()
+    solver, instance = ALGORITHMS.load(algorithm), inputs.read()
     costs = None
     if running:
         if certificate is not None:

@@ -91,8 +91,7 @@ def command(*, as_json: bool, **options: Any) -> int:
     check_stdin({f"--{name}": options[name] for name in READ})
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
-    chosen = take(TraceOptions, options)
-    failing = take(FailureOptions, options)
+    chosen, failing = take(TraceOptions, options), take(FailureOptions, options)
     startup = take(StartUpOptions, options).settings(failing)
     known = {"records": chosen.measured(), "throughputs": chosen.rates()}
     settings = take(ReplaySettings, options, **known, failures=failing.settings(), startup=startup)

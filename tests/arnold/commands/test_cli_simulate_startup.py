@@ -98,3 +98,8 @@ def test_who_is_stopped_at_a_rounds_end_starts_up_alone(tmp_path: Path, capsys: 
         found.append(json.loads(capsys.readouterr().out))
     assert found[0]["startup"][0]["starts"] > 2
     assert found[0]["makespan_seconds"] == found[1]["makespan_seconds"]
+    # what takes a whole round leaves none for work: the run would not end
+    for more in (["--resume-seconds", "360"], ["--startup", str(tmp_path / "slow.yaml")]):
+        (tmp_path / "slow.yaml").write_text(EXAMPLE.read_text().replace("fixed_seconds: 120", "fixed_seconds: 400"))
+        assert run(["simulate", *said, "--policy", "gavel", *more, "--json"]) == 2
+        assert "would never work" in json.loads(capsys.readouterr().out)["error"]["message"]
