@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
-from scheduler.queue.queue_policy import POLICIES
 from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.generations_answer import (
     BATCH,
@@ -70,6 +69,8 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     """Until a job works again that was stopped; Gavel's simulator has 0."""
 
     def __post_init__(self) -> None:
+        from scheduler.queue.queue_policy import POLICIES
+
         super().__post_init__()
         if self.gpus % NODE_GPUS:
             wrong = f"{self.gpus} GPUs are no whole nodes of {NODE_GPUS}"
