@@ -15,6 +15,7 @@ them are an integer program of hundredths of a second.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -181,16 +182,21 @@ class Dives:
         """Return a placement on the intervals found."""
         return rows_on_intervals(self.problem, self._found(), pp=self.pp, limit=limit)
 
+    def _served(self) -> Iterator[tuple[int, Segment]]:
+        """Yield each domain in use and the place that it serves; equal domains in any order."""
+        free = defaultdict(list)
+        for k, c in enumerate(self.problem.capacities):
+            free[c].append(k)
+        for (c, place), z in self.serving.items():
+            for _ in range(round(z.solution_value())):
+                yield free[c].pop(0), place
+
     def _found(self) -> BoolArray:
         """Return the intervals found, and wider ones where columns have fewer than S domains: narrow ones first."""
         columns = self.problem.columns
         serves = np.zeros((len(self.problem.capacities), columns), dtype=np.bool_)
-        free = defaultdict(list)
-        for k, c in enumerate(self.problem.capacities):
-            free[c].append(k)
-        for (c, (left, right)), z in self.serving.items():
-            for _ in range(round(z.solution_value())):
-                serves[free[c].pop(0), left:right] = True
+        for k, (left, right) in self._served():
+            serves[k, left:right] = True
         room = self.dp - serves.sum(axis=0)
         for k in np.argsort(serves.sum(axis=1), kind="stable"):
             if not serves[k].any():

@@ -16,7 +16,7 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.whole_rows import FlowLimit, rows_on_intervals
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
-from tests.scheduler.placement.exact.tiny import Planted, alike, check_placement, planted, problems
+from tests.scheduler.placement.exact.tiny import Planted, alike, check_pair, check_placement, planted, problems
 from topology.cluster import IntArray
 
 
@@ -60,10 +60,7 @@ def test_flows_keep_the_pair_on_larger_problems(plant: Planted, seed: int) -> No
     """Problems made for a placement with R = 2; that none of intervals is found is allowed."""
     cells = flow(plant.problem, plant.pair, seed=seed)
     if cells is not None:
-        assert plant.problem.fits(cells)
-        dp, pp = plant.problem.pair_of(cells)
-        assert dp <= plant.pair[0]
-        assert pp <= plant.pair[1]
+        check_pair(plant.problem, cells, plant.pair)
 
 
 def test_a_domain_hosts_rows_of_two_cuts() -> None:

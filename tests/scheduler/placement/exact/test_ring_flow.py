@@ -12,7 +12,7 @@ from scheduler.placement.exact.ring_flow import count_tilings, ring_flow
 from scheduler.placement.exact.whole_rows import FlowLimit
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
-from tests.scheduler.placement.exact.tiny import Planted, alike, check_placement, planted, problems
+from tests.scheduler.placement.exact.tiny import Planted, alike, check_pair, check_placement, planted, problems
 from topology.cluster import IntArray
 
 
@@ -40,10 +40,7 @@ def test_rings_keep_the_pair_on_larger_problems(plant: Planted, seed: int) -> No
     """Problems made for a placement with R = 2; that none of arcs is found is allowed."""
     cells = flow(plant.problem, plant.pair, seed=seed)
     if cells is not None:
-        assert plant.problem.fits(cells)
-        dp, pp = plant.problem.pair_of(cells)
-        assert dp <= plant.pair[0]
-        assert pp <= plant.pair[1]
+        check_pair(plant.problem, cells, plant.pair)
 
 
 def test_arcs_across_the_last_column() -> None:

@@ -11,7 +11,7 @@ from scheduler.placement.exact.set_flow import count_sets, partitions, set_flow
 from scheduler.placement.exact.whole_rows import FlowLimit
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
-from tests.scheduler.placement.exact.tiny import Planted, alike, check_placement, corners, planted, problems
+from tests.scheduler.placement.exact.tiny import Planted, alike, check_pair, check_placement, corners, planted, problems
 from topology.cluster import IntArray
 
 EVEN = GridProblem(87, 8, (31,) * 30)
@@ -42,10 +42,7 @@ def test_sets_keep_the_pair_on_larger_problems(plant: Planted, seed: int) -> Non
         return
     cells = flow(plant.problem, plant.pair, seed=seed, programs=20)
     if cells is not None:
-        assert plant.problem.fits(cells)
-        dp, pp = plant.problem.pair_of(cells)
-        assert dp <= plant.pair[0]
-        assert pp <= plant.pair[1]
+        check_pair(plant.problem, cells, plant.pair)
 
 
 def test_sets_that_lie_on_no_ring() -> None:

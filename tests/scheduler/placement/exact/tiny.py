@@ -149,8 +149,13 @@ def bands_exist(problem: GridProblem, dp: int, widths: tuple[int, ...]) -> bool:
 
 def check_placement(problem: GridProblem, cells: IntArray, pair: Pair) -> None:
     """It fits, no column touches more than S domains and no row more than R; and brute force finds such a one."""
+    check_pair(problem, cells, pair)
+    assert feasible(problem, pair)
+
+
+def check_pair(problem: GridProblem, cells: IntArray, pair: Pair) -> None:
+    """It fits, no column touches more than S domains and no row more than R."""
     assert problem.fits(cells)
     dp, pp = problem.pair_of(cells)
     assert dp <= pair[0]
     assert pp <= pair[1]
-    assert feasible(problem, pair)
