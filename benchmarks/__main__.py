@@ -1,4 +1,4 @@
-"""``python -m benchmarks NAME``: run one benchmark and print its part of docs/benchmarks.md."""
+"""``python -m benchmarks NAME``: run one benchmark and print its part of benchmarks.md of the docs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.placement.types import ALGORITHMS
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-PLOT = HERE.parent / "docs" / "time-against-nodes.svg"
+PLOT = HERE.parent / "docs" / "how-it-works" / "time-against-nodes.svg"
 BEST = "exact"
 
 

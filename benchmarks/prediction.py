@@ -108,7 +108,7 @@ def _errors(lines: Sequence[Line]) -> str:
         "and how long its jobs are, or whether long ones were cut off, is not said; an error of 1.61 bins (16 minutes) "
         "is below what run times of days allow. Philly, as published, has none of the paper's features but GPUs and "
         "the virtual cluster: no CPUs, no drives, no department, no user. The made trace has CPUs, memory, groups and "
-        "estimates, and is as predictable as its assumptions make it (docs/traces-of-jobs.md): that boosting comes "
+        "estimates, and is as predictable as its assumptions make it (docs: job-traces.md): that boosting comes "
         "near 1.61 there says nothing about the paper.",
     )
 

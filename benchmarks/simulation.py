@@ -8,7 +8,7 @@ from pathlib import Path
 
 from scheduler.placement.types import ALGORITHMS
 
-PLOT = Path(__file__).parents[1] / "docs" / "replay-growth.svg"
+PLOT = Path(__file__).parents[1] / "docs" / "how-it-works" / "replay-growth.svg"
 
 
 def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:

@@ -1,4 +1,4 @@
-"""What Prometheus may scrape.  Names begin with ``arnold_``; docs/kubernetes.md lists them."""
+"""What Prometheus may scrape.  Names begin with ``arnold_``; kubernetes.md of the docs lists them."""
 
 from __future__ import annotations
 

@@ -280,5 +280,5 @@ RECORDS: tuple[Record, ...] = (
 
 Source of all gains: the Arnold paper, arXiv 2509.15940, and its NeurIPS 2025 camera-ready.  The paper gives sizes and
 gains, not the shapes of its models; each record says what had to be inferred.  Measure your own jobs (``arnold
-calibrate``) and add them with ``--records FILE`` (docs/job.md): a handful of points cannot characterise every model.
+calibrate``) and add them with ``--records FILE`` (docs: job.md): a handful of points cannot characterise every model.
 """

@@ -1,4 +1,4 @@
-"""Job files (docs/job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
+"""Job files (docs: job.md): YAML (or JSON) in, jobs out, every mistake named with its line.
 
 A job file may leave alpha to a model description; what was derived or assumed is said in ``notes``, for the user.
 """

@@ -1,4 +1,4 @@
-"""Characterisation files (docs/job.md): measurements beside the built-in table, every mistake named with its line."""
+"""Characterisation files (docs: job.md): measurements beside the built-in table, every mistake named with its line."""
 
 from __future__ import annotations
 

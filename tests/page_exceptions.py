@@ -29,12 +29,12 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         ),
         "kubectl get gangplans": ("", "needs a cluster"),
     },
-    "docs/calibration.md": {
+    "docs/how-it-works/calibration.md": {
         "arnold simulate": (SLOW, "takes seconds"),
         "arnold study simulate": (SLOW, "takes seconds"),
         "arnold capacity minipods": (SLOW, "takes seconds"),
     },
-    "docs/cli.md": {
+    "docs/reference/cli.md": {
         "arnold place --cluster cluster.csv --job job.yaml --json": (
             "arnold place --cluster cluster.csv --job job.yaml --json",
             "jq may not be here",
@@ -42,26 +42,26 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/commands/test_field_options.py completes words"),
         "_ARNOLD_COMPLETE=fish_source": ("", "needs fish"),
     },
-    "docs/generations.md": {
+    "docs/how-it-works/generations.md": {
         "arnold study generations": ("arnold study generations --made 8 --seeds 2 --load 1", "takes a minute"),
         "arnold simulate --cluster mixed.csv": (
             "",
             "is of one's own cluster and throughputs; tests/arnold/commands/test_cli_generations.py has such",
         ),
     },
-    "docs/health/collectives.md": {
+    "docs/how-it-works/health/collectives.md": {
         "arnold health collectives progress.jsonl": (
             "",
             "is of a simulated job; tests/health/collectives read such",
         ),
     },
-    "docs/health/flags.md": {
+    "docs/reference/flags.md": {
         "kubectl get nodes,events": ("", CLUSTER),
         "arnold flags sync": ("", CLUSTER),
         "arnold flags record --store flags.db ar.json": ("", PUBLIC_TRACE),
         "arnold explain": ("", PUBLIC_TRACE),
     },
-    "docs/health/peers.md": {
+    "docs/how-it-works/health/peers.md": {
         "arnold health watch": ("", "goes on for ever; tests/health/peers/test_peers_watch.py has a Prometheus"),
         "arnold health peers job_1_norm.csv": ("", "public data; tests/health/peers/test_peers_public_data.py has it"),
         "arnold flags why n0005": ("", "is of the watch above"),
@@ -70,25 +70,25 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "is of the watch above",
         ),
     },
-    "docs/health/recovery.md": {
+    "docs/how-it-works/health/recovery.md": {
         "py-spy dump": ("", "needs a job; tests/health/test_recovery_pyspy.py reads what it prints"),
         "arnold recover evict": ("", "needs stacks of 512 ranks; tests/health/test_recovery_eviction.py"),
         "arnold recover replay": ("", "is of a job of 64 machines; tests/health/test_recovery_replay.py"),
         "arnold recover peers": ("", "is of a job of 64 machines; tests/health/test_recovery_peers.py"),
     },
-    "docs/health/traces.md": {
+    "docs/reference/op-traces.md": {
         "arnold traces convert torch_profile": ("", "profiles of PyTorch; tests/health/whatif make them"),
     },
-    "docs/health/whatif.md": {
+    "docs/how-it-works/health/whatif.md": {
         "arnold stragglers trace-AR": ("", PUBLIC_TRACE),
         "arnold place": ("", "is of the trace above"),
     },
-    "docs/kubernetes.md": {
+    "docs/reference/kubernetes.md": {
         "podman": ("", "needs an engine and a registry"),
         "kubectl": ("", CLUSTER),
         "arnold flags": ("", CLUSTER),
     },
-    "docs/launching.md": {
+    "docs/tutorial/first-placement.md": {
         "sbatch ": ("", LAUNCHERS),
         "mpirun": ("", LAUNCHERS),
         "while read -r node": (
@@ -101,37 +101,39 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold place --cluster kube:": ("", "needs a cluster; tests/e2e/test_live_reading.py places a job on one"),
         "kubectl get nodes": ("arnold topology validate nodes.json", "needs a cluster; what it would list"),
     },
-    "docs/several-jobs.md": {
+    "docs/how-it-works/several-jobs.md": {
         "arnold defragment --cluster cluster.csv --running 'placement-*.json' --job new.yaml --cost": (
             "",
             "needs the age of checkpoints, which a site adds",
         ),
     },
-    "docs/shared-data.md": {
+    "docs/how-it-works/shared-data.md": {
         "arnold place": ("arnold place --cluster cluster.csv --job new.yaml", "no job of the page runs"),
     },
-    "docs/simulation-failures.md": {"arnold simulate": ("", "flags of a site, and the public trace of Philly")},
-    "docs/simulation.md": {
+    "docs/how-it-works/simulation-failures.md": {
+        "arnold simulate": ("", "flags of a site, and the public trace of Philly")
+    },
+    "docs/how-it-works/simulation.md": {
         "arnold simulate": (SLOW, "takes seconds"),
         "arnold study simulate --cluster small.csv": (
             "arnold study simulate --cluster cluster.csv --trace jobs.csv --policies fifo --algorithms exact --seeds 1",
             "takes minutes; one replay of it is run",
         ),
     },
-    "docs/start-up.md": {"arnold simulate": (SLOW, "takes seconds")},
-    "docs/testing.md": {
+    "docs/how-it-works/start-up.md": {"arnold simulate": (SLOW, "takes seconds")},
+    "docs/how-it-works/testing.md": {
         "ARNOLD_CASES=all": ("", "would run itself"),
         "make": ("", "takes minutes"),
         ".venv/bin/python -m pytest tests/e2e": ("", CLUSTER),
     },
-    "docs/topology.md": {
+    "docs/reference/cluster-files.md": {
         "kubectl get nodes,pods": ("arnold topology validate nodes.json", "needs a cluster; what it would list"),
         "arnold place --cluster kube:": ("", CLUSTER),
         "arnold explain --cluster kube:": ("", CLUSTER),
         "arnold topology validate slurm:": ("", "needs Slurm; tests/arnold/commands/test_cli_live_slurm.py has one"),
         "sinfo": ("", "needs Slurm; the demo has what it would print"),
     },
-    "docs/traces-of-jobs.md": {
+    "docs/reference/job-traces.md": {
         "TZ=UTC sacct": ("", "needs Slurm; the demo has what it would print"),
         "arnold simulate": (SLOW, "takes seconds"),
     },

@@ -1,4 +1,4 @@
-"""docs/launching.md shows lines of the example manifest; its commands are run with those of all pages."""
+"""The tutorial shows lines of the example manifest; its commands are run with those of all pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.page_blocks import blocks_of
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "launching.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "tutorial" / "first-placement.md").read_text(encoding="utf-8")
 MANIFEST = (ROOT / "manifests" / "examples" / "indexed-job.yaml").read_text(encoding="utf-8")
 
 

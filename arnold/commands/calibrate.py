@@ -51,7 +51,7 @@ def command(
 ) -> None:
     """Say what spread costs your job, and how sure that is, from its step times on two placements or more.
 
-    STEPS is a CSV (docs/calibration.md): a row is a step, step_seconds,dp_spread,pp_spread, or a run, trace,placement.
+    STEPS is a CSV (docs: calibration.md): a row is a step, step_seconds,dp_spread,pp_spread, or a run, trace,placement.
     The file of --output gives `arnold place` its alpha, and replays what spread costs.
     """
     from arnold.documents.calibrate_answer import calibrate_document

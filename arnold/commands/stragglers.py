@@ -46,7 +46,7 @@ def command(
 ) -> None:
     """Say what a job loses to stragglers, why, and which nodes are to blame.
 
-    TRACE is a Parquet file of operations (docs/health/whatif.md); - is stdin. The job is replayed with traced and with
+    TRACE is a Parquet file of operations (docs: whatif.md); - is stdin. The job is replayed with traced and with
     ideal durations. Nodes are flagged only where slow workers are the cause, each with its own factor.
     """
     if [trace, options["meta"], nodes].count("-") > 1:

@@ -9,7 +9,7 @@ import numpy as np
 from scheduler.job import Parallelism
 
 GAINS = (0.0077, 0.018)
-"""Of the step, what crossing two domains costs DP and PP groups: what docs/calibration.md calls true."""
+"""Of the step, what crossing two domains costs DP and PP groups: what calibration.md of the docs calls true."""
 
 STEPS = 40  # of each of its runs
 STEP = 3.2  # seconds of a step that crosses nothing

@@ -1,4 +1,4 @@
-"""The JSON of ``arnold simulate``.  Each number has its formula in docs/metrics.md."""
+"""The JSON of ``arnold simulate``.  Each number has its formula in metrics.md of the docs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The picture of docs/health/peers.md: one recording with a fault in it, and what the detector makes of it.
+"""The picture of peers.md of the docs: one recording with a fault in it, and what the detector makes of it.
 
-``python -m benchmarks.peers.picture docs/health/peers.svg`` draws it anew; same code, same bytes.
+``python -m benchmarks.peers.picture docs/how-it-works/health/peers.svg`` draws it anew; same code, same bytes.
 """
 
 from __future__ import annotations

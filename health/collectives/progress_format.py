@@ -1,7 +1,7 @@
 """Our JSON lines of three-counter progress (after Mycroft, arXiv 2509.03018): read and written.
 
 One object a line, ``type`` says of what sort: ``format``, ``rank``, ``group``, ``state``, ``done``.  Their fields stand
-in ``docs/health/collectives.md``.
+in collectives.md of the docs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSION = 1
 
 FORMAT = FileFormat(
     "progress",
-    source="Arnold's three-counter progress lines, JSON: docs/health/collectives.md",
+    source="Arnold's three-counter progress lines, JSON: collectives.md of the docs",
     export="a tracer of your own writes them",
     read="all of it: ranks and hosts, groups, state and done lines",
     left_out="",

@@ -2,7 +2,7 @@
 
 The paper reconstructs each window with a small LSTM-VAE.  What it asks of a denoiser is that healthy windows come out
 alike and that what a fault did to a window survives; the others need neither training nor PyTorch
-(``arnold-scheduler[torch]``).  ``docs/health/peers.md`` has what each of them is worth.
+(``arnold-scheduler[torch]``).  The page peers.md of the docs has what each of them is worth.
 """
 
 from __future__ import annotations

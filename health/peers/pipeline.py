@@ -38,7 +38,7 @@ LEVEL_SHARE = 0.05  # A difference below this share of a metric's mean level is 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """What decides.  The defaults are the paper's where it says, and otherwise measured (docs/health/peers.md)."""
+    """What decides.  The defaults are the paper's where it says, and otherwise measured (docs: peers.md)."""
 
     window: int = 8  # samples in a window; 8 at the paper's one sample a second
     # score from which the machine that stands out most is a candidate; None = by the number of machines,

@@ -1,7 +1,7 @@
 """The baselines of the Arnold paper (arXiv 2509.15940, section 7.1): best-fit, random-fit, gpu-packing, topo-aware.
 
 The paper names them in a sentence each and publishes no code.  Each fills PP groups row by row, the unit of the paper's
-own formulation; docs/algorithms.md says which of its published ratios follow from that.
+own formulation; algorithms.md of the docs says which of its published ratios follow from that.
 
 - **best-fit**, read literally: the minipod with the fewest free nodes that still has one.
 - **random-fit**: what is drawn is not said; here every cell draws a free node of the cluster with equal probability.

@@ -110,7 +110,7 @@ class MeanSpread(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """What a run was like; the formulas are in docs/metrics.md.  ``None`` = there was nothing of which to say it.
+    """What a run was like; the formulas are in metrics.md (docs).  ``None`` = there was nothing of which to say it.
 
     Fields are called as in the answer of ``arnold simulate``, which says more of them
     (``arnold.documents.simulate_answer``), and as the columns of a study.

@@ -1,4 +1,4 @@
-"""A run over time, bucket by bucket; each number by its formula in docs/metrics.md, cut to the bucket.
+"""A run over time, bucket by bucket; each number by its formula in metrics.md of the docs, cut to the bucket.
 
 A quantity is a sum of intervals with weights, integrated over buckets exactly, without stepping through events.  With
 G(x) = sum of w max(0, x - begin) - sum of w max(0, x - end), the integral over a bucket is the difference of G at its

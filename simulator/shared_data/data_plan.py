@@ -1,4 +1,4 @@
-"""The file of ``--data``: data sets, how fast they are loaded, and the caches of the cluster (docs/shared-data.md)."""
+"""The file of ``--data``: data sets, how fast they are loaded, and the caches of the cluster (docs: shared-data.md)."""
 
 from __future__ import annotations
 

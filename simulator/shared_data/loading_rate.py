@@ -1,4 +1,4 @@
-"""How fast a node loads samples, by what of them a cache holds, and in which form (docs/shared-data.md).
+"""How fast a node loads samples, by what of them a cache holds, and in which form (docs: shared-data.md).
 
 A sample is found *augmented*, *decoded* or *encoded* in the cache, or is a *miss* and comes from storage; each way has
 its own time until it is ready.  The forms are those of Seneca (FAST '26).

@@ -1,4 +1,4 @@
-"""What a gang needs before it works, in sizes and bandwidths: the file of ``--startup`` (docs/start-up.md).
+"""What a gang needs before it works, in sizes and bandwidths: the file of ``--startup`` (docs: start-up.md).
 
 How long each stage takes on a real cluster is not published, so that nothing here but the switches has a default.
 """

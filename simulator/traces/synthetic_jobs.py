@@ -44,5 +44,5 @@ class SyntheticJobs:
         except InvalidInput as error:
             error.where = document.where(error.where)
             raise
-        bad_rows.note("The jobs are made, not measured: see docs/traces-of-jobs.md for what they are fitted to.")
+        bad_rows.note("The jobs are made, not measured: see job-traces.md of the docs for what they are fitted to.")
         yield from enumerate(records, 1)

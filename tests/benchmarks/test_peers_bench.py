@@ -134,7 +134,7 @@ def test_judging_makes_each_case_once() -> None:
 
 def test_the_picture_of_the_documentation() -> None:
     """It can be drawn anew, is well-formed XML, and shows fault and alert; so does the file of the documentation."""
-    page = Path(__file__).parents[2] / "docs" / "health" / "peers.svg"
+    page = Path(__file__).parents[2] / "docs" / "how-it-works" / "health" / "peers.svg"
     for text in (picture(), page.read_text(encoding="utf-8")):
         words = [element.text for element in ElementTree.fromstring(text).iter() if element.text]
         assert {"fault", "alert"} <= set(words)

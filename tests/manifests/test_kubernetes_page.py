@@ -1,4 +1,4 @@
-"""docs/kubernetes.md says what the program has: flags, metrics, names, phases."""
+"""docs/reference/kubernetes.md says what the program has: flags, metrics, names, phases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler.job import Parallelism
 from scheduler.queue.queue_policy import POLICIES
 from tests.manifests.rendering import MANIFESTS, read
 
-PAGE = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+PAGE = (MANIFESTS.parent / "docs" / "reference" / "kubernetes.md").read_text(encoding="utf-8")
 
 
 def test_every_flag_is_described() -> None:

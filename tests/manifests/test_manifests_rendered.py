@@ -158,8 +158,8 @@ def test_nothing_of_ours_is_outside_our_namespace(overlay: list[Object]) -> None
 
 
 def test_a_users_own_kustomization(tmp_path: Path, rendered: list[Object]) -> None:
-    """Images and levels are named in one file, as docs/kubernetes.md says, and reach the pods."""
-    page = (MANIFESTS.parent / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    """Images and levels are named in one file, as kubernetes.md of the docs says, and reach the pods."""
+    page = (MANIFESTS.parent / "docs" / "reference" / "kubernetes.md").read_text(encoding="utf-8")
     block = next(text for text in page.split("```") if text.startswith("yaml\n# kustomization.yaml"))
     own = yaml.safe_load(block.removeprefix("yaml\n"))
     (tmp_path / "arnold").symlink_to(MANIFESTS.parent)

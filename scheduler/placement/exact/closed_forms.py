@@ -1,6 +1,6 @@
 """Closed forms: the best pair of a grid by counting alone, in microseconds, with what no pair is below.
 
-Nearly every gang of up to some hundred nodes ends here.  Three facts are enough (docs/exact.md): the fewest domains
+Nearly every gang of up to some hundred nodes ends here.  Three facts are enough (docs: exact.md): the fewest domains
 that take whole columns, or whole rows, are the least R where S = 1, and the least S where R = 1; every other pair has
 S, R >= 2; and S * R is at least what the product bound says.  Where one affinity is zero a fourth is added: rows on two
 domains each are had from the fewest domains that hold all cells, unless these are more than rows by two.

@@ -5,7 +5,7 @@ They decide what is tried, in which order of effort, and hence how much is prove
 
 *Effort* is CP-SAT's deterministic time, about seconds on one core: a limit that is the same on every machine.  *Share*
 is a part of the user's time limit, by the wall clock.  Numbers without another source were set on the seeded instances
-of ``benchmarks/instances.py``, where the results are published (docs/benchmarks.md).
+of ``benchmarks/instances.py``, where the results are published (docs: benchmarks.md).
 """
 
 from __future__ import annotations

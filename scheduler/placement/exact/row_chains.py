@@ -1,7 +1,7 @@
 """Chains of domains: rows that touch at most R domains each, whatever the columns touch, by counting alone.
 
 Where one spread has no affinity the other is all of the objective.  The m largest domains that hold all D * P cells
-are enough for rows on R domains wherever m <= D (R - 1) + 1 (docs/exact.md), and the rows are made one after another.
+are enough for rows on R domains wherever m <= D (R - 1) + 1 (docs: exact.md), and the rows are made one after another.
 """
 
 from __future__ import annotations

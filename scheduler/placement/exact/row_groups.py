@@ -3,7 +3,7 @@
 A row on two domains joins them, so rows make groups of v domains with e >= v - 1 rows, which hold e P cells; and every
 such group has rows on two domains each (:mod:`scheduler.placement.exact.row_chains`).  So D rows exist iff the K
 domains fall into at most K - D groups with C_g >= (v_g - 1) P: the items P - c_k, negative for large domains, in as
-many bins of size P (docs/exact.md).
+many bins of size P (docs: exact.md).
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ Arnold = Callable[..., Any]
 
 pytestmark = [pytest.mark.launchers, pytest.mark.xdist_group("launchers")]  # one Slurm, started once, by one worker
 
-PAGE = Path(__file__).parents[3] / "docs" / "launching.md"
+PAGE = Path(__file__).parents[3] / "docs" / "tutorial" / "first-placement.md"
 
 GPUS = 2
 NODES = ("n01", "n03", "n02", "n04")
@@ -257,7 +257,7 @@ def test_slurm_lays_tasks_out_in_rank_order(
 
 @needs_slurm
 def test_slurm_tasks_take_their_lines_of_the_torchrun_file(files: Path, slurm: dict[str, str]) -> None:
-    """The line of docs/launching.md, with a torchrun that says where it is and what it is told."""
+    """The line of first-placement.md of the docs, with a torchrun that says where it is and what it is told."""
     (files / "torchrun").write_text('#!/bin/sh\necho "$SLURMD_NODENAME torchrun $*"\n')
     (files / "torchrun").chmod(0o755)
     page = PAGE.read_text(encoding="utf-8").splitlines()

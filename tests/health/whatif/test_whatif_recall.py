@@ -1,4 +1,4 @@
-"""Recall and false alarms over made traces of drawn sizes: the figures of docs/health/whatif.md."""
+"""Recall and false alarms over made traces of drawn sizes: the figures of whatif.md of the docs."""
 
 from __future__ import annotations
 

@@ -105,8 +105,8 @@ def test_name_and_summary(name: str) -> None:
 
 
 def test_documentation_names_every_algorithm() -> None:
-    """docs/algorithms.md has a word on each."""
-    page = (Path(__file__).parents[3] / "docs" / "algorithms.md").read_text(encoding="utf-8")
+    """docs/reference/algorithms.md has a word on each."""
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "algorithms.md").read_text(encoding="utf-8")
     assert [name for name in ALGORITHMS.names() if f"`{name}`" not in page] == []
 
 

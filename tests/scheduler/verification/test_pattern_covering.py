@@ -23,7 +23,7 @@ from tests.scheduler.placement.exact.tiny import corners, pairs, problems
 from tests.scheduler.verification.forgery import random_prices
 
 EVEN = GridProblem(69, 16, (56,) * 30)
-"""(3, 7) is refuted by patterns and not by rectangles: docs/exact.md has it by hand."""
+"""(3, 7) is refuted by patterns and not by rectangles: exact.md of the docs has it by hand."""
 
 
 def grid_of(problem: GridProblem) -> CountedGrid:

@@ -24,7 +24,7 @@ def test_a_made_trace(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "seconds", "share"), [("ST", 2.2144, 0.4587), ("AR", 46.649, 0.4519)])
 def test_public_traces(name: str, seconds: float, share: float) -> None:
-    """0.45 and 0.021 Hz, as found in these traces by independent means; the shares are those of docs/power.md."""
+    """0.45 and 0.021 Hz, as found in these traces by independent means; the shares are those of power.md (docs)."""
     folder = os.environ.get("ARNOLD_DATA")
     if not folder:
         pytest.skip("ARNOLD_DATA is not set: the public traces are not part of the project")

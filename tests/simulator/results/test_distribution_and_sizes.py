@@ -29,7 +29,7 @@ def percentile(values: list[float], share: float) -> float:
 
 @given(VALUES)
 def test_a_distribution_by_its_definition(values: list[float]) -> None:
-    """Mean, percentiles and largest as written down in docs/metrics.md."""
+    """Mean, percentiles and largest as written down in metrics.md of the docs."""
     found = distribution(values)
     assert found is not None
     assert found.mean == pytest.approx(sum(values) / len(values), abs=1e-3)

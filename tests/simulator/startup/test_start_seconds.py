@@ -119,7 +119,7 @@ def test_growth_with_size_is_that_of_requeues() -> None:
     """One set of numbers gives ByteRobust's 454, 545, 635, 768 s at 128 to 1,024 machines of 16 GPUs within 10 %.
 
     A requeue: every machine has a new pod that installs its environment, one machine is new and pulls the image.  Means
-    over 400 starts; fixed part, median and checkpoint were fitted at sigma 0.9 (docs/start-up.md).
+    over 400 starts; fixed part, median and checkpoint were fitted at sigma 0.9 (docs: start-up.md).
     """
     settings, rng = read_startup(read_source(str(EXAMPLE))), np.random.default_rng(0)
     installs, image = settings.environment, settings.image
