@@ -1,5 +1,5 @@
 # Two commands are all a newcomer needs: `make demo` and `make test`.  Each makes the virtual environment and installs
-# what runtime.lock (demo) or requirements.lock (all others) pins when something changed, then does its job.
+# what runtime.lock (demo), docs.lock (site) or requirements.lock (all others) pins when something changed, then does its job.
 
 VENV  ?= .venv
 BIN   := $(VENV)/bin
@@ -16,7 +16,7 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 
 ARNOLD_KILLS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test properties e2e launchers soak lint format bench lock clean
+.PHONY: help demo test properties e2e launchers soak lint format bench site lock clean
 
 help: ## show the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -52,12 +52,18 @@ format: $(STAMP) ## rewrite the code in our style
 bench: $(STAMP) ## a short run of most benchmarks; benchmarks/README.md has the long ones
 	$(BIN)/python -m benchmarks quick
 
-lock: ## pin the newest versions that pyproject.toml allows in requirements.lock
+site: $(VENV)/.docs ## build the documentation as a site in build/site; a warning, such as a link that leads nowhere, is an error
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs . build/site
+	@! grep -rE --include='*.html' '<(script|link|img|iframe)[^>]*(src|href)="(https?:)?//' build/site || \
+	  { echo "Pages load the above from other hosts" >&2; exit 1; }
+
+lock: ## pin the newest versions that pyproject.toml allows in the three lock files
 	@$(environment)
 	@$(PIP) install --quiet uv
 	$(BIN)/$(call compile,requirements.lock) --upgrade --extra dev --extra learn --extra dask pyproject.toml
 	@# setuptools builds Arnold itself, and is installed first
 	echo setuptools | $(BIN)/$(call compile,runtime.lock) --constraint requirements.lock pyproject.toml -
+	echo setuptools | $(BIN)/$(call compile,docs.lock) --constraint requirements.lock --extra docs pyproject.toml -
 
 clean: ## remove the virtual environment and everything that was built
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
@@ -68,6 +74,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 $(VENV)/.runtime: runtime.lock pyproject.toml
 	$(call install_pinned,runtime.lock,165)
+
+$(VENV)/.docs: docs.lock pyproject.toml
+	$(call install_pinned,docs.lock,200)
 
 # install_pinned(lock file, MB to download), which leaves the stamp that is the target
 define install_pinned

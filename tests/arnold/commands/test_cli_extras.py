@@ -27,15 +27,20 @@ def test_the_table_is_that_of_the_project() -> None:
     assert extras == EXTRAS
 
 
-def test_a_lock_is_part_of_the_other() -> None:
-    """What runtime.lock pins, requirements.lock pins too, in the same version with the same hashes."""
-    pins = []
-    for name in ("runtime.lock", "requirements.lock"):
-        text = (ROOT / name).read_text(encoding="utf-8")
-        pins.append(set(re.findall(r"^[a-z0-9-]+==.*?(?=^[a-z]|\Z)", text, flags=re.MULTILINE | re.DOTALL)))
-    runtime, whole = pins
+def test_locks_agree() -> None:
+    """What runtime.lock pins, the other two pin too, with the same hashes; docs.lock has the versions of the tests."""
+    runtime, whole, docs = (_pins(ROOT / name) for name in ("runtime.lock", "requirements.lock", "docs.lock"))
     assert len(runtime) > len(PROJECT["dependencies"])
-    assert runtime < whole
+    assert runtime.items() < whole.items()
+    assert runtime.items() < docs.items()
+    versions = [{name: re.split(r"[ \\]", pin)[0] for name, pin in lock.items()} for lock in (docs, whole)]
+    assert {name for name in docs.keys() & whole.keys() if versions[0][name] != versions[1][name]} == set()
+
+
+def _pins(lock: Path) -> dict[str, str]:
+    """Return what a lock says of each distribution: version, platforms, hashes."""
+    text = lock.read_text(encoding="utf-8")
+    return dict(re.findall(r"^([a-z0-9-]+)(==.*?)(?=^[a-z]|\Z)", text, flags=re.MULTILINE | re.DOTALL))
 
 
 def test_the_extra_is_named(
