@@ -16,7 +16,7 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 
 ARNOLD_KILLS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test properties e2e launchers soak lint format bench site lock clean
+.PHONY: help demo test properties e2e launchers soak lint format bench site reference lock clean
 
 help: ## show the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -53,9 +53,13 @@ bench: $(STAMP) ## a short run of most benchmarks; benchmarks/README.md has the 
 	$(BIN)/python -m benchmarks quick
 
 site: $(VENV)/.docs ## build the documentation as a site in build/site; a warning, such as a link that leads nowhere, is an error
-	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs . build/site
+	rm -rf build/site
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going --conf-dir docs -d build/doctrees . build/site
 	@! grep -rE --include='*.html' '<(script|link|img|iframe)[^>]*(src|href)="(https?:)?//' build/site || \
 	  { echo "Pages load the above from other hosts" >&2; exit 1; }
+
+reference: $(STAMP) ## write the pages of the reference that are made from the program: commands, formats, schemas
+	$(BIN)/python -m docs.generate
 
 lock: ## pin the newest versions that pyproject.toml allows in the three lock files
 	@$(environment)

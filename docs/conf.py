@@ -5,6 +5,12 @@ The source is the whole repository, so that links between pages and files lead o
 
 from __future__ import annotations
 
+from base64 import b64encode
+from typing import ClassVar
+
+import mmdr
+from docutils import nodes
+from docutils.parsers.rst import Directive
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
@@ -26,6 +32,9 @@ include_patterns = [
 # Anchors of headings are those of a forge; a link that leads nowhere is a warning, and warnings are errors.
 myst_heading_anchors = 6
 nitpicky = True
+myst_fence_as_directive = ["mermaid"]
+# Two hyphens are those of an option.
+smartquotes = False
 
 # A notebook is saved without output; a cell that fails ends the build.
 nb_execution_mode = "force"
@@ -37,12 +46,27 @@ nb_ipywidgets_js = {}
 
 html_theme = "furo"
 html_title = "Arnold"
+html_static_path = ["site/arnold.css"]
+html_css_files = ["arnold.css"]
 html_copy_source = False
+html_use_index = False
 html_show_sphinx = False
-html_extra_path = ["site"]
+html_extra_path = ["site/index.html"]
+
+
+class Diagram(Directive):
+    """A block of Mermaid, drawn when the site is built: no script draws it, and none is loaded from another host."""
+
+    has_content: ClassVar = True
+
+    def run(self) -> list[nodes.Node]:
+        """Return an image that the page itself holds."""
+        drawn = b64encode(mmdr.render("\n".join(self.content)).svg().encode()).decode()
+        image = f'<img class="diagram" alt="Diagram" src="data:image/svg+xml;base64,{drawn}">'
+        return [nodes.raw("", image, format="html")]
 
 
 def setup(app: Sphinx) -> None:
-    """Let blocks of rows and of Mermaid, for which Pygments has no colours, stand as they are."""
-    for language in ("csv", "mermaid"):
-        app.add_lexer(language, TextLexer)
+    """Draw diagrams, and let rows, for which Pygments has no colours, stand as they are."""
+    app.add_directive("mermaid", Diagram)
+    app.add_lexer("csv", TextLexer)

@@ -1,7 +1,7 @@
 """What a user should know of a format of files: the facts of each reader, and the format that a text is nearest to.
 
 The readers of every kind of file (clusters, traces, profiles) say the same few things of their formats, so that errors
-and the table of formats in the documentation are made from one place.
+and the page of formats in the documentation are made from one place.
 """
 
 from __future__ import annotations
@@ -30,16 +30,6 @@ class FileFormat(JsonRecord):
     """What is in it and not read; empty = nothing."""
     marks: tuple[str, ...] = ()
     """Words (keys, columns) that stand in every such file, small letters."""
-
-
-def format_table(formats: Iterable[FileFormat]) -> str:
-    """Return a table of Markdown of formats, by name."""
-    head = "| format | where it comes from | how to get it | what is read | what is left out |"
-    rows = []
-    for one in sorted(formats, key=lambda one: one.name):
-        facts = (f"`{one.name}`", one.source, one.export, one.read, one.left_out or "nothing")
-        rows.append(f"| {' | '.join(fact.replace('|', chr(92) + '|') for fact in facts)} |")
-    return "\n".join([head, "| --- | --- | --- | --- | --- |", *rows, ""])
 
 
 def unknown_format(formats: Iterable[FileFormat], text: str, *, kind: str) -> tuple[str, str]:

@@ -17,29 +17,17 @@ EXAMPLES = """\b
 Examples:
   arnold formats
   arnold formats jobs
-  arnold formats --markdown > formats.md
 """
 
 
 @click.command("formats", cls=JsonCommand, document="arnold.documents.formats_answer:FormatsDocument", epilog=EXAMPLES)
 @click.argument("kind", type=click.Choice(tuple(KINDS)), required=False)
-@click.option("--markdown", is_flag=True, help="Print them as tables of Markdown.")
-def command(kind: str | None, *, markdown: bool, as_json: bool) -> None:
+def command(kind: str | None, *, as_json: bool) -> None:
     """List the formats of files that are read, and how to get such files.
 
     With a KIND its formats are listed with what is read of each, and what is left out.
     """
-    found = formats_of((kind,) if kind else KINDS)
-    if markdown and not as_json:
-        click.echo("\n".join(_markdown(one) for one in found.kinds), nl=False)
-    else:
-        answer(found, _show_all if kind is None else _show_each, as_json=as_json)
-
-
-def _markdown(one: FormatKind) -> str:
-    from topology.file_format import format_table
-
-    return f"## {one.kind.capitalize()}\n\n{_sentence(one)}\n\n{format_table(one.formats)}"
+    answer(formats_of((kind,) if kind else KINDS), _show_all if kind is None else _show_each, as_json=as_json)
 
 
 def _sentence(one: FormatKind) -> str:

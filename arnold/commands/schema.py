@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -39,26 +40,44 @@ def command(command: tuple[str, ...]) -> None:
     what `place` prints for several jobs, `certificate` for what it saves for `verify`, or one of the files that you
     write: `job`, `power`, `records`, `startup`, `data`, `workload`.
     """
-    from topology.json_record import json_schema
-
-    others = {name: target for offered in offers(ENTRY_POINTS) for name, target in offered.items()}
-    others = {**OTHERS, **others}
     if not command:
-        click.echo("\n".join([*_documented(arnold), *others]))
+        click.echo("\n".join(schema_names()))
         return
     name = " ".join(command)
-    target = others.get(name) or _document_of(command)
+    schema = schema_of(name)
+    title = schema.pop("title", name)
+    heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
+    click.echo(json.dumps(heading | schema, indent=2))
+
+
+def schema_names() -> list[str]:
+    """Return what has a schema: commands, then the others."""
+    return [*_documented(arnold), *_others()]
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """Return the JSON Schema of what a command prints, or of another document.
+
+    :raises UnknownName: nothing of this name has one.
+    """
+    from topology.json_record import json_schema
+
+    others = _others()
+    target = others.get(name) or _document_of(name.split())
     if target is None:
-        known = [*_documented(arnold), *others]
+        known = schema_names()
         raise UnknownName(
             f"there is no schema for {name!r}",
             where="arnold schema",
             fix=f"{did_you_mean(name, known)}use one of: {', '.join(known)}",
         )
-    schema = json_schema(object_at(target), written=name not in others)
-    title = schema.pop("title", name)
-    heading = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title}
-    click.echo(json.dumps(heading | schema, indent=2))
+    return json_schema(object_at(target), written=name not in others)
+
+
+def _others() -> dict[str, str]:
+    """Return our documents beside those of commands, and those that other packages offer."""
+    offered = {name: target for table in offers(ENTRY_POINTS) for name, target in table.items()}
+    return {**OTHERS, **offered}
 
 
 def _document_of(words: Sequence[str]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +12,6 @@ from simulator.traces.trace_loading import TRACE_READERS
 from topology.readers.types import TOPOLOGY_READERS
 
 Arnold = Callable[..., Any]
-PAGE = Path(__file__).parents[3] / "docs/reference/formats.md"
-
-
-def test_the_page_has_what_is_printed(arnold: Arnold) -> None:
-    """docs/reference/formats.md is the output of ``--markdown`` under its heading, and has all kinds."""
-    printed = arnold("formats", "--markdown").out
-    assert PAGE.read_text(encoding="utf-8").endswith(printed)
-    assert [line[3:].lower() for line in printed.splitlines() if line.startswith("## ")] == list(KINDS)
 
 
 def test_all_are_in_the_document(arnold: Arnold) -> None:
