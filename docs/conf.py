@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 
 project = "Arnold"
 author = "the authors of Arnold"
-copyright = "the authors of Arnold, Apache-2.0"
+project_copyright = "the authors of Arnold, Apache-2.0"
 
 extensions = ["myst_nb"]
 root_doc = "docs/index"

@@ -88,6 +88,50 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "kubectl": ("", CLUSTER),
         "arnold flags": ("", CLUSTER),
     },
+    "docs/how-to/compare-schedulers.md": {
+        "arnold compare": (
+            "arnold compare --cluster cluster.csv --job job.yaml --time-limit 0.1",
+            "all algorithms take half a minute",
+        ),
+        "arnold study fragmented": (
+            "arnold study fragmented --clusters 1 --algorithms exact,slurm-tree --json",
+            "takes a minute; one cluster of it is run",
+        ),
+        "arnold study simulate": (SLOW, "takes seconds"),
+        "arnold study table1": ("", "takes minutes; tests/scheduler/study have it"),
+    },
+    "docs/how-to/dead-nodes.md": {
+        "sbatch ": ("", LAUNCHERS),
+        "arnold recover evict": ("", "needs stacks of all ranks; tests/health/test_recovery_eviction.py"),
+    },
+    "docs/how-to/kubernetes.md": {
+        "arnold place --cluster kube:": ("", CLUSTER),
+        "podman": ("", "needs an engine and a registry"),
+        "mkdir deploy": ("", "is the kustomization of README, which tests/test_readme.py renders"),
+        "cat > deploy/kustomization.yaml": ("cat > kustomization.yaml << 'END'", "is in no clone"),
+        "kubectl": ("", CLUSTER),
+    },
+    "docs/how-to/slow-job.md": {
+        "arnold traces convert": ("", "profiles of PyTorch; tests/health/whatif make them"),
+    },
+    "docs/how-to/slurm.md": {
+        "scontrol": ("", "needs Slurm; the demo has what it would print"),
+        "sinfo": ("", "needs Slurm; the demo has what it would print"),
+        "sbatch ": ("", LAUNCHERS),
+    },
+    "docs/how-to/what-to-buy.md": {
+        "arnold capacity minipods": (SLOW, "takes half a minute"),
+        "arnold capacity grow": (SLOW, "takes half a minute"),
+        "arnold capacity fragmentation": (SLOW, "takes seconds"),
+    },
+    "docs/how-to/write-an-algorithm.md": {
+        "uv pip install": ("", "is of a package of the reader's"),
+        "arnold compare": (
+            "arnold compare --cluster cluster.csv --job job.yaml --algorithms exact",
+            "without that package",
+        ),
+        "arnold simulate": ("", "without that package"),
+    },
     "docs/tutorial/first-placement.md": {
         "sbatch ": ("", LAUNCHERS),
         "mpirun": ("", LAUNCHERS),
