@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,14 @@ from simulator.job_pace import job_pace
 from simulator.power.power_wave import node_watts
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
-from simulator.results.run_history import AttemptLog
+from simulator.results.run_history import AttemptLog, run_history
+from simulator.results.run_summary import RunSummary, run_summary
 from simulator.startup.start_ups import StartUps
-from simulator.traces import JobTrace
+from simulator.traces import JobTrace, read_trace
 from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
 from topology.errors import InvalidInput
+from topology.readers import load_topology
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +50,21 @@ class Replay:
     def places(self) -> Cluster | None:
         """The cluster if jobs have places in it; ``None`` = GPUs are only counted."""
         return None if self.settings.algorithm == COUNT_ONLY else self.cluster
+
+
+def replay_trace(
+    trace: str | Path, cluster: str | Path, settings: ReplaySettings | None = None, *, lenient: bool = False
+) -> RunSummary:
+    """Replay a file of jobs on the cluster of another, from the first job to the last, and return what it was like.
+
+    :param settings: policy ``fifo`` and algorithm ``exact`` where not given.
+    :param lenient: leave out rows that are no jobs, and jobs that the cluster could never hold.
+    :raises ArnoldError: as :func:`prepare`, or a file is unusable.
+    """
+    jobs = read_trace(trace, lenient=lenient)
+    replay = prepare(jobs, load_topology(cluster).cluster, settings or ReplaySettings(), lenient=lenient)
+    replay.engine.run()
+    return run_summary(run_history(replay.engine, replay.log, replay.cluster))
 
 
 def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, lenient: bool = False) -> Replay:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.explain_answer import ExplainDocument
-    from scheduler.explain import CheaperPair
+    from scheduler.cheaper_pairs import CheaperPair
     from scheduler.outcome import Instance, Outcome
     from scheduler.remedies import Misfit
 
@@ -127,7 +127,7 @@ def _heading(document: ExplainDocument) -> str:
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """Return a line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.commands.place_text import LONGEST
-    from scheduler.explain import why_not
+    from scheduler.cheaper_pairs import why_not
     from topology.quantities import decimal
 
     lines = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.explain import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
+from scheduler.cheaper_pairs import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
 from scheduler.explain_slow_nodes import AvoidanceOption
 from scheduler.jobfile import JobDocument, job_document
 from scheduler.objective import Spread

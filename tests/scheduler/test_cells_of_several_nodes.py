@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
+from scheduler.cheaper_pairs import left_over
 from scheduler.closer_spread import closer_spreads
-from scheduler.explain import left_over
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Count, Family, Hold, Job, Parallelism
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import ALGORITHMS, Limits

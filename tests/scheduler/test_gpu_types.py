@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import fits, run
-from scheduler.explain import what_binds
+from scheduler.cheaper_pairs import what_binds
 from scheduler.job import Hold, Job, Parallelism, Speed
 from scheduler.objective import evaluate
 from scheduler.outcome import Outcome, TypeOption

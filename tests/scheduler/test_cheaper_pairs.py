@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import fits, judge, run
-from scheduler.explain import cheaper_pairs, why_not
+from scheduler.cheaper_pairs import cheaper_pairs, why_not
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import Spread, evaluate
 from scheduler.placement.admission import admissible
