@@ -64,7 +64,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/how-it-works/health/peers.md": {
         "arnold health watch": ("", "goes on for ever; tests/health/peers/test_peers_watch.py has a Prometheus"),
         "arnold health peers job_1_norm.csv": ("", "public data; tests/health/peers/test_peers_public_data.py has it"),
-        "arnold flags why n0005": ("", "is of the watch above"),
         "arnold place": (
             "arnold place --cluster cluster.csv --job job.yaml --flags flags.json",
             "is of the watch above",
