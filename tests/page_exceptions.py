@@ -58,8 +58,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/reference/flags.md": {
         "kubectl get nodes,events": ("", CLUSTER),
         "arnold flags sync": ("", CLUSTER),
-        "arnold flags record --store flags.db ar.json": ("", PUBLIC_TRACE),
-        "arnold explain": ("", PUBLIC_TRACE),
     },
     "docs/how-it-works/health/peers.md": {
         "arnold health watch": ("", "goes on for ever; tests/health/peers/test_peers_watch.py has a Prometheus"),
