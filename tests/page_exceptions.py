@@ -81,7 +81,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold place": ("", "is of the trace above"),
     },
     "docs/reference/kubernetes.md": {
-        "podman": ("", "needs an engine and a registry"),
         "kubectl": ("", CLUSTER),
         "arnold flags": ("", CLUSTER),
     },
