@@ -58,13 +58,10 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/reference/flags.md": {
         "kubectl get nodes,events": ("", CLUSTER),
         "arnold flags sync": ("", CLUSTER),
-        "arnold flags record --store flags.db ar.json": ("", PUBLIC_TRACE),
-        "arnold explain": ("", PUBLIC_TRACE),
     },
     "docs/how-it-works/health/peers.md": {
         "arnold health watch": ("", "goes on for ever; tests/health/peers/test_peers_watch.py has a Prometheus"),
         "arnold health peers job_1_norm.csv": ("", "public data; tests/health/peers/test_peers_public_data.py has it"),
-        "arnold flags why n0005": ("", "is of the watch above"),
         "arnold place": (
             "arnold place --cluster cluster.csv --job job.yaml --flags flags.json",
             "is of the watch above",
@@ -84,7 +81,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "arnold place": ("", "is of the trace above"),
     },
     "docs/reference/kubernetes.md": {
-        "podman": ("", "needs an engine and a registry"),
         "kubectl": ("", CLUSTER),
         "arnold flags": ("", CLUSTER),
     },

@@ -1,4 +1,4 @@
-"""docs/reference/kubernetes.md says what the program has: flags, metrics, names, phases."""
+"""The pages on Kubernetes say what the program has: flags, metrics, names, phases, policies, times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from scheduler.job import Parallelism
 from scheduler.queue.queue_policy import POLICIES
 from tests.manifests.rendering import MANIFESTS, read
 
-PAGE = (MANIFESTS.parent / "docs" / "reference" / "kubernetes.md").read_text(encoding="utf-8")
+DOCS = MANIFESTS.parent / "docs"
+PAGE = (DOCS / "reference" / "kubernetes.md").read_text(encoding="utf-8")
+GANGS = (DOCS / "how-it-works" / "gangs.md").read_text(encoding="utf-8")
 
 
 def test_every_flag_is_described() -> None:
@@ -62,16 +64,16 @@ def test_what_users_write_is_described(name: str) -> None:
 
 def test_every_live_policy_is_described() -> None:
     """The table of policies is those that a cluster may have, and one says why it may not have the others."""
-    table = PAGE.partition("| policy |")[2].partition("\n\n")[0]
+    table = GANGS.partition("| policy |")[2].partition("\n\n")[0]
     described = {row.split("`")[1] for row in table.splitlines()[2:]}
     simulated = {name for name in POLICIES.names() if POLICIES.load(name).stops_any_time}
     assert described == {*POLICIES.names()} - simulated
-    assert all(f"`{name}`" in PAGE for name in simulated)
+    assert all(f"`{name}`" in GANGS for name in simulated)
 
 
 def test_every_policy_about_users_is_described() -> None:
     """The table of admission policies that hold users is those that the manifests have."""
-    table = PAGE.partition("| admission policy | |")[2].partition("\n\n")[0]
+    table = GANGS.partition("| admission policy | |")[2].partition("\n\n")[0]
     described = {row.split("`")[1] for row in table.splitlines()[2:]}
     assert described == {thing["metadata"]["name"] for thing in read("base/policies.yaml")}
 
@@ -83,12 +85,12 @@ def test_every_phase_is_described(phase: PlanPhase | ReservationPhase) -> None:
 
 
 def test_times_are_those_of_the_program() -> None:
-    """The times that the page names are the defaults."""
+    """The times that are named are the defaults."""
     terms = Timeouts()
     assert (terms.bind, terms.lost) == (timedelta(minutes=5), timedelta(seconds=30))
-    assert "pods are not bound in time (5 minutes)" in PAGE
-    assert "not `Ready` for 30 seconds" in PAGE
-    assert f"the Lease lapses ({LeaseTerms().lease:g} s)" in PAGE
+    assert "pods are not bound in time (5 minutes)" in GANGS
+    assert "not `Ready` for 30 seconds" in GANGS
+    assert f"the Lease lapses ({LeaseTerms().lease:g} s)" in GANGS
 
 
 def test_drawing_is_the_order_of_ranks() -> None:
