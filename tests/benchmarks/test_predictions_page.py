@@ -1,4 +1,4 @@
-"""The predictions of simulation-cost.md of the docs are those of the code."""
+"""predictions.md of the docs has the predictions of the code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.placement.types import Limits
 from simulator.cost.types import COMM_MODELS
 from topology.generate import minipods
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "simulation-cost.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "predictions.md"
 
 
 def test_the_page_says_what_the_code_predicts() -> None:
