@@ -1,1 +1,1 @@
-"""How good and how fast: every line of benchmarks.md of the docs, each by one command of ``python -m benchmarks``."""
+"""How good and how fast: every figure of benchmarks.md of the docs, by one command of ``python -m benchmarks``."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks NAME``: run one benchmark and print its part of benchmarks.md of the docs."""
+"""``python -m benchmarks NAME``: run one benchmark and print its tables."""
 
 from __future__ import annotations
 

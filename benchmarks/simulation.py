@@ -10,6 +10,13 @@ from scheduler.placement.types import ALGORITHMS
 
 PLOT = Path(__file__).parents[1] / "docs" / "how-it-works" / "replay-growth.svg"
 
+PREDICTIONS = """# Predictions
+
+Printed by `python -m benchmarks predictions > docs/how-it-works/predictions.md`.
+[simulation-cost.md](simulation-cost.md) has the models and what to make of these tables.
+"""
+"""Head of the page that ``predictions`` prints."""
+
 
 def add_simulation(add: Callable[..., argparse.ArgumentParser]) -> None:
     """Add them."""
@@ -53,7 +60,8 @@ def _predictions(options: argparse.Namespace) -> str:
     from benchmarks.predictions import alpha_study, cases, published_runs, table
 
     gains = table.report(table.lines_of(cases.cases(options.seconds)))
-    return "\n".join([gains, alpha_study.report(list(alpha_study.rows(options.seconds))), published_runs.report()])
+    alphas = alpha_study.report(list(alpha_study.rows(options.seconds)))
+    return "\n".join([PREDICTIONS, gains, alphas, published_runs.report()]).rstrip()
 
 
 def _cost(options: argparse.Namespace) -> str:

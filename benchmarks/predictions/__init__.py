@@ -1,1 +1,1 @@
-"""What the models of communication predict for production runs of the Arnold paper (docs: simulation-cost.md)."""
+"""What the models of communication predict for production runs of the Arnold paper (docs: predictions.md)."""

@@ -79,7 +79,7 @@ def distance(lines: Sequence[Line], model: str, reading: str) -> float:
 
 def report(lines: Sequence[Line]) -> str:
     """What was assumed, the predictions, and what each reading makes of them."""
-    setups = dict.fromkeys(f"- {line.case.name}: {line.case.setup}." for line in lines)
+    setups = dict.fromkeys((line.case.name, line.case.setup) for line in lines)
     header = ["run", "compared with", "pairs", "DP, PP before", "after", "published", *MODELS]
     rows = [
         [
@@ -99,7 +99,7 @@ def report(lines: Sequence[Line]) -> str:
     misses = [[words, *(f"{100 * distance(lines, name, words):.1f}" for name in MODELS)] for words in READINGS]
     return "\n".join(
         [
-            section("Runs that are predicted", "\n".join(setups)),
+            section("Runs that are predicted", table(["run", "setup"], list(setups))),
             section("Gains in throughput, as calibrated, and the range over all readings", table(header, rows)),
             section("Mean distance from what was published, points, by reading", table(["reading", *MODELS], misses)),
         ]

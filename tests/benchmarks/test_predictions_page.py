@@ -1,4 +1,4 @@
-"""The predictions of simulation-cost.md of the docs are those of the code."""
+"""predictions.md of the docs has the predictions of the code."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from benchmarks.predictions.alpha_study import ALPHAS, rows
 from benchmarks.predictions.cases import DENSE, LEVEL, MOE, cases, job_of, on_9600, over_unaligned
 from benchmarks.predictions.rectangles import published_ratios, rectangles
 from benchmarks.predictions.table import MODELS, lines_of
+from benchmarks.simulation import PREDICTIONS
 from scheduler.job import Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.types import Limits
 from simulator.cost.types import COMM_MODELS
 from topology.generate import minipods
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "simulation-cost.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "predictions.md"
 
 
 def test_the_page_says_what_the_code_predicts() -> None:
     """The runs on 96 GPUs, which are quick: each stands once with every prediction and its range, in every model."""
-    rows = [row for row in PAGE.read_text(encoding="utf-8").splitlines() if row.startswith("|")]
+    page = PAGE.read_text(encoding="utf-8")
+    assert page.startswith(PREDICTIONS)
+    rows = [row for row in page.splitlines() if row.startswith("|")]
     for line in lines_of(islice(cases(10.0), 8)):
         cells = [str(prediction) for prediction in line.predictions.values()]
         there = [row for row in rows if row.startswith(f"| {line.case.name} ") and all(cell in row for cell in cells)]

@@ -22,7 +22,7 @@ from benchmarks.predictions.published_runs import (
 )
 from simulator.cost.calibration import PUBLISHED
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "simulation-cost.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-it-works" / "predictions.md"
 LLAMA, MEGATRON = SCALINGS
 
 
