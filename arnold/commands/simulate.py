@@ -148,7 +148,7 @@ def _prepare(
         notes = (*notes, *islice(said, 1))
     if data is not None:
         settings = replace(settings, data=read_data(read_source(data), trace.records, cluster))
-    settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
+    settings.check_policies([POLICIES.load(settings.policy)], trace.records)
     settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
     if scale is not None:
         trace = scale_load(trace, scale)

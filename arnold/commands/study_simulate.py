@@ -73,7 +73,7 @@ def command(
     grid = StudyGrid(policies, algorithms, _cluster_names(options["clusters"]), _loads(loads), range(seeds))
     loaded = check_names(grid)
     inputs = _inputs(options)
-    inputs.settings.check_sharing(loaded, inputs.trace.records)
+    inputs.settings.check_policies(loaded, inputs.trace.records)
     title = plain(Path(inputs.trace.source).name)
     points = grid.points
     with progress(f"{len(points)} runs", total=len(points)) as step:
