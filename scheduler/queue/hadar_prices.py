@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from operator import attrgetter
 
 from scheduler.queue.allocation import Allocation
 from scheduler.queue.gavel_shares import InRounds
@@ -61,10 +60,8 @@ class Hadar(InRounds):
 
 def _others(way: Allocation, worth: Mapping[Allocation, float]) -> list[Allocation]:
     """Return what a job takes where nodes with room are not those that were priced: the same type, on more nodes."""
-    return sorted((one for one in worth if one.gpu_types == way.gpu_types and one.nodes > way.nodes), key=_nodes)
-
-
-_nodes = attrgetter("nodes")
+    same = (one for one in worth if one.gpu_types == way.gpu_types and one.nodes > way.nodes)
+    return sorted(same, key=lambda one: one.nodes)
 
 
 class Market:
