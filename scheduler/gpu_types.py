@@ -18,7 +18,7 @@ from math import inf
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import trivial_bound
+from scheduler.objective import Evaluation, trivial_bound
 from scheduler.outcome import Outcome, TypeOption
 from scheduler.placement.admission import TypeChoice
 from scheduler.placement.types import Status
@@ -98,6 +98,21 @@ def _option(choice: TypeChoice, outcome: Outcome, *, chosen: bool) -> TypeOption
         chosen=placed,
         sentence=f"{sentence}; chosen" if placed else sentence,
     )
+
+
+def on_nodes(outcome: Outcome, which: int, nodes: IntArray, worth: Evaluation) -> Outcome:
+    """Return an outcome on other nodes that are worth the same, of one of its choices of types."""
+    moved = replace(outcome, proposal=replace(outcome.proposal, nodes=nodes), evaluation=worth)
+    if not outcome.by_type:
+        return moved
+    compared, options = list(outcome.by_type), []
+    for i, ((job, there), option) in enumerate(zip(outcome.by_type, outcome.types, strict=True)):
+        choice = TypeChoice(job, option.gpu_types, option.nodes)
+        if i == which:
+            compared[i] = job, there.weighed(replace(there.proposal, nodes=nodes), worth, _bound(choice, there))
+        options.append(_option(choice, compared[i][1], chosen=i == which))
+    size = compared[which][0].gpus_per_node
+    return replace(moved, types=tuple(options), by_type=tuple(compared), gpus_per_node=size)
 
 
 def speed_of(cluster: Cluster, job: Job, nodes: IntArray) -> float:

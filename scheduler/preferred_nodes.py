@@ -1,24 +1,27 @@
 """Preferred nodes: a tie-break among placements that are equally good, by what each node costs beside the objective.
 
 The cost of a node is the GB of images that it would pull minus the affinity of its data: full affinity weighs one GB.
-It never buys anything: spreads, objective, bound and status stay, and no closer level and no slow node is worse.  That
-no placement as good costs less is not proved.
+It never buys anything: spreads, objective, speed, bound and status stay, and no closer level and no slow node is worse;
+where a job may be on several types of GPU, it is among all that are worth the same.  That no placement as good costs
+less is not proved.
 
-How: nodes give way to cheaper ones that are alike in all that is counted.  Then nodes are put in order, the cheapest
+How: nodes of the placement, and of that on each other type, give way to cheaper ones that are alike in all that is
+counted.  Then nodes are put in order, the cheapest
 first, and the shortest beginning of that order is sought on which the algorithm finds as good a placement.  Whatever
 fits on a beginning fits on a longer one, so halving finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from scheduler.gpu_types import on_nodes
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, slowest_in_use, worth_of
+from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, worth_of
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible
 from scheduler.work_clock import clock
@@ -57,16 +60,29 @@ def prefer(asked: Preference, found: Outcome) -> Outcome:
 
     An algorithm that claims no bound keeps to its own rule: there only the notes are new.
     """
-    if found.gpus_per_node is not None:
-        asked = asked._replace(job=asked.job.replace(gpus_per_node=found.gpus_per_node, node_sizes=()))
-    nodes = found.proposal.nodes
-    if nodes is None or found.evaluation is None:
+    if found.proposal.nodes is None or found.evaluation is None:
         return found
     best, why = found, ""
     if found.proposal.lower_bound is not None and asked.costs.any():
-        best = _with_nodes(asked, found, _given_way(asked.cluster, asked.job, nodes, asked.costs))
+        for which, nodes in _choices(asked, found):
+            given_way = _given_way(asked.cluster, _job_on(asked, found, which), nodes, asked.costs)
+            best = _with_nodes(asked, best, which, given_way)
         best, why = _on_a_beginning(asked, best)
     return replace(best, notes=(*best.notes, *_notes(asked, best, found, why)))
+
+
+def _choices(asked: Preference, found: Outcome) -> Iterator[tuple[int, IntArray]]:
+    """Yield the number of each choice of types, and its nodes where it has some."""
+    for which, (_, outcome) in enumerate(found.by_type or [(asked.job, found)]):
+        if outcome.proposal.nodes is not None:
+            yield which, outcome.proposal.nodes
+
+
+def _job_on(asked: Preference, found: Outcome, which: int) -> Job:
+    """Return the job as one for a choice of types, with the size of their nodes."""
+    if found.by_type:
+        return found.by_type[which][0]
+    return asked.job.replace(gpus_per_node=found.gpus_per_node or asked.job.gpus_per_node, node_sizes=())
 
 
 def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
@@ -76,7 +92,8 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
     cluster, costs, nodes, why = asked.cluster, asked.costs, best.proposal.nodes, ""
     assert nodes is not None
     order = _order(cluster, asked.job, nodes, costs)
-    low, high = nodes.size, int(np.isin(order, nodes).nonzero()[0].max()) + 1
+    fewest = min(_job_on(asked, best, which).grid.cells for which, _ in _choices(asked, best))
+    low, high = fewest, int(np.isin(order, nodes).nonzero()[0].max()) + 1
     if costs[nodes].sum() <= costs[order[:low]].sum() + TOLERANCE:
         return best, why
     # most often the largest step of costs decides: warm nodes or cold ones, near data or not
@@ -85,9 +102,10 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
         free = np.zeros_like(cluster.free_gpus)
         free[order[:length]] = cluster.free_gpus[order[:length]]
         other = asked.again(cluster.replace(free_gpus=free), asked.end)
-        if other.proposal.nodes is not None and _as_good(asked, best, other.proposal.nodes):
+        if good := [one for one in _choices(asked, other) if _as_good(asked, best, *one)]:
             high = length
-            best = _with_nodes(asked, best, other.proposal.nodes)
+            for one in good:
+                best = _with_nodes(asked, best, *one)
         else:
             low = length + 1
             if other.evaluation is not None and length == np.count_nonzero(costs[order] <= 0.0):
@@ -96,23 +114,27 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
     return best, why
 
 
-def _as_good(asked: Preference, found: Outcome, nodes: IntArray) -> bool:
-    """Return whether a placement is as good in everything that is counted."""
-    old, new = found.evaluation, worth_of(asked.cluster, asked.job, nodes)
-    if old is None or new is None or (new.dp, new.pp, new.gpu_types) != (old.dp, old.pp, old.gpu_types):
-        return False
+def _as_good(asked: Preference, found: Outcome, which: int, nodes: IntArray) -> Evaluation | None:
+    """Return what a placement on a choice of types is worth if it is as good in everything that is counted."""
+    job = _job_on(asked, found, which)
+    old, new = found.evaluation, worth_of(asked.cluster, job, nodes)
+    if old is None or new is None or (new.dp, new.pp) != (old.dp, old.pp):
+        return None
+    one_type = len(new.gpu_types) == 1 or len(old.gpu_types) > 1
+    fast = job.speed_on(new.gpu_types) == job.speed_on(old.gpu_types) and one_type
     spreads = (new.by_level[level][family] <= most for level, by in old.by_level.items() for family, most in by.items())
     slow = [(slowest_in_use(asked.cluster, one), len(one.flagged)) for one in (new, old)]
-    return new.objective <= old.objective + TOLERANCE and all(spreads) and slow[0] <= slow[1]
+    good = new.objective <= old.objective + TOLERANCE and fast and all(spreads) and slow[0] <= slow[1]
+    return new if good else None
 
 
-def _with_nodes(asked: Preference, found: Outcome, nodes: IntArray) -> Outcome:
-    """Return an outcome with other nodes, if they are as good and cost less; else as it was."""
+def _with_nodes(asked: Preference, found: Outcome, which: int, nodes: IntArray) -> Outcome:
+    """Return an outcome with other nodes, on a choice of types, if they are as good and cost less; else as it was."""
     costs = asked.costs
-    if costs[nodes].sum() >= costs[found.proposal.nodes].sum() or not _as_good(asked, found, nodes):
+    if costs[nodes].sum() >= costs[found.proposal.nodes].sum():
         return found
-    worth = worth_of(asked.cluster, asked.job, nodes)
-    return replace(found, proposal=replace(found.proposal, nodes=nodes), evaluation=worth)
+    worth = _as_good(asked, found, which, nodes)
+    return found if worth is None else on_nodes(found, which, nodes, worth)
 
 
 def _order(cluster: Cluster, job: Job, used: IntArray, costs: FloatArray) -> IndexArray:

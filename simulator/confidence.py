@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import sqrt
-from statistics import stdev
+from statistics import fmean, stdev
 
 from scheduler.queue.run_times import student_quantile
+from topology.field_types import NotNegative
+from topology.json_record import JsonRecord
+from topology.quantities import Kind, label_of
 
 _EXACT = (12.706, 4.303, 3.182, 2.776, 2.571)
 """Quantiles for 1 to 5 degrees of freedom, where the expansion is not yet good."""
@@ -27,3 +31,26 @@ def half_width(values: Sequence[float]) -> float:
 def quantile(degrees: int) -> float:
     """Return the 97.5 % quantile of Student's t."""
     return _EXACT[degrees - 1] if degrees <= len(_EXACT) else student_quantile(_Z, degrees)
+
+
+@dataclass(frozen=True, slots=True)
+class Band(JsonRecord):
+    """A number over seeds."""
+
+    mean: float
+    """Over the runs of the group."""
+    half: NotNegative
+    """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
+
+    @staticmethod
+    def of(values: Sequence[float]) -> Band:
+        """Return the band of a number of some runs, at least one."""
+        return Band(fmean(values), half_width(values))
+
+    def label(self, kind: Kind) -> str:
+        """Return mean and half of the interval as people read them."""
+        return label_of(self.mean, kind) + (f" ± {label_of(self.half, kind)}" if self.half else "")
+
+    def __format__(self, spec: str) -> str:
+        """Return both as a cell has them, each by the format of a number."""
+        return f"{self.mean:{spec}} ± {self.half:{spec}}"

@@ -96,8 +96,7 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         )
     failures = _failures(settings, sound, start=start, spares=spares)
     told = predict_all(trace.records, settings.predictor)
-    round_seconds = policy.round_seconds
-    recovery = failures if round_seconds is None else SavedByRound(failures, _delay(settings, round_seconds))
+    recovery = failures if policy.round_seconds is None else SavedByRound(failures, settings.resume_delay)
     log = AttemptLog(recovery, _incidents(failures, spans, cluster, start))
     engine = Engine(
         trace.records,
@@ -138,21 +137,6 @@ def _with_types(
         wrong, fix = "gives types of GPU by throughput, and none is known", "give --throughputs FILE"
         raise InvalidInput(wrong, where=f"--policy {settings.policy}", fix=fix)
     return trace
-
-
-def _delay(settings: ReplaySettings, round_seconds: float) -> float:
-    """Return the seconds until a job that was stopped at the end of a round works again, besides its start-up.
-
-    :raises InvalidInput: that takes all of a round, so that jobs which take turns would never end.
-    """
-    startup = settings.startup
-    seconds, where = (settings.resume_seconds, "--resume-seconds")
-    if startup is not None:
-        seconds, where = startup.fixed_seconds, "--startup: fixed_seconds"
-    if seconds >= round_seconds:
-        wrong = f"{seconds:g} s are a round of {round_seconds:g} s or more: jobs that take turns would never work"
-        raise InvalidInput(wrong, where=where, fix="give less, or a --policy that has no rounds")
-    return 0.0 if startup is not None else seconds
 
 
 def _starting(engine: Engine, settings: ReplaySettings) -> StartUps | None:

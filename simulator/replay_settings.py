@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 COUNT_ONLY = "none"  # The algorithm that places nothing: GPUs are counted
 NO_COST = "none"  # The model of communication under which place has no effect, but for slow nodes
 
+RESUME = 30.0  # Seconds until a job works again that was stopped at the end of a round, where nothing says it
+
 
 @dataclass(frozen=True)
 class QueueSettings:
@@ -48,7 +50,7 @@ class QueueSettings:
 
         return read_weights(self.weights, where="--weights")
 
-    def check_sharing(self, policies: Iterable[QueuePolicy], records: Sequence[JobRecord]) -> None:
+    def check_policies(self, policies: Iterable[QueuePolicy], records: Sequence[JobRecord]) -> None:
         """Refuse, by :class:`InvalidInput`, weights that no policy heeds or no job has, and jobs that name nothing.
 
         :param records: all that there are, before any are left out.
@@ -90,7 +92,9 @@ class ReplaySettings(QueueSettings):
     """Same seed, same run."""
     records: tuple[Gains, ...] = field(default=(), metadata={"option": False})
     """Own measurements of what spread costs jobs."""
-    resume_seconds: Annotated[float, Ge(0)] = field(default=30.0, metadata={"metavar": "SECONDS"})
+    resume_seconds: Annotated[float, Ge(0)] | None = field(
+        default=None, metadata={"metavar": "SECONDS", "default": f"{RESUME:g}"}
+    )
     """Until a job works again that gavel or hadar stopped at a round's end; with --startup that is a start-up."""
     throughputs: Throughputs | None = field(default=None, metadata={"option": False})
     """How fast jobs are on types of GPU; ``None`` = as fast on each."""
@@ -108,8 +112,13 @@ class ReplaySettings(QueueSettings):
     """What nodes draw, and what power domains may; ``None`` = nothing is told of power."""
 
     def __post_init__(self) -> None:
-        """Refuse, by :class:`InvalidInput`, what are no weights, and nodes asked for where GPUs are only counted."""
+        """Refuse, by :class:`InvalidInput`, what are no weights, nodes asked for where GPUs are only counted, and one
+        thing said twice.
+        """
         super().__post_init__()
+        if self.startup is not None and self.resume_seconds is not None:
+            wrong = "what a job that was stopped waits for is said by --startup"
+            raise InvalidInput(wrong, where="--resume-seconds", fix="leave out --resume-seconds, or --startup")
         if self.algorithm != COUNT_ONLY:
             return
         fix = "choose an --algorithm that places"
@@ -127,6 +136,22 @@ class ReplaySettings(QueueSettings):
         if self.cost not in (None, NO_COST):
             asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
             raise InvalidInput(asked, where="--cost", fix=f"{fix}, or --cost none")
+
+    def check_policies(self, policies: Iterable[QueuePolicy], records: Sequence[JobRecord]) -> None:
+        """Refuse, by :class:`InvalidInput`, what no policy heeds besides: seconds after the end of a round."""
+        policies = list(policies)
+        super().check_policies(policies, records)
+        if self.resume_seconds is not None and all(policy.round_seconds is None for policy in policies):
+            wrong = "no policy of this run stops jobs at the end of a round"
+            fix = "leave it out, or choose --policy gavel or hadar"
+            raise InvalidInput(wrong, where="--resume-seconds", fix=fix)
+
+    @property
+    def resume_delay(self) -> float:
+        """Seconds until a job that was stopped at the end of a round works again, besides its start-up."""
+        if self.startup is not None:
+            return 0.0
+        return RESUME if self.resume_seconds is None else self.resume_seconds
 
     @property
     def cost_model(self) -> str:

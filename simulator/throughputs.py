@@ -1,11 +1,9 @@
-"""How fast jobs run on each type of GPU, by what they train; read by ``simulator.traces.throughput_files``."""
+"""How fast jobs run on each type of GPU, by what they train."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from simulator.job_record import JobRecord
 
 Rates = dict[tuple[str, int], dict[str, tuple[float, float | None]]]
 """Model and GPUs -> type of GPU -> throughput on as few nodes as hold them, and on more; ``None`` = not known."""
@@ -19,8 +17,8 @@ class Throughputs:
     reference: str  # type of GPU of which run times are
     source: str = "as published"  # where it came from, as errors call it
 
-    def rates_of(self, record: JobRecord) -> Mapping[str, tuple[float, float | None]]:
-        """Return those of a job: of its model on as many GPUs, else on the next fewer, else the least; empty = none."""
-        sizes = sorted(gpus for model, gpus in self.rates if model == record.model)
-        gpus = max([size for size in sizes if size <= record.gpus], default=sizes[0] if sizes else 0)
-        return self.rates.get((str(record.model), gpus), {})
+    def rates_of(self, model: str, gpus: float) -> Mapping[str, tuple[float, float | None]]:
+        """Return those of a model on as many GPUs, else on the next fewer, else the least; empty = none."""
+        sizes = sorted(size for name, size in self.rates if name == model)
+        nearest = max([size for size in sizes if size <= gpus], default=sizes[0] if sizes else 0)
+        return self.rates.get((model, nearest), {})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,10 +12,11 @@ from annotated_types import Ge
 from arnold.commands.cluster_options import check_stdin, overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import emit_json
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, StartUpOptions, TraceOptions
+from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidTopology
 
@@ -68,11 +68,9 @@ class RunOptions:
 @options_of(TraceOptions)
 @options_of(ReplaySettings, completions={"policy": complete_policy, "algorithm": complete_algorithm})
 @options_of(FailureOptions)
-@click.option("--data", type=FILE, metavar="FILE", help="Data sets that jobs of the trace name, and caches for them.")
-@options_of(StartUpOptions)
+@options_of(ModelFiles)
 @options_of(ReplayFiles)
 @options_of(RunOptions)
-@click.option("--power", type=FILE, metavar="FILE", help="Power file: what nodes draw, and caps of power domains.")
 def command(*, as_json: bool, **options: Any) -> int:
     """Replay a trace of jobs on a cluster, in simulated time, with the production scheduler.
 
@@ -92,10 +90,9 @@ def command(*, as_json: bool, **options: Any) -> int:
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     chosen, failing = take(TraceOptions, options), take(FailureOptions, options)
-    startup = take(StartUpOptions, options).settings(failing)
     known = {"records": chosen.measured(), "throughputs": chosen.rates()}
-    settings = take(ReplaySettings, options, **known, failures=failing.settings(), startup=startup)
-    replay, of_inputs = _prepare(options, chosen, settings, scale=keeping.scale_load)
+    settings = take(ReplaySettings, options, **known, failures=failing.settings())
+    replay, of_inputs = _prepare(options, chosen, settings, scale=keeping.scale_load, restart=failing.restart)
     engine = replay.engine
     started = perf_counter()
     with kept_in(keeping.checkpoint, replay) as file:
@@ -126,33 +123,27 @@ def command(*, as_json: bool, **options: Any) -> int:
 
 
 def _prepare(
-    options: dict[str, Any], chosen: TraceOptions, settings: ReplaySettings, *, scale: float | None
+    options: dict[str, Any],
+    chosen: TraceOptions,
+    settings: ReplaySettings,
+    *,
+    scale: float | None,
+    restart: str | None,
 ) -> tuple[Replay, tuple[str, ...]]:
     """Return the run that the options describe, and notes about its cluster."""
     from scheduler.queue.queue_policy import POLICIES
-    from simulator.power.power_file import read_power
     from simulator.replay import prepare
-    from simulator.shared_data.data_plan import read_data
     from simulator.traces import scale_load
-    from topology.files import read_source
 
-    flagged, power, data = take(FlagOptions, options), options.pop("power"), options.pop("data")
+    flagged, models = take(FlagOptions, options), take(ModelFiles, options)
     cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
-    if power is not None:
-        settings = replace(settings, power=read_power(read_source(power), cluster))
     trace = chosen.read()
-    if settings.power is not None:
-        ids = {record.job_id for record in trace.records}
-        others = (name for name in settings.power.jobs if name not in ids)
-        said = (f"{power}: no job of the trace is called {name[:60]!r}; nothing there counts." for name in others)
-        notes = (*notes, *islice(said, 1))
-    if data is not None:
-        settings = replace(settings, data=read_data(read_source(data), trace.records, cluster))
-    settings.check_sharing([POLICIES.load(settings.policy)], trace.records)
+    settings, of_models = models.settings(settings, trace, [cluster], restart=restart)
+    settings.check_policies([POLICIES.load(settings.policy)], trace.records)
     settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
     if scale is not None:
         trace = scale_load(trace, scale)
     try:
-        return prepare(trace, cluster, settings, lenient=chosen.lenient), (*notes, *of_flags)
+        return prepare(trace, cluster, settings, lenient=chosen.lenient), (*notes, *of_models, *of_flags)
     except InvalidTopology as error:
         raise InvalidTopology(error.message, where=error.where or options["cluster"], fix=error.fix) from error

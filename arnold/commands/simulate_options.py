@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from scheduler.affinity import Gains
     from simulator.failures.cluster_failures import FailureSettings
     from simulator.replay_settings import ReplaySettings
-    from simulator.startup.startup_settings import StartUpSettings
     from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
     from topology.flags import NodeFlag
@@ -189,26 +188,3 @@ class FailureOptions:
             write=self.job_checkpoint_write,
             spares=self.spares,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class StartUpOptions:
-    """What gangs wait for before they work."""
-
-    startup: str | None = field(default=None, metadata={"file": True})
-    """Image, environment and checkpoint of each start, in YAML; without it jobs work as soon as they have nodes."""
-
-    def settings(self, failing: FailureOptions) -> StartUpSettings | None:
-        """Return what a start takes.
-
-        :raises InvalidInput: the file is unusable, or ``--restart`` says the same in another way.
-        """
-        if self.startup is None:
-            return None
-        if failing.restart is not None:
-            wrong = "what a restart takes is said by --startup, after the time until a failure is seen"
-            raise InvalidInput(wrong, where="--restart", fix="leave out --restart, or --startup")
-        from simulator.startup.startup_settings import read_startup
-        from topology.files import read_source
-
-        return read_startup(read_source(self.startup))

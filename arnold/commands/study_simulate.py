@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import ClusterFiles
+from arnold.commands.cluster_options import ClusterFiles, check_stdin
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
+from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import console, emit_json, plain, progress, table
 from arnold.commands.result_files import RESULT
+from arnold.commands.simulate import READ
 from arnold.commands.simulate_options import FlagOptions, TraceOptions
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput
@@ -47,6 +50,7 @@ Examples:
     metavar="HOURS",
     help="Each seed but 0 draws its own trace from pieces of this length.",
 )
+@options_of(ModelFiles)
 @options_of(ReplaySettings, only=("weights", "share_by", "predictor", "cost", "level", "resume_seconds"))
 @click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N", help="Processes.")
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of this Dask scheduler instead.")
@@ -73,7 +77,9 @@ def command(
     grid = StudyGrid(policies, algorithms, _cluster_names(options["clusters"]), _loads(loads), range(seeds))
     loaded = check_names(grid)
     inputs = _inputs(options)
-    inputs.settings.check_sharing(loaded, inputs.trace.records)
+    inputs.settings.check_policies(loaded, inputs.trace.records)
+    for algorithm in algorithms:
+        replace(inputs.settings, algorithm=algorithm)  # refuses models that need nodes before a run is made
     title = plain(Path(inputs.trace.source).name)
     points = grid.points
     with progress(f"{len(points)} runs", total=len(points)) as step:
@@ -117,6 +123,7 @@ def _loads(text: str) -> list[float]:
 def _inputs(options: dict[str, Any]) -> Inputs:
     from simulator.study.study_run import Inputs
 
+    check_stdin({f"--{name}": options[name] for name in READ if name in options})
     files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
     gpus = {name: options[name] for name in ("gpus_per_node", "gpu_type")}
     loaded = [ClusterFiles(file, **gpus).read() for file in files]
@@ -125,12 +132,14 @@ def _inputs(options: dict[str, Any]) -> Inputs:
             click.echo(f"{file}: {note}", err=True)
     chosen = take(ReplaySettings, options, records=jobs.measured(), throughputs=jobs.rates())
     trace, nodes = jobs.read(), {name for topology in loaded for name in topology.cluster.names}
-    settings, notes = take(FlagOptions, options).settings(chosen, trace, nodes)
-    for note in notes:
+    clusters = [topology.cluster for topology in loaded]
+    chosen, of_models = take(ModelFiles, options).settings(chosen, trace, clusters)
+    settings, of_flags = take(FlagOptions, options).settings(chosen, trace, nodes)
+    for note in (*of_models, *of_flags):
         click.echo(note, err=True)
     return Inputs(
         trace=trace,
-        clusters=dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True)),
+        clusters=dict(zip(_cluster_names(files), clusters, strict=True)),
         settings=settings,
         lenient=jobs.lenient,
         resample=None if hours is None else hours * 3600,

@@ -18,7 +18,7 @@ from scheduler.job import Job, Parallelism
 from simulator.cost.calibration import PUBLISHED, Calibration
 from simulator.cost.step import Schedule, exposed_reduction, pipeline_seconds
 from simulator.cost.types import traffic_of
-from simulator.traces.published_speeds import GAVEL_GPUS, GAVEL_SPEEDS, GAVEL_STEPS
+from simulator.traces.published_speeds import GAVEL_GPUS, GAVEL_SPEEDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class GavelRow:
 def gavel_rows() -> list[GavelRow]:
     """All job types on several GPUs."""
     return [
-        GavelRow(name, gpus, 1.0 / GAVEL_STEPS[name][0], gpus / together, gpus / apart)
+        GavelRow(name, gpus, 1.0 / GAVEL_SPEEDS[name, 1]["V100"][0], gpus / together, gpus / apart)
         for (name, gpus), speeds in GAVEL_SPEEDS.items()
         for together, apart in [speeds["V100"]]
         if apart is not None

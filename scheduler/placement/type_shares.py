@@ -44,18 +44,16 @@ class ShareProblem:
 @lru_cache(maxsize=64)  # the jobs of a cluster are the same over many rounds
 def max_min_shares(problem: ShareProblem) -> tuple[float, FloatArray]:
     """Return the largest least rate there is, and shares with it, shape [jobs, types]."""
-    rates = problem.rates
     # a type without GPUs of it serves no job
-    least, _ = _solve(problem, rates, np.zeros(len(rates)), common=True) or (0.0, None)
-    found = _solve(problem, rates, np.full(len(rates), least * _SLACK))
-    return least, np.zeros_like(rates) if found is None else found[1]
+    least, _ = _solve(problem, problem.rates, np.zeros(len(problem.gpus)), common=True) or (0.0, None)
+    return least, total_shares(problem, least * _SLACK)
 
 
 @lru_cache(maxsize=64)
-def total_shares(problem: ShareProblem) -> FloatArray:
-    """Return shares with the largest sum of rates, shape [jobs, types]."""
+def total_shares(problem: ShareProblem, least: float = 0.0) -> FloatArray:
+    """Return shares with the largest sum of rates, none below the least, shape [jobs, types]; 0 if there are none."""
     rates = problem.rates
-    found = _solve(problem, rates, np.zeros(len(rates)))
+    found = _solve(problem, rates, np.full(len(rates), least))
     return np.zeros_like(rates) if found is None else found[1]
 
 

@@ -53,17 +53,20 @@ class GavelMaxMin(InRounds):
         units = [next(iter(of_type.values()))[0].units for of_type in ways]
         problem = ShareProblem(speeds, tuple(map(float, units)), tuple(float(room[name]) for name in names))
         shares = self.shares(problem, jobs, cluster)
+        seconds = self.round_seconds or ROUND
+        chosen = {i: job.allocation.gpu_types[0] for i, job in enumerate(jobs) if cluster.starting(job)}
+        for i, name in chosen.items():
+            room[name] -= units[i]
         queue = []
         for i, job in enumerate(jobs):
             for j, name in enumerate(names):
                 if name in ways[i]:
                     share = max(float(shares[i, j]) - _NOTHING, 0.0)
                     owed, had = job.standing.get(name, (0.0, 0.0))
-                    priority = (owed + share * ROUND) / (had + ROUND) if share else 0.0
+                    priority = (owed + share * seconds) / (had + seconds) if share else 0.0
                     # of equals first who has nodes of the type already, then who came first
                     stays = bool(job.places) and job.allocation.gpu_types == (name,)
                     queue.append((-priority, -share, not stays, job.submitted, i, name))
-        chosen = dict[int, str]()
         for *_, i, name in sorted(queue):
             if i not in chosen and units[i] <= room[name]:
                 chosen[i] = name

@@ -8,17 +8,16 @@ method.  The price of type r on node h, and that a job is as fast as its slowest
 All else here is ours.  The *utility* of an allocation is the GPUs of the job times what it reaches with it, relative to
 what it reaches where it is on each type as often as there are GPUs of it.  U_max is the largest utility of a GPU that a
 job has on the type, U_min a quarter of the least, so that an empty node pays for all.  At the end of each round prices
-begin anew.  Jobs are asked by the GPU time that they have left on their best type, the least first: each takes what has
-the largest *payoff*, its utility less the prices of its GPUs, together or apart, if that is above 0.  What is left over
-when all were asked goes, in the same order, to those whose payoff was not: a round is soon over.  A job is on one type
-of GPU.
+begin anew.  Those that are starting keep what they have.  Jobs are asked by the GPU time that they have left on their
+best type, the least first: each takes what has the largest *payoff*, its utility less the prices of its GPUs, together
+or apart, if that is above 0.  What is left over when all were asked goes, in the same order, to those whose payoff was
+not: a round is soon over.  A job is on one type of GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from operator import attrgetter
 
 from scheduler.queue.allocation import Allocation
 from scheduler.queue.gavel_shares import InRounds
@@ -44,6 +43,10 @@ class Hadar(InRounds):
         market = Market(cluster, worth.values())
         asked = sorted(jobs, key=lambda job: (left[job.key], job.submitted, job.key))
         turns = dict[object, RoundTurn]()
+        for job in jobs:
+            if cluster.starting(job):
+                market.take(job.allocation, job.places)
+                turns[job.key] = RoundTurn(job, (job.allocation,))
         # first those who pay, then those for whom something is left over
         for floor in (0.0, -inf):
             for job in asked:
@@ -57,10 +60,8 @@ class Hadar(InRounds):
 
 def _others(way: Allocation, worth: Mapping[Allocation, float]) -> list[Allocation]:
     """Return what a job takes where nodes with room are not those that were priced: the same type, on more nodes."""
-    return sorted((one for one in worth if one.gpu_types == way.gpu_types and one.nodes > way.nodes), key=_nodes)
-
-
-_nodes = attrgetter("nodes")
+    same = (one for one in worth if one.gpu_types == way.gpu_types and one.nodes > way.nodes)
+    return sorted(same, key=lambda one: one.nodes)
 
 
 class Market:
@@ -100,11 +101,14 @@ class Market:
                 best, chosen = (payoff, way == before), (way, nodes)
         if chosen is None:
             return None
-        way, nodes = chosen
+        self.take(*chosen)
+        return chosen[0]
+
+    def take(self, way: Allocation, nodes: Iterable[int]) -> None:
+        """Take the nodes of an allocation."""
         for node in nodes:
             self._free[node] -= way.gpus
         self._left[way.gpu_types[0]] -= way.units
-        return way
 
     def _tightest(self, way: Allocation) -> list[int] | None:
         """Return the nodes with least room that have enough, as placement takes them; ``None`` = there are too few."""

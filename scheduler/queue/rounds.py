@@ -1,8 +1,10 @@
 """Policies in rounds: at the end of each, who has which GPUs in the next is decided anew for all jobs.
 
 Jobs that have another turn, or none while their nodes are wanted, are stopped and go on later with the work they have
-done.  Between two rounds nobody starts.  The driver says how a job may lie, and how fast it is so; the policy says who
-comes first, and on what; which nodes those are is the business of placement.  For simulation alone.
+done.  Jobs that have not worked as long as their start takes keep what they have: else those whose start takes about a
+round would be stopped again and again before they work.  Between two rounds nobody starts.  The driver says how a job
+may lie, and how fast it is so; the policy says who comes first, and on what; which nodes those are is the business of
+placement.  For simulation alone.
 """
 
 from __future__ import annotations
@@ -50,6 +52,9 @@ class RoundState(ClusterState, Protocol):
     def work_left(self, job: Any) -> float:
         """Return the seconds of work that a job is predicted to have left at speed 1, above 0."""
 
+    def starting(self, job: Any) -> bool:
+        """Return whether a job has nodes and has not worked on them as long as its start takes: it keeps them."""
+
     def owe(self, shares: Mapping[Hashable, Mapping[str, float]]) -> None:
         """Note which share of the coming round jobs are owed on types of GPU, by key of the job."""
 
@@ -76,15 +81,16 @@ class RoundPolicy(QueuePolicy, Protocol):
     def turns(self, jobs: Sequence[RoundJob], cluster: RoundState) -> RoundPlan:
         """Return who has a turn in the next round.
 
-        :param jobs: all that wait, by rank, and all that have nodes.
+        :param jobs: all that wait, by rank, and all that have nodes; those that are starting keep what they have,
+            whatever is returned for them.
         """
 
 
 class RoundDispatch(Dispatch[J]):
     """The pass at the end of a round.
 
-    Jobs whose turn is what they have already stay.  The others are asked in the order of their turns: first for what is
-    free, then as if all had left that have no place in the next round yet.
+    Jobs whose turn is what they have already stay, and those that are starting.  The others are asked in the order of
+    their turns: first for what is free, then as if all had left that have no place in the next round yet.
     """
 
     begins = False  # Whether a round ends now; the driver sets it
@@ -102,7 +108,9 @@ class RoundDispatch(Dispatch[J]):
         jobs = cast(Sequence[RoundJob], [*self.backlog, *cluster.running])
         plan = cast(RoundPolicy, self.policy).turns(jobs, cluster) if jobs else RoundPlan(())
         cluster.owe(plan.owed)
-        placed = {turn.job.key for turn in plan.turns if turn.job.places and turn.job.allocation == turn.allocations[0]}
+        placed = {job.key for job in jobs if cluster.starting(job)}
+        stay = (one for one in plan.turns if one.job.places and one.job.allocation == one.allocations[0])
+        placed.update(turn.job.key for turn in stay)
         for turn in plan.turns:
             job, ways = turn.job, turn.allocations
             if job.key in placed:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from simulator.capacity.capacity_question import CapacityAnswer
+from simulator.confidence import Band
 from topology.field_types import AtLeastOne, NotNegative
 from topology.json_record import JsonRecord
 
@@ -26,22 +27,14 @@ class GenerationsCell(JsonRecord):
     """Of the queue."""
     load: NotNegative | None
     """GPU time asked for over what there is; null = all jobs are there at the beginning."""
-    jct_hours: float
-    """Mean time from submission to end, a mean over seeds."""
-    jct_half: NotNegative
-    """Half of its 95 % interval; 0 with one seed."""
-    jct_gain: float
-    """How often as long it is under the first policy, a mean over seeds of the ratio on the same jobs."""
-    jct_gain_half: NotNegative
-    """Half of its 95 % interval."""
-    makespan_hours: float
-    """From the first submission to the last end, a mean over seeds."""
-    makespan_half: NotNegative
-    """Half of its 95 % interval."""
-    makespan_gain: float
+    jct_hours: Band
+    """Mean time from submission to end."""
+    jct_gain: Band
+    """How often as long it is under the first policy, seed by seed on the same jobs."""
+    makespan_hours: Band
+    """From the first submission to the last end."""
+    makespan_gain: Band
     """How often as long it is under the first policy."""
-    makespan_gain_half: NotNegative
-    """Half of its 95 % interval."""
     stops: NotNegative
     """How often a job is stopped at the end of a round, on average."""
 
@@ -72,10 +65,8 @@ class PublishedGain(JsonRecord):
     """Who is compared with whom, in what."""
     published: float
     """As the abstract has it."""
-    ours: float | None
+    ours: Band | None
     """The largest over loads; null = not run."""
-    ours_half: NotNegative
-    """Half of its 95 % interval."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -21,14 +23,17 @@ from simulator.capacity.generations_answer import (
     family_of,
     kind_of,
 )
-from simulator.capacity.sheet import Chart, Series, Sheet, text_table
-from simulator.confidence import half_width
+from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
+from simulator.confidence import Band
 from simulator.cost.calibration import PEAK
 from simulator.throughputs import Throughputs
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from simulator.capacity.generations_replay import GenerationsRun
+
+Runs = dict[tuple[float, str], list["GenerationsRun"]]
+"""Load and policy -> a run for each seed."""
 
 HOUR = 3600.0
 LLM = "LLM gang, at most"  # The kind of job whose speeds are peaks of data sheets
@@ -84,7 +89,8 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     @cached_property
     def known(self) -> Throughputs:
         """How fast jobs are."""
-        from simulator.traces.throughput_files import GAVEL, read_throughputs
+        from simulator.traces.published_speeds import GAVEL
+        from simulator.traces.throughput_files import read_throughputs
         from topology.files import read_source
 
         return GAVEL if self.throughputs is None else read_throughputs(read_source(self.throughputs))
@@ -105,83 +111,64 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
 
     def compute(self, step: Callable[[str], None]) -> GenerationsAnswer:
         """Return every policy at every load."""
-        runs = list(self._runs(step))
-        cells = tuple(self._cell(runs, load, policy) for load in (*self.loads, BATCH) for policy in self.policies)
+        runs = self._runs(step)
         return GenerationsAnswer(
             types=self.types,
             gpus=self.gpus,
             jobs=self.made,
             seeds=self.seeds,
-            cells=cells,
-            kinds=tuple(self._kinds(runs)),
+            cells=tuple(self._cell(runs, load, policy) for load in (*self.loads, BATCH) for policy in self.policies),
+            kinds=tuple(self._kinds(runs.get((max(self.loads), "gavel"), []))),
             published=tuple(self._published(runs)),
         )
 
-    def _runs(self, step: Callable[[str], None]) -> Iterator[GenerationsRun]:
+    def _runs(self, step: Callable[[str], None]) -> Runs:
         from simulator.capacity.generations_replay import generations_run, job_hours, mixed_cluster, workload
 
-        cluster = mixed_cluster(self.types, self.gpus)
+        cluster, runs = mixed_cluster(self.types, self.gpus), Runs()
         rate = self.gpus * len(self.types) / job_hours(self.known, self.types)
-        for load in (*self.loads, BATCH):
-            for seed in range(self.seeds):
-                per_hour = None if load == BATCH else load * rate
-                trace = workload(self.known, self.types, count=self.made, per_hour=per_hour, seed=seed)
-                for policy in self.policies:
-                    step(f"{policy}, {_at(load)}, seed {seed}")
-                    yield generations_run(
-                        trace,
-                        cluster,
-                        self.known,
-                        policy=policy,
-                        load=load,
-                        seed=seed,
-                        resume=self.resume_seconds,
-                    )
+        for load, seed in product((*self.loads, BATCH), range(self.seeds)):
+            trace = workload(self.known, self.types, count=self.made, per_hour=load * rate or None, seed=seed)
+            for policy in self.policies:
+                step(f"{policy}, {_at(load)}, seed {seed}")
+                run = generations_run(trace, cluster, self.known, policy=policy, seed=seed, resume=self.resume_seconds)
+                runs.setdefault((load, policy), []).append(run)
+        return runs
 
-    def _cell(self, runs: Sequence[GenerationsRun], load: float, policy: str) -> GenerationsCell:
+    def _cell(self, runs: Runs, load: float, policy: str) -> GenerationsCell:
         """Return a policy at a load, compared seed by seed with the first."""
-        mine = _of(runs, load, policy)
-        jct, makespan = [one.jct / HOUR for one in mine], [one.makespan / HOUR for one in mine]
-        jct_gain = _gains(runs, load, policy, self.policies[0], "jct")
-        makespan_gain = _gains(runs, load, policy, self.policies[0], "makespan")
+        mine, first = runs[load, policy], runs[load, self.policies[0]]
         return GenerationsCell(
             policy=policy,
-            load=None if load == BATCH else load,
-            jct_hours=fmean(jct),
-            jct_half=half_width(jct),
-            jct_gain=fmean(jct_gain),
-            jct_gain_half=half_width(jct_gain),
-            makespan_hours=fmean(makespan),
-            makespan_half=half_width(makespan),
-            makespan_gain=fmean(makespan_gain),
-            makespan_gain_half=half_width(makespan_gain),
+            load=load or None,
+            jct_hours=Band.of([one.jct / HOUR for one in mine]),
+            jct_gain=_gain(mine, first, "jct"),
+            makespan_hours=Band.of([one.makespan / HOUR for one in mine]),
+            makespan_gain=_gain(mine, first, "makespan"),
             stops=fmean(one.stops for one in mine) / self.made,
         )
 
-    def _published(self, runs: Sequence[GenerationsRun]) -> Iterator[PublishedGain]:
+    def _published(self, runs: Runs) -> Iterator[PublishedGain]:
         """Yield what papers say, beside ours: of JCT the largest over loads, of makespan that of the batch."""
         for name, published, policy, other, time in PUBLISHED:
-            ours: list[list[float]] = []
+            ours: list[Band] = []
             if {policy, other} <= set(self.policies):
                 loads = self.loads if time == "jct" else (BATCH,)
-                ours = [_gains(runs, load, policy, other, time) for load in loads]
-            best = max(ours, key=fmean, default=[])
+                ours = [_gain(runs[load, policy], runs[load, other], time) for load in loads]
             yield PublishedGain(
-                name=name, published=published, ours=fmean(best) if best else None, ours_half=half_width(best)
+                name=name, published=published, ours=max(ours, key=lambda band: band.mean, default=None)
             )
 
     def _kinds(self, runs: Sequence[GenerationsRun]) -> Iterator[GenerationsKind]:
-        """Yield the families of models, those that gain most from their fastest type first."""
-        had = dict[tuple[str, str], float]()
+        """Yield the families of models, those that gain most from their fastest type first; runs say who was where."""
+        had = Counter[tuple[str, str]]()
         for run in runs:
-            if run.policy == "gavel" and run.load == max(self.loads):
-                for kind, seconds in run.on.items():
-                    had[kind] = had.get(kind, 0.0) + seconds
+            had.update(run.on)
         families = dict.fromkeys(family_of(model) for (model, _), rates in self.known.rates.items() if _runs_on(rates))
         found = [kind_of(LLM, {name: PEAK[name] / PEAK["H100"] for name in ("H100", "A100")}, {})]
         for family in families:
-            total = sum(had.get((family, name), 0.0) for name in self.types)
-            shares = {name: had.get((family, name), 0.0) / total for name in self.types} if total else {}
+            total = sum(had[family, name] for name in self.types)
+            shares = {name: had[family, name] / total for name in self.types} if total else {}
             found.append(kind_of(family, self._speeds(family), shares))
         yield from sorted(found, key=lambda one: (-one.wait_hours, one.kind))
 
@@ -201,8 +188,8 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
 
     def verdict(self, found: GenerationsAnswer) -> str:
         """Return what knowing the types buys, and who should wait."""
-        best = max((one for one in found.cells if one.load is not None), key=lambda one: one.jct_gain)
-        said = f"Mean completion time is up to {best.jct_gain:.2f} ± {best.jct_gain_half:.2f} times shorter than under "
+        best = max((one for one in found.cells if one.load is not None), key=lambda one: one.jct_gain.mean)
+        said = f"Mean completion time is up to {best.jct_gain:.2f} times shorter than under "
         said += f"{self.policies[0]}: under {best.policy} at {_at(best.load)}."
         first = next(one for one in found.kinds if one.kind != LLM)
         if not first.instead_of:
@@ -234,10 +221,10 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             {
                 "load": lambda one: _at(one.load),
                 "policy": lambda one: one.policy,
-                "mean JCT": lambda one: f"{one.jct_hours:.1f} ± {one.jct_half:.1f}",
-                "times": lambda one: f"{one.jct_gain:.2f} ± {one.jct_gain_half:.2f}",
-                "makespan": lambda one: f"{one.makespan_hours:.0f} ± {one.makespan_half:.0f}",
-                "times ": lambda one: f"{one.makespan_gain:.2f} ± {one.makespan_gain_half:.2f}",
+                "mean JCT": lambda one: f"{one.jct_hours:.1f}",
+                "times": lambda one: f"{one.jct_gain:.2f}",
+                "makespan": lambda one: f"{one.makespan_hours:.0f}",
+                "times ": lambda one: f"{one.makespan_gain:.2f}",
                 "stops a job": lambda one: f"{one.stops:.1f}",
             },
         )
@@ -247,7 +234,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             {
                 "": lambda one: one.name,
                 "published": lambda one: f"{one.published:.2f}",
-                "here": lambda one: "-" if one.ours is None else f"{one.ours:.2f} ± {one.ours_half:.2f}",
+                "here": lambda one: known(one.ours, ".2f"),
             },
         )
         kinds = text_table(
@@ -268,10 +255,9 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     def _chart(self, answer: GenerationsAnswer) -> Chart:
         series = []
         for policy in self.policies:
-            mine = [one for one in answer.cells if one.policy == policy and one.load is not None]
-            ends = [one.jct_hours - one.jct_half for one in mine], [one.jct_hours + one.jct_half for one in mine]
-            points = [(one.load or 0.0, one.jct_hours) for one in mine]
-            series.append(Series(policy, points, band=ends))
+            mine = [(one.load, one.jct_hours) for one in answer.cells if one.policy == policy and one.load is not None]
+            ends = [band.mean - band.half for _, band in mine], [band.mean + band.half for _, band in mine]
+            series.append(Series(policy, [(load, band.mean) for load, band in mine], band=ends))
         return Chart("Mean time from submission to end", "load", "hours", series, floor=0.0)
 
 
@@ -280,14 +266,9 @@ def _runs_on(rates: Mapping[str, tuple[float, float | None]]) -> bool:
     return any(rate > 0.0 for rate, _ in rates.values())
 
 
-def _of(runs: Sequence[GenerationsRun], load: float, policy: str) -> list[GenerationsRun]:
-    return [one for one in runs if (one.load, one.policy) == (load, policy)]
-
-
-def _gains(runs: Sequence[GenerationsRun], load: float, policy: str, other: str, time: str) -> list[float]:
-    """Return how often as long a time is under the other policy, seed by seed."""
-    pairs = zip(_of(runs, load, policy), _of(runs, load, other), strict=True)
-    return [getattr(theirs, time) / getattr(mine, time) for mine, theirs in pairs]
+def _gain(mine: Sequence[GenerationsRun], others: Sequence[GenerationsRun], time: str) -> Band:
+    """Return how often as long a time is in other runs, seed by seed."""
+    return Band.of([getattr(other, time) / getattr(one, time) for one, other in zip(mine, others, strict=True)])
 
 
 def _words(values: Mapping[str, float], spec: str) -> str:

@@ -35,9 +35,6 @@ SPANS = {(1.5, 3.0): 0.8, (3.0, 4.0): 0.2}
 class GenerationsRun:
     """What came out of one run."""
 
-    policy: str
-    load: float  # GPU time asked for over what there is; BATCH = all jobs were there at the beginning
-    seed: int
     jct: float  # mean seconds from submission to end
     makespan: float  # seconds from the first submission to the last end
     stops: int  # jobs that were stopped at the end of a round
@@ -107,7 +104,7 @@ def workload(
 
 
 def generations_run(
-    trace: JobTrace, cluster: Cluster, throughputs: Throughputs, *, policy: str, load: float, seed: int, resume: float
+    trace: JobTrace, cluster: Cluster, throughputs: Throughputs, *, policy: str, seed: int, resume: float
 ) -> GenerationsRun:
     """Replay the workload under a policy."""
     settings = ReplaySettings(policy=policy, cost="none", throughputs=throughputs, resume_seconds=resume, seed=seed)
@@ -118,7 +115,9 @@ def generations_run(
         for name, seconds in job.had.items():
             kind = family_of(job.record.model), name
             on[kind] = on.get(kind, 0.0) + seconds * job.record.gpus
-    ends = [job.end for job in engine.jobs]
-    jct = fmean(job.end - job.submitted for job in engine.jobs)
-    stops = sum(len(job.runs) for job in engine.jobs)
-    return GenerationsRun(policy, load, seed, jct, max(ends) - trace.records[0].submit, stops, on)
+    return GenerationsRun(
+        jct=fmean(job.end - job.submitted for job in engine.jobs),
+        makespan=max(job.end for job in engine.jobs) - trace.records[0].submit,
+        stops=sum(len(job.runs) for job in engine.jobs),
+        on=on,
+    )

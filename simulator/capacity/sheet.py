@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from simulator.confidence import Band
+
 R = TypeVar("R")
 
 
@@ -27,7 +29,7 @@ def text_table(title: str, rows: Iterable[R], columns: Mapping[str, Callable[[R]
     return TextTable(title, tuple(columns), [tuple(cell(row) for cell in columns.values()) for row in rows])
 
 
-def known(value: float | None, spec: str) -> str:
+def known(value: float | Band | None, spec: str) -> str:
     """Return a number in the format of a cell, ``-`` where there is none."""
     return "-" if value is None else format(value, spec)
 

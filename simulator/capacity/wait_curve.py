@@ -77,7 +77,7 @@ def wait_curve(
 def _replay(cluster: Cluster, settings: QueueSettings, records: Sequence[JobRecord], *, stretch: float) -> float:
     """Return the 95th percentile of the waits, seconds, with times of submission stretched."""
     policy = POLICIES.load(settings.policy)
-    settings.check_sharing([policy], records)
+    settings.check_policies([policy], records)
     jobs = [replace(one, submit=one.submit * stretch) for one in records]
     engine = Engine(jobs, GpuPool(cluster), policy, weights=settings.weight_of, share_by=settings.share_by)
     engine.run()

@@ -11,7 +11,7 @@ from scheduler.queue.candidate import Candidate
 from scheduler.queue.rounds import RoundDispatch
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import Found
-from simulator.engine.sim_job import SimJob
+from simulator.engine.sim_job import JobState, SimJob
 from simulator.engine.simulated_cluster import EventPhase, SimulatedCluster
 from topology.errors import InvalidInput
 
@@ -87,6 +87,10 @@ class RoundCluster(SimulatedCluster):
     def work_left(self, job: SimJob) -> float:
         """Return the seconds of work that it is predicted to have left; one that is overdue has a second."""
         return max(1.0, job.prediction.seconds - self.done(job))
+
+    def starting(self, job: SimJob) -> bool:
+        """Return whether a job has nodes and has not worked on them as long as its start takes."""
+        return job.state is JobState.RUNNING and self.now < job.started + 2.0 * job.delay
 
     def owe(self, shares: Mapping[Hashable, Mapping[str, float]]) -> None:
         """Add a round's shares to what jobs were owed."""

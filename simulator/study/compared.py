@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import numpy as np
 from annotated_types import Gt
 
-from simulator.confidence import half_width
+from simulator.confidence import Band, half_width
 from topology.cluster import FloatArray
-from topology.field_types import Count, NotNegative
+from topology.field_types import Count
 from topology.json_record import JsonRecord
-from topology.quantities import Kind, label_of
+from topology.quantities import Kind
 
 if TYPE_CHECKING:
     from simulator.study.study_run import Row
@@ -41,25 +41,6 @@ METRICS = (
     ComparedMetric("ettr", "ETTR", "share", "more"),
 )
 """In the order in which they are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Band(JsonRecord):
-    """A number over seeds."""
-
-    mean: float
-    """Over the runs of the group."""
-    half: NotNegative
-    """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
-
-    @staticmethod
-    def of(values: Sequence[float]) -> Band | None:
-        """Return the band of a number of some runs; ``None`` = no run has it."""
-        return Band(fmean(values), half_width(values)) if values else None
-
-    def label(self, kind: Kind) -> str:
-        """Return mean and half of the interval as people read them."""
-        return label_of(self.mean, kind) + (f" ± {label_of(self.half, kind)}" if self.half else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,13 +164,16 @@ def compare(rows: Sequence[Row], *, title: str) -> Comparison:
 def _group(key: tuple[str, str, str, float], name: str, rows: Sequence[Row], first: Sequence[Row]) -> RunGroup:
     """Return a group, compared with the rows of the first group of the same load."""
     ended = [row for row in rows if row["outcome"] == "ended"]
-    metrics, against = {}, {}
+    metrics, against = dict[str, Band](), dict[str, Band]()
     for column in (metric.column for metric in METRICS):
         found = {row["seed"]: row[column] for row in ended if row[column] is not None}
         # runs of one seed have the same jobs: differences are known better than means
         other = {row["seed"]: row[column] for row in first if row["outcome"] == "ended" and row[column] is not None}
-        metrics[column] = Band.of(list(found.values()))
-        against[column] = Band.of([found[seed] - other[seed] for seed in found if seed in other])
+        differences = [found[seed] - other[seed] for seed in found if seed in other]
+        if found:
+            metrics[column] = Band.of([*found.values()])
+        if differences and first is not rows:
+            against[column] = Band.of(differences)
     curves = {
         name: Bands.of([np.array(row[name], dtype=np.float64) for row in ended]) if ended else None
         for name in ("waiting", "allocation")
@@ -202,7 +186,7 @@ def _group(key: tuple[str, str, str, float], name: str, rows: Sequence[Row], fir
         load=key[3],
         runs=len(ended),
         diverged=len(rows) - len(ended),
-        metrics={column: band for column, band in metrics.items() if band},
-        against={} if first is rows else {column: band for column, band in against.items() if band},
+        metrics=metrics,
+        against=against,
         **curves,
     )

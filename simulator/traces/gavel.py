@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, record, whole
-from simulator.traces.published_speeds import gavel_steps
+from simulator.traces.published_speeds import GAVEL
 from simulator.traces.trace_clock import Clock, TraceRows, is_number
 from simulator.traces.trace_loading import Numbered
 from topology.file_format import FileFormat
@@ -97,10 +97,10 @@ class _Lines:
         )
 
     def _by_steps(self, cells: dict[str, str], gpus: int) -> float:
-        rate = gavel_steps(cells["type"], gpus)
-        if rate is None:
+        rates = GAVEL.rates_of(cells["type"], gpus)
+        if not rates:
             wrong = f"how fast {cells['type'][:60]!r} runs is not known"
             raise BadRow("unknown duration", wrong, fix="give lines with a run time, as Shockwave writes them")
-        seconds = number(cells["steps"], "the number of steps") / rate
+        seconds = number(cells["steps"], "the number of steps") / rates[GAVEL.reference][0]
         self.by_steps += 1
         return seconds

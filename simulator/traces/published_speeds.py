@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 
+from simulator.throughputs import Rates, Throughputs
+
 GAVEL_TYPES = ("K80", "P100", "V100")
 """Types of GPU of the figures below."""
 
@@ -68,9 +70,9 @@ _GAVEL = """
 """
 
 
-def _gavel_speeds() -> dict[tuple[str, int], dict[str, tuple[float, float | None]]]:
+def _gavel_speeds() -> Rates:
     """Return the figures of the table above: of 0 the job did not fit, where a figure is missing none was measured."""
-    found: dict[tuple[str, int], dict[str, tuple[float, float | None]]] = {}
+    found = Rates()
     for name, together, apart in re.findall(r"^    (\S.*?): (.*)(?:\n {8}apart: (.*))?$", _GAVEL, re.MULTILINE):
         columns = [[one.split() for one in line.split("|")] for line in (together, apart) if line]
         for of_type, gpu_type in enumerate(GAVEL_TYPES):
@@ -84,11 +86,8 @@ def _gavel_speeds() -> dict[tuple[str, int], dict[str, tuple[float, float | None
 GAVEL_SPEEDS = _gavel_speeds()
 """Job type and GPUs -> type of GPU -> steps a second on as few servers as hold them, and on one GPU of each server."""
 
-GAVEL_STEPS = {
-    name: tuple(of_type["V100"][0] for (other, _), of_type in GAVEL_SPEEDS.items() if other == name)
-    for name, _ in GAVEL_SPEEDS
-}
-"""Job type -> steps a second on each of :data:`GAVEL_GPUS`, V100."""
+GAVEL = Throughputs(GAVEL_SPEEDS, "V100")
+"""The same, where run times are those on V100."""
 
 _POLLUX = """
     cifar10 1x128:4028 4x512:1165 4x1024:1162 4x2048:1254 4x4096:1588 6x2048:854 8x1024:1318 8x2048:826 8x4096:904
@@ -106,13 +105,3 @@ POLLUX_SECONDS = {
     for block in re.split(r"\n(?= {4}\S)", _POLLUX)[1:]
 }
 """Application -> (GPUs, batch size) -> seconds, for what the workloads of Pollux and Sia hold."""
-
-
-def gavel_steps(job_type: str, gpus: int) -> float | None:
-    """Return steps a second of a job on so many GPUs, or on as many as were measured; ``None`` = of no type known."""
-    steps = GAVEL_STEPS.get(job_type)
-    if steps is None:
-        return None
-    return max(zip(GAVEL_GPUS, steps, strict=False), key=lambda one: (one[0] <= gpus, one[0] if one[0] <= gpus else 0))[
-        1
-    ]

@@ -14,11 +14,9 @@ import re
 from dataclasses import replace
 
 from scheduler.job import Speed
-from simulator.job_record import JobRecord
 from simulator.throughputs import Rates, Throughputs
 from simulator.traces.job_fields import number, whole
 from simulator.traces.job_trace import JobTrace
-from simulator.traces.published_speeds import GAVEL_SPEEDS
 from topology.cluster import Cluster
 from topology.documents import load_document
 from topology.errors import InvalidInput, TraceFormatError, did_you_mean
@@ -41,14 +39,15 @@ def with_speeds(trace: JobTrace, given: Throughputs, cluster: Cluster, *, lenien
     names = {name.lower(): name for name in cluster.nodes_of_type}
     records, without = [], dict[str, str]()
     for record in trace.records:
-        found = {names[one.lower()]: rate for one, rate in given.rates_of(record).items() if one.lower() in names}
-        running = {name: rate for name, rate in found.items() if rate[0] > 0.0 and _admits(record, name)}
+        rates = {name.lower(): rate for name, rate in given.rates_of(str(record.model), record.gpus).items()}
+        found = {names[name]: rate for name, rate in rates.items() if name in names}
+        admitted = names.values() if record.gpu_types is None else record.gpu_types
+        running = {name: rate for name, rate in found.items() if rate[0] > 0.0 and name in admitted}
         if not running:
             without[record.job_id] = "no throughput"
             records.append(record)
             continue
-        known = {name.lower(): rate for name, (rate, _) in given.rates_of(record).items()}
-        unit = known.get(given.reference.lower(), 0.0) or max(rate for rate, _ in running.values())
+        unit = rates.get(given.reference.lower(), (0.0, None))[0] or max(rate for rate, _ in running.values())
         apart = tuple(Speed(name, other / unit) for name, (_, other) in running.items() if other)
         speeds = tuple(Speed(name, rate / unit) for name, (rate, _) in running.items())
         records.append(replace(record, gpu_types=tuple(running), speed=speeds, speed_apart=apart))
@@ -63,14 +62,6 @@ def with_speeds(trace: JobTrace, given: Throughputs, cluster: Cluster, *, lenien
             fix=f"{meant}add rows for it to {given.source}, or leave such jobs out with --lenient",
         )
     return trace.replace(records=tuple(records)).without(without)
-
-
-def _admits(record: JobRecord, name: str) -> bool:
-    return record.gpu_types is None or name in record.gpu_types
-
-
-GAVEL = Throughputs(GAVEL_SPEEDS, "V100")
-"""Gavel's figures, measured on K80, P100 and V100 GPUs."""
 
 
 def read_throughputs(source: Source) -> Throughputs:
@@ -88,30 +79,49 @@ def read_throughputs(source: Source) -> Throughputs:
 def _of_csv(source: Source) -> Rates:
     bad, rates = BadRows(lenient=None), Rates()
     rows = CsvRows(source, bad)
+    where = source.at(rows.header_line)
     if missing := [name for name in COLUMNS if name not in rows.header]:
         fix = f"{did_you_mean(missing[0], rows.header)}write the header {','.join(COLUMNS)}"
-        where = source.at(rows.header_line)
         raise InvalidInput(f"the column {missing[0]!r} of throughputs is missing", where=where, fix=fix)
     for name in rows.header:
         if name not in (*COLUMNS, MAY_BE) and (meant := did_you_mean(name, [MAY_BE])):
-            where = source.at(rows.header_line)
             raise InvalidInput(f"the column {name!r} is not known", where=where, fix=f"{meant}rename it")
 
     def add(cells: list[str]) -> None:
         row = dict(zip(rows.header, cells, strict=True))
-        gpus = whole(row["gpus"], "gpus")
-        if gpus < 1 or not row["gpu_type"]:
-            raise BadRow("no GPUs", f"gpus is {gpus}, gpu_type {row['gpu_type']!r}", fix="give both")
-        of_type = rates.setdefault((row["model"], gpus), {})
-        if row["gpu_type"] in of_type:
-            raise BadRow(
-                "twice", f"{row['model']} on {gpus} {row['gpu_type']} is there twice", fix="keep one of the two"
-            )
-        apart = row.get(MAY_BE)
-        of_type[row["gpu_type"]] = _rate(row["throughput"]), _rate(apart) if apart else None
+        model, gpus, gpu_type = row["model"], whole(row["gpus"], "gpus"), row["gpu_type"]
+        if gpus < 1 or not gpu_type:
+            raise BadRow("no GPUs", f"gpus is {gpus}, gpu_type {gpu_type!r}", fix="give both")
+        of_type, apart = rates.setdefault((model, gpus), {}), row.get(MAY_BE)
+        if gpu_type in of_type:
+            raise BadRow("twice", f"{model} on {gpus} {gpu_type} is there twice", fix="keep one of the two")
+        of_type[gpu_type] = _rate(row["throughput"]), _rate(apart) if apart else None
 
     for _ in bad.keep(rows, add, source):
         pass
+    return rates
+
+
+def _of_json(source: Source) -> Rates:
+    document, rates = load_document(source), Rates()
+    fix = "give simulation_throughputs.json of Gavel: type of GPU -> ('model', GPUs) -> null -> steps a second"
+    # what is known of a type where GPUs are apart comes after the type
+    for gpu_type in sorted(document.data, key=lambda name: name.endswith(APART)):
+        jobs, name = document.data[gpu_type], gpu_type.removesuffix(APART)
+        if not isinstance(jobs, dict):
+            raise InvalidInput(f"{gpu_type[:60]!r} has no kinds of jobs", where=document.where(gpu_type), fix=fix)
+        for job, pairs in jobs.items():
+            if (named := _JOB.fullmatch(job)) is None:
+                raise InvalidInput(f"{job[:60]!r} is no kind of job", where=document.where(gpu_type, job), fix=fix)
+            try:
+                rate = _rate(pairs.get("null") if isinstance(pairs, dict) else None)
+            except BadRow as error:
+                raise InvalidInput(error.message, where=document.where(gpu_type, job, "null"), fix=fix) from None
+            kind = named["model"], int(named["gpus"])
+            if name == gpu_type:
+                rates.setdefault(kind, {})[name] = rate, None
+            elif kind[1] > 1 and name in rates.get(kind, {}):
+                rates[kind][name] = rates[kind][name][0], rate
     return rates
 
 
@@ -120,33 +130,3 @@ def _rate(cell: object) -> float:
     if rate < 0.0:
         raise BadRow("below 0", f"the throughput is {rate:g}", fix="give a number above 0, or 0 where it does not run")
     return rate
-
-
-def _of_json(source: Source) -> Rates:
-    document, rates = load_document(source), Rates()
-    fix = "give simulation_throughputs.json of Gavel: type of GPU -> ('model', GPUs) -> null -> steps a second"
-
-    def at(*path: str) -> float:
-        jobs = document.data[path[0]]
-        alone = jobs[path[1]].get("null") if isinstance(jobs[path[1]], dict) else None
-        try:
-            return _rate(alone)
-        except BadRow as error:
-            raise InvalidInput(error.message, where=document.where(*path, "null"), fix=fix) from None
-
-    apart = dict[tuple[str, int, str], float]()
-    for gpu_type, jobs in document.data.items():
-        if not isinstance(jobs, dict):
-            raise InvalidInput(f"{gpu_type[:60]!r} has no kinds of jobs", where=document.where(gpu_type), fix=fix)
-        for job in jobs:
-            if (named := _JOB.fullmatch(job)) is None:
-                raise InvalidInput(f"{job[:60]!r} is no kind of job", where=document.where(gpu_type, job), fix=fix)
-            kind = named["model"], int(named["gpus"])
-            if gpu_type.endswith(APART):
-                apart[*kind, gpu_type.removesuffix(APART)] = at(gpu_type, job)
-            else:
-                rates.setdefault(kind, {})[gpu_type] = at(gpu_type, job), None
-    for (model, gpus, gpu_type), rate in apart.items():
-        if gpus > 1 and gpu_type in rates.get((model, gpus), {}):
-            rates[model, gpus][gpu_type] = rates[model, gpus][gpu_type][0], rate
-    return rates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 from random import Random
 
 import numpy as np
@@ -11,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
-from scheduler.job import ContainerImage, Job, Parallelism
-from scheduler.objective import closer_costs, slowest_in_use
+from scheduler.job import ContainerImage, Job, Parallelism, Speed
+from scheduler.objective import closer_costs, slowest_in_use, worth_of
 from scheduler.outcome import Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.preferred_nodes import pulls_of
 from tests.case_counts import examples
 from topology.build import build_cluster
-from topology.cluster import Cluster, Node
+from topology.cluster import Cluster, IntArray, Node
 from topology.flags import NodeFlag
 from topology.generate import fragment, minipods
 
@@ -237,3 +238,65 @@ def test_full_affinity_weighs_one_gb() -> None:
         pulls = pulls_of(cluster, job)
         assert pulls is not None
         assert used(cluster, run(EXACT, cluster, job, LIMITS, costs=pulls - near)) == expected
+
+
+def typed_racks(*rows: str, warm: set[int]) -> Cluster:
+    """Racks of nodes, two racks a pod, a letter for the type of each; nodes by number have the image."""
+    letters = [(rack, letter) for rack, row in enumerate(rows) for letter in row]
+    nodes = [Node(f"n{i}", (f"p{rack // 2}", f"r{rack}"), 8, 8, gpu_type=it) for i, (rack, it) in enumerate(letters)]
+    return build_cluster(["pod", "rack"], nodes).replace(cached={IMAGE.name: frozenset(f"n{i}" for i in warm)})
+
+
+def test_warm_nodes_decide_between_types() -> None:
+    """Two types are worth the same, and of A more nodes are left: B is warm, so B is taken, unless it is slower."""
+    cluster = typed_racks("AAA", "", "BB", warm={3, 4})
+    outcome = run(EXACT, cluster, images_gang(2), LIMITS)
+    assert used(cluster, outcome) == {"n3", "n4"}
+    assert outcome.status == "optimal"
+    assert [(one.gpu_types, one.chosen) for one in outcome.types] == [(("A",), False), (("B",), True)]
+    slower = images_gang(2, speed=(Speed("B", 0.9),))
+    assert used(cluster, run(EXACT, cluster, slower, LIMITS)) < {"n0", "n1", "n2"}
+
+
+@given(
+    rows=st.lists(st.text("AB", min_size=1, max_size=2), min_size=2, max_size=3),
+    shape=st.sampled_from([(2, 1), (1, 2), (3, 1), (2, 2)]),
+    warm=st.sets(st.integers(0, 5)),
+    b=st.sampled_from([1.0, 1.0, 0.8]),
+    mix=st.booleans(),
+)
+@examples(40)
+def test_types_against_all_placements(
+    *, rows: list[str], shape: tuple[int, int], warm: set[int], b: float, mix: bool
+) -> None:
+    """Of all placements there are on any type, none has less objective over speed; and if one that has the same speed
+    and spreads at all levels, on no more types, is warm, what is found is warm, else no colder than without images.
+    """
+    cluster = typed_racks(*rows, warm=warm)
+    job = images_gang(*shape, speed=(Speed("B", b),), mix_types=mix)
+    plain, found = run(EXACT, cluster, job.replace(images=()), LIMITS), run(EXACT, cluster, job, LIMITS)
+    if found.evaluation is None or plain.evaluation is None:
+        assert found.status == plain.status
+        return
+    orders = permutations(range(len(cluster)), job.grid.cells)
+    every = [np.array(one).reshape(job.grid.rows, job.grid.columns) for one in orders]
+    worths = [(nodes, worth) for nodes in every if (worth := worth_of(cluster, job, nodes)) is not None]
+    costs = [worth.objective / job.speed_on(worth.gpu_types) for _, worth in worths]
+    best = found.evaluation
+    assert best.objective / job.speed_on(best.gpu_types) == pytest.approx(min(costs))
+    cold = {name for i, name in enumerate(cluster.names) if i not in warm}
+
+    def coldness(nodes: IntArray) -> int:
+        return len({cluster.names[i] for i in nodes.ravel()} & cold)
+
+    assert found.proposal.nodes is not None
+    assert plain.proposal.nodes is not None
+    assert coldness(found.proposal.nodes) <= coldness(plain.proposal.nodes)
+    alike = [
+        coldness(nodes)
+        for nodes, worth in worths
+        if worth.by_level == plain.evaluation.by_level
+        and job.speed_on(worth.gpu_types) == job.speed_on(plain.evaluation.gpu_types)
+        and len(worth.gpu_types) <= len(plain.evaluation.gpu_types)
+    ]
+    assert min(alike) > 0 or coldness(found.proposal.nodes) == 0

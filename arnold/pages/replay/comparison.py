@@ -9,7 +9,8 @@ import numpy as np
 
 from arnold.pages.line_chart import ChartCard, ChartLine, LineChart, card_of
 from arnold.pages.row_chart import ChartRow, row_chart
-from simulator.study.compared import Band, ComparedMetric, Comparison, RunGroup
+from simulator.confidence import Band
+from simulator.study.compared import ComparedMetric, Comparison, RunGroup
 from topology.drawing.templates import render
 from topology.quantities import Kind, label_of, plural
 

@@ -84,22 +84,23 @@ def test_standard_input_is_read_once(other: str, capsys: pytest.CaptureFixture[s
 
 
 def test_who_is_stopped_at_a_rounds_end_starts_up_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Gangs on all nodes take turns: what `--resume-seconds` says a job takes to go on is in its start-up already."""
+    """Gangs on all nodes take turns.  They end also where a start takes a whole round and more, or going on does; what
+    `--resume-seconds` says is in the start-up already, and means nothing without rounds: both are refused.
+    """
     jobs = JOBS.replace(",16,2,ann", ",32,4,ann").replace("user\n", "user,model\n").replace("ann\n", "ann,llm\n")
     (tmp_path / "cluster.csv").write_text(CLUSTER.replace("gpus\n", "gpus,gpu_type\n").replace(",8\n", ",8,H100\n"))
     (tmp_path / "jobs.csv").write_text(jobs)
     (tmp_path / "fast.csv").write_text("model,gpus,gpu_type,throughput\nllm,32,H100,1\n")
+    (tmp_path / "slow.yaml").write_text(EXAMPLE.read_text().replace("fixed_seconds: 120", "fixed_seconds: 400"))
     files = ["--cluster", "cluster.csv", "--trace", "jobs.csv", "--throughputs", "fast.csv"]
-    said = [str(tmp_path / word) if word.endswith(".csv") else word for word in files]
-    found = []
-    for seconds in ("0", "200"):
-        again = ["--startup", str(EXAMPLE), "--policy", "gavel", "--resume-seconds", seconds, "--json"]
-        assert run(["simulate", *said, *again]) == 0
-        found.append(json.loads(capsys.readouterr().out))
-    assert found[0]["startup"][0]["starts"] > 2
-    assert found[0]["makespan_seconds"] == found[1]["makespan_seconds"]
-    # what takes a whole round leaves none for work: the run would not end
-    for more in (["--resume-seconds", "360"], ["--startup", str(tmp_path / "slow.yaml")]):
-        (tmp_path / "slow.yaml").write_text(EXAMPLE.read_text().replace("fixed_seconds: 120", "fixed_seconds: 400"))
-        assert run(["simulate", *said, "--policy", "gavel", *more, "--json"]) == 2
-        assert "would never work" in json.loads(capsys.readouterr().out)["error"]["message"]
+    said = ["simulate", *(str(tmp_path / word) if word.endswith(".csv") else word for word in files), "--json"]
+    for more in (["--startup", str(EXAMPLE)], ["--startup", str(tmp_path / "slow.yaml")], ["--resume-seconds", "360"]):
+        assert run([*said, "--policy", "gavel", *more]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["completed"] == found["jobs"]
+        assert found["startup"] is None or found["startup"][0]["starts"] > 2
+    twice = ["--policy", "gavel", "--startup", str(EXAMPLE)]
+    for more, why in ((twice, "is said by --startup"), ([], "no policy of this run stops jobs at the end of a round")):
+        assert run([*said, *more, "--resume-seconds", "0"]) == 2
+        error = json.loads(capsys.readouterr().out)["error"]
+        assert (error["where"], why in error["message"]) == ("--resume-seconds", True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import numpy as np
 import pytest
@@ -16,8 +16,9 @@ from scheduler.queue.gavel_shares import GavelAgnostic, GavelFinishTime, GavelMa
 from scheduler.queue.hadar_prices import Hadar
 from scheduler.queue.queue_policy import QueuePolicy
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
-from simulator.engine.engine import Engine
+from simulator.engine.engine import Engine, Overload
 from simulator.engine.hooks import SavedByRound
+from simulator.engine.sim_job import JobState, SimJob
 from simulator.job_pace import ScaledPace, slowed_by_type
 from simulator.job_record import JobRecord
 from simulator.results.run_history import AttemptLog
@@ -133,6 +134,56 @@ def test_work_and_gpus_are_conserved(policy: QueuePolicy, records: list[JobRecor
         for begin, end, node, gpus in held:
             use[node] += gpus * (begin <= moment < end)
         assert (use <= cluster.gpus).all()
+
+
+class Starts:
+    """Start-ups of some lengths, one after the other."""
+
+    def __init__(self, seconds: Sequence[float]) -> None:
+        self._next = cycle(seconds)
+
+    def started(self, job: SimJob, now: float) -> float:
+        """Return the next one."""
+        return next(self._next)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda one: one.name)
+@given(
+    records=workloads(),
+    length=st.sampled_from([60.0, 360.0, 1000.0]),
+    starts=st.lists(st.sampled_from([0.0, 0.4, 0.9, 0.9999, 1.0, 1.0001, 1.9, 2.0, 5.0]), min_size=1, max_size=4),
+)
+@examples(30)
+def test_jobs_end_whatever_start_ups_take(
+    policy: QueuePolicy, records: list[JobRecord], length: float, starts: list[float]
+) -> None:
+    """With start-ups of parts of a round, about a round, and more, all jobs end.  None is stopped before it has
+    worked as long as its start took, so that every attempt that a round cuts short has half a round of work or more.
+    """
+    policy.round_seconds, before = length, policy.round_seconds
+    try:
+        engine = engine_of(records, cluster_of(A=2, B=1), policy)
+        engine.start_up = Starts([share * length for share in starts])
+        log = log_attempts(engine)
+        engine.run(overload=Overload(events=2_000))
+    finally:
+        policy.round_seconds = before
+    assert all(job.state is JobState.DONE for job in engine.jobs)
+    for one in log.cut_short:
+        assert one.end - one.begin >= 2.0 * one.delay
+        assert one.end - one.begin - one.delay >= length / 2.0
+
+
+@pytest.mark.parametrize("policy", [GavelMaxMin(), Hadar()], ids=lambda one: one.name)
+def test_who_starts_keeps_its_nodes_and_others_take_the_rest(policy: QueuePolicy) -> None:
+    """A job whose start takes a round and a half holds the node of type A; a shorter one that comes meanwhile, and
+    would have the next turn there, takes that of type B at half its speed when the first round ends.
+    """
+    jobs = [a_job(0, 720.0, gpus=2), a_job(1, 100.0, gpus=2, submit=10.0)]
+    engine = engine_of([one_type(jobs[0]), jobs[1]], cluster_of(A=1, B=1), policy)
+    engine.start_up = Starts([1.5 * ROUND, 0.0])
+    assert [job.first_start for job in finished(engine).jobs] == [0.0, ROUND]
+    assert [job.end for job in engine.jobs] == pytest.approx([1.5 * ROUND + 720.0, ROUND + 200.0])
 
 
 @pytest.mark.parametrize("policy", [GavelMaxMin(), Hadar()], ids=lambda one: one.name)

@@ -10,7 +10,8 @@ import pytest
 
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
-from simulator.traces.published_speeds import GAVEL_STEPS, POLLUX_SECONDS, gavel_steps
+from simulator.traces.published_speeds import GAVEL as GAVEL_MEASURED
+from simulator.traces.published_speeds import POLLUX_SECONDS
 from tests.simulator.traces.trace_samples import BATSIM, GAVEL, PAI2025, PHILLY_LOG, POLLUX, SPOT2026, TIRESIAS
 from topology.errors import InvalidInput, TraceFormatError
 
@@ -99,8 +100,8 @@ def test_gavel_and_shockwave(tmp_path: Path) -> None:
 
 def test_speeds_that_were_not_measured(tmp_path: Path) -> None:
     """More GPUs than were measured run as fast as the most that were; an unknown type is told."""
-    assert gavel_steps("A3C", 8) == GAVEL_STEPS["A3C"][0]
-    assert gavel_steps("LM (batch size 5)", 6) == GAVEL_STEPS["LM (batch size 5)"][2]
+    assert GAVEL_MEASURED.rates_of("A3C", 8)["V100"][0] == 7.176
+    assert GAVEL_MEASURED.rates_of("LM (batch size 5)", 6)["V100"][0] == 126.7
     (tmp_path / "trace").write_text(GAVEL.replace("ResNet-18", "ResNet-19"))
     with pytest.raises(TraceFormatError, match=r"how fast 'ResNet-19 .batch size 32.' runs is not known"):
         read_trace(tmp_path / "trace")
