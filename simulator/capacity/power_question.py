@@ -104,16 +104,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     @cached_property
     def inputs(self) -> tuple[UncertainInput, ...]:
         """The seed, then what a step is like, then the seconds of each job's step."""
-        from simulator.power.traced_steps import traced_step
-
-        return power_inputs(
-            self.jobs,
-            [traced_step(file) for file in self.traces],
-            None if self.power is None else self.settings,
-            steps=self.step_seconds,
-            share=self.compute_share,
-            dip=self.communicate_share,
-        )
+        return power_inputs(self)
 
     @cached_property
     def powered(self) -> PoweredSite:
