@@ -23,7 +23,7 @@ from topology.quantities import Kind, fixed, percent, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.powered_site import PoweredSite
-    from topology.cluster import Cluster, FloatArray, Level
+    from topology.cluster import Cluster, FloatArray
 else:
     # no option is made of a cluster, and reading the options imports no numpy
     Cluster = Any
@@ -96,12 +96,6 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         return PowerSettings() if self.power is None else read_power(read_source(self.power), self.site)
 
     @cached_property
-    def level(self) -> Level | None:
-        """The level of the power domains."""
-        known = [one.name for one in (*self.site.levels, *self.site.second_levels)]
-        return self.site.level(self.settings.level) if self.settings.level in known else None
-
-    @cached_property
     def inputs(self) -> tuple[UncertainInput, ...]:
         """The seed, then what a step is like, then the seconds of each job's step."""
         return power_inputs(self)
@@ -116,7 +110,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
         limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, clock="work")
         placed = place_in_turn(self.site, self.jobs, limits)
-        return PoweredSite(self.site, self.level, self.settings, placed, self.seconds, limits)
+        return PoweredSite(cluster=self.site, settings=self.settings, seconds=self.seconds, gangs=placed, limits=limits)
 
     @cached_property
     def where(self) -> InputPoints:
@@ -133,7 +127,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         step("placing")
         site, medians = self.powered, self.where.medians
         step("adding up")
-        drawn = [site.figures(site.over_time(site.loads(values))) for values in self.where.points]
+        drawn = [site.figures(site.drawn(site.loads(values))) for values in self.where.points]
         quantities: tuple[tuple[str, str, Kind], ...] = (
             ("swing of the site, MW", "swing_megawatts", "count"),
             ("largest ramp of the site, MW/s", "ramp_megawatts", "count"),
@@ -146,7 +140,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
                 for what, name, kind in quantities
             ),
             cluster=self.source if self.cluster is not None else f"minipods of {self.made} (made)",
-            level=None if self.level is None else self.level.name,
+            level=None if site.level is None else site.level.name,
             jobs=tuple(gang.job.name for gang in site.gangs),
             remedies=tuple(site.row(name, watts, more=more) for name, (watts, more) in self.remedies.items()),
             domains=tuple(site.domain_rows(loads)),

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.power.power_figures import figures_of
 from simulator.power.power_file import PowerSettings
-from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, worst_domain
+from simulator.power.power_wave import PowerLoad, loads_of
+from simulator.power.site_power import SitePower
 from simulator.power.types import PowerFigures
 from simulator.results.run_history import RunHistory
 from topology.cluster import Cluster
@@ -59,13 +59,13 @@ def replayed_power(history: RunHistory, settings: PowerSettings, *, seed: int) -
 def _moments(
     name: str, at: float, history: RunHistory, cluster: Cluster, settings: PowerSettings, *, seed: int
 ) -> Iterator[PowerMoment]:
-    instants = sample_times(WINDOW, begin=at - WINDOW / 2)
+    power = SitePower(cluster=cluster, settings=settings, seconds=WINDOW, begin=at - WINDOW / 2)
     loads = list(_loads(history, cluster, settings, around=at, seed=seed))
-    site = figures_of(power_over_time(cluster, loads, instants, settings), settings)
+    site = power.figures(power.drawn(loads))
     yield PowerMoment(name, at, "site", site, site.within(settings))
-    if settings.level in [level.name for level in (*cluster.levels, *cluster.second_levels)]:
-        domain, watts = worst_domain(cluster, cluster.level(settings.level), loads, instants, settings)
-        yield PowerMoment(name, at, domain, figures_of(watts, settings), site.within(settings))
+    if power.level is not None:
+        domain, watts = power.worst(power.level, loads)
+        yield PowerMoment(name, at, domain, power.figures(watts), site.within(settings))
 
 
 def _loads(
