@@ -21,13 +21,12 @@ from simulator.capacity.sheet import Sheet
 from simulator.capacity.uncertain_input import UncertainInput, draw, numbered_input, option_input, source_of
 from simulator.replay_settings import QueueSettings
 from topology.errors import InvalidInput
-from topology.quantities import plural
+from topology.quantities import MINUTE, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.wait_curve import WaitCurve
     from topology.cluster import Cluster
 
-MINUTE = 60.0
 RANGE = {"metavar": "N|P10..P90"}
 
 

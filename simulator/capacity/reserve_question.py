@@ -21,7 +21,6 @@ from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_answer import Migration, ReserveAnswer, case_over
 from simulator.capacity.reserve_replay import (
-    HOUR,
     WATCHED,
     CheckpointEvery,
     LargeAndSmall,
@@ -34,7 +33,7 @@ from simulator.capacity.uncertain_input import numbered_input, option_input
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from topology.errors import InvalidInput
-from topology.quantities import plural
+from topology.quantities import HOUR, plural
 
 if TYPE_CHECKING:
     from simulator.engine.engine import Engine
