@@ -9,7 +9,8 @@ from math import isfinite
 from typing import Literal
 
 Kind = Literal["share", "count", "seconds"]  # What a number is: a part of one, a plain number, a time
-_UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0  # Seconds
+_UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _UP_TO_SECONDS = _UNITS[3:]
 
 _WRITTEN_OUT = 1e10  # Numbers below have all digits of their whole part; others a power of ten

@@ -13,7 +13,7 @@ from arnold.commands.cluster_options import ClusterFiles, read_cluster
 from arnold.commands.command import JsonCommand, object_at
 from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.output import GOOD, console, emit_json, print_sentences, progress, table
+from arnold.commands.output import GOOD, console, emit_json, print_rows, print_sentences, progress
 from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
@@ -186,10 +186,6 @@ def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
     for one in answer.ranges:
         out.print(f"{one.quantity[:1].upper()}{one.quantity[1:]}: {one.sentence}.")
     for shown in (*sheet.tables, *(one.table() for one in answer.headline)):
-        rows = table(*shown.headers, title=shown.title)
-        for row in shown.rows:
-            rows.add_row(*row)
-        out.print()
-        out.print(rows)
+        print_rows(out, shown.headers, shown.rows, title=shown.title)
     print_sentences(out, "What would change it", answer.changes)
     print_sentences(out, "Assumptions", answer.assumptions)

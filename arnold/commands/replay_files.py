@@ -12,6 +12,7 @@ from annotated_types import Gt
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from arnold.documents.simulate_answer import SimulateDocument
     from simulator.replay import Replay
     from simulator.results.run_history import RunHistory
     from simulator.results.run_summary import RunSummary
@@ -76,11 +77,17 @@ class ReplayFiles:
 
 
 def write_replay(
-    outputs: ReplayFiles, replay: Replay, past: RunHistory, summary: RunSummary, *, series: Mapping[str, TimeSeries]
+    outputs: ReplayFiles,
+    replay: Replay,
+    past: RunHistory,
+    summary: RunSummary,
+    *,
+    document: SimulateDocument,
+    series: Mapping[str, TimeSeries],
 ) -> list[str]:
     """Make all files, then write each, whole or not at all.
 
-    :param past: of the run, as the summary.
+    :param past: of the run, as the summary and the document.
     :param series: the same in the :attr:`ReplayFiles.buckets` of each file.
     :returns: what did not fit, a sentence each.
     """
@@ -98,11 +105,13 @@ def write_replay(
     if (file := outputs.chrome_trace) is not None:
         made[file], notes = _chrome_trace(file, past, series[file])
     if (file := outputs.html) is not None:
+        from arnold.documents.replay_tables import replay_tables
         from arnold.pages.replay.replay_page import simulation_page
         from simulator.study.study_file import read_comparison
 
         compared = None if outputs.compare is None else read_comparison(outputs.compare)
-        made[file] = simulation_page(past, summary, replay, series[file], compared=compared)
+        tables = [*replay_tables(document)]
+        made[file] = simulation_page(past, summary, replay, series[file], tables=tables, compared=compared)
     for file, content in made.items():
         write_file(file, content)
     return notes

@@ -111,8 +111,8 @@ def command(*, as_json: bool, **options: Any) -> int:
         past = run_history(engine, replay.log, replay.places)
         summary = run_summary(past)
         series = {file: time_series(past, step=step, most=most) for file, (step, most) in outputs.buckets.items()}
-        notes = [*of_inputs, *write_replay(outputs, replay, past, summary, series=series)]
         document = simulate_document(summary, replay, past, wall_seconds=seconds)
+        notes = [*of_inputs, *write_replay(outputs, replay, past, summary, document=document, series=series)]
         if not as_json:
             show(document, replay)
         else:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
-from typing import TYPE_CHECKING
 
-from arnold.commands.output import console, plain, table
+from arnold.commands.output import console, plain, print_rows, table
+from arnold.documents.replay_tables import replay_tables
 from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.engine import Engine
 from simulator.replay import Replay
 from simulator.results.run_summary import Distribution
-from simulator.startup.startup_shares import StartUpShare
-from topology.quantities import duration, number, percent
-from topology.quantities import times as times_fewer
-
-if TYPE_CHECKING:
-    from arnold.commands.fitted_table import FittedTable
+from topology.quantities import duration, percent
 
 
 def show(document: SimulateDocument, replay: Replay) -> None:
@@ -47,39 +41,18 @@ def show(document: SimulateDocument, replay: Replay) -> None:
         numbers.add_row("throughput lost to slower steps", percent(document.throughput_lost))
     if document.spread is not None:
         numbers.add_row("mean spread of gangs", f"DP {document.spread.dp:.2f}, PP {document.spread.pp:.2f}")
-    for one in document.power:
-        figures = one.figures
-        swing = f"swings by {figures.swing_megawatts:.3f} MW, {figures.ramp_megawatts:.3f} MW/s, {one.domain}"
-        numbers.add_row(f"power, {one.moment}", f"{swing}, at {duration(one.seconds)}")
     rate = document.events / document.wall_seconds if document.wall_seconds else 0.0
     numbers.add_row("events", f"{document.events:,} ({rate:,.0f}/s)")
     numbers.add_row(
         "wall time", f"{document.wall_seconds:.1f} s, {document.policy_seconds:.1f} s of it the scheduler's"
     )
     out.print(numbers)
-    if document.data is not None:
-        loads = table("data set", "jobs", "loads", "if shared", "times fewer", title="Samples loaded")
-        for read in document.data:
-            fewer = times_fewer(read.loads / read.shared) if read.shared else "-"
-            loads.add_row(plain(read.data_set), f"{read.jobs:,}", number(read.loads), number(read.shared), fewer)
-        out.print(loads)
-    if document.startup:
-        out.print("", _startup_table(document.startup))
+    for shown in replay_tables(document):
+        print_rows(out, shown.headers, [[plain(cell) for cell in row] for row in shown.rows], title=shown.title)
     for reason, count in document.dropped.items():
         out.print(f"Left out: {count:,} ({plain(reason)}).")
     for note in replay.trace.notes:
         out.print(plain(note))
-
-
-def _startup_table(shares: Sequence[StartUpShare]) -> FittedTable:
-    """Return the shares of GPU time that start-up took, and would take with each technique."""
-    ways = [field.name for field in fields(StartUpShare)][3:]
-    title = "Share of GPU time held that start-up took, and would take with these techniques alone"
-    rows = table("size of job", "starts", "mean", *(way.replace("_", " ") for way in ways), title=title)
-    for one in shares:
-        cells = (percent(getattr(one, way)) for way in ways)
-        rows.add_row(one.size, f"{one.starts:,}", duration(one.seconds), *cells)
-    return rows
 
 
 def _cells(found: Distribution) -> tuple[str, ...]:

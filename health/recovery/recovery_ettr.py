@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Seconds = npt.NDArray[np.float64]
+from topology.quantities import HOUR
 
-HOUR = 3600.0
+Seconds = npt.NDArray[np.float64]
 
 
 def cumulative_ettr(productive: npt.ArrayLike, at: npt.ArrayLike) -> Seconds:

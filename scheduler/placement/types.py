@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeVar
 
 from annotated_types import Gt, Interval
 
@@ -28,11 +28,12 @@ placement; ``timeout``: out of time with nothing valid; ``gave-up``: a heuristic
 nothing; ``refused``: the algorithm proposed what the evaluator refuses."""
 
 Pair = tuple[int, int]  # (S, R): DP spread and PP spread
+P = TypeVar("P", bound=tuple[float, float])
 
 
-def corners(pairs: Iterable[Pair]) -> list[Pair]:
+def corners(pairs: Iterable[P]) -> list[P]:
     """Return the Pareto front of some pairs, by S: those that no other one is as good as in both."""
-    found: list[Pair] = []
+    found: list[P] = []
     # by S, then by R: one that has less R than all before it
     for pair in sorted(pairs):
         if not found or pair[1] < found[-1][1]:

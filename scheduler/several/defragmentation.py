@@ -26,9 +26,9 @@ from scheduler.several.move_plan import MoveLimits
 from scheduler.several.move_search import MoveSearch
 from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
 from topology.cluster import Cluster, IntArray
+from topology.quantities import HOUR
 
 FIRST_SHARE = 0.1  # Of the time, for placing the job as things are, and again on the empty cluster
-SECONDS_AN_HOUR = 3_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class RunningResult:
         """GPU-hours that it loses; ``None`` = nothing says how old its checkpoint is."""
         if not self.moved:
             return 0.0
-        return None if self.running.checkpoint_age is None else self.running.lost_seconds / SECONDS_AN_HOUR
+        return None if self.running.checkpoint_age is None else self.running.lost_seconds / HOUR
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def _most(budget: MoveBudget, running: Sequence[RunningJob]) -> int | None:
     """Return the most that the moves may cost, in whole numbers, no more than all of them do; ``None`` = no limit."""
     if budget.gpu_hours is not None:
         every = sum(one.lost_seconds for one in running)
-        return int(min(budget.gpu_hours * SECONDS_AN_HOUR, every))
+        return int(min(budget.gpu_hours * HOUR, every))
     return None if budget.moves is None else min(budget.moves, sum(one.nodes.size for one in running))
 
 
@@ -186,7 +186,7 @@ def _answer(
     if job.node_sizes:
         outcome = replace(outcome, gpus_per_node=question.sized(0, plan.nodes).gpus_per_node)
     as_good = search.bound[0] >= plan.rank[0]
-    unit = SECONDS_AN_HOUR if search.asked.by_jobs else 1
+    unit = HOUR if search.asked.by_jobs else 1
     return Defragmentation(
         "optimal" if search.proved else "feasible",
         outcome,

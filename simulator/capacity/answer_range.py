@@ -16,6 +16,9 @@ from topology.quantities import Kind, label_of
 
 MOST_SEEDS = 16  # Values of an input without order at which an answer is looked at
 
+Percentiles = tuple[FloatOrInfinity, FloatOrInfinity, FloatOrInfinity]
+"""P10, P50, P90; null = no number."""
+
 AnswerTo: TypeAlias = Callable[[Mapping[str, float]], float]  # From values of the inputs, by name, to the answer
 
 
@@ -112,7 +115,7 @@ def end_words(value: float | None) -> str:
     return "-" if value is None else label_of(value, "count")
 
 
-def percentiles(values: Sequence[float]) -> tuple[float, float, float]:
+def percentiles(values: Sequence[float]) -> Percentiles:
     """Return P10, P50 and P90 of some values, each one of them: whole numbers stay whole, infinities do not spread."""
     ordered = sorted(values)
     low, median, high = (ordered[max(0, ceil(share * len(ordered)) - 1)] for share in (LOW, MEDIAN, HIGH))

@@ -13,7 +13,7 @@ from scheduler.data_sets import union_size
 from simulator.capacity.answer_range import InputPoints, percentiles
 from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
-from simulator.capacity.uncertain_input import UncertainInput, given_input
+from simulator.capacity.uncertain_input import option_input
 from simulator.shared_data.data_plan import IN_CACHE
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, NotNegative, Seed, Share
@@ -140,12 +140,8 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     @cached_property
     def where(self) -> InputPoints:
         """The uncertain inputs; raises :class:`InvalidInput` where one is no number or range."""
-        return InputPoints(tuple(self._input(name, words) for name, words in INPUTS.items()), self.draws, self.seed)
-
-    def _input(self, name: str, words: str) -> UncertainInput:
-        text, where = getattr(self, name), f"--{name.replace('_', '-')}"
-        source = "assumed" if text == getattr(type(self), name) else "given"
-        return given_input(text, name, words, where=where, least=1e-6, most=1e12, source=source)
+        inputs = tuple(option_input(self, name, words, least=1e-6, most=1e12) for name, words in INPUTS.items())
+        return InputPoints(inputs, self.draws, self.seed)
 
     @cached_property
     def model(self) -> CacheModel:

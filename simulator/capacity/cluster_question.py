@@ -15,6 +15,7 @@ from simulator.capacity.capacity_question import A, CapacityQuestion
 from simulator.capacity.job_shape import JobShape, Prober, numbers_between_x, parse_shape, usual_shapes
 from topology.errors import InvalidInput
 from topology.field_types import Seed, Share
+from topology.quantities import DAY
 
 if TYPE_CHECKING:
     from simulator.job_record import JobRecord
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 else:
     # no option is made of a cluster, and reading the options imports no numpy
     Cluster = Any
-
-DAY = 86_400.0
 
 GENERATED_NODE = 8  # GPUs of the nodes that the generator of workloads divides its jobs over
 NO_OPTION = {"option": False}  # Metadata of fields for scripts, which no option of a command sets

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.job_shape import JobShape
 from simulator.capacity.uncertain_input import seed_input
-from simulator.failures.rates import HOUR
+from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     from simulator.engine.simulated_cluster import SimulatedCluster

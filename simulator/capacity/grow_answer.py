@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from simulator.capacity.answer_range import Percentiles
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.grown_shapes import GrownShape
 from topology.field_types import AtLeastOne, Count, NotNegative, Share
-from topology.json_record import FloatOrInfinity, JsonRecord
-
-Percentiles = tuple[FloatOrInfinity, FloatOrInfinity, FloatOrInfinity]
-"""P10, P50, P90; null = no number."""
+from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,16 +18,15 @@ from simulator.capacity.growing_demand import MONTHS, NOT_SOON, growth_input, qu
 from simulator.capacity.grown_shapes import SHARE, GrownShapes
 from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.sheet import Sheet
-from simulator.capacity.uncertain_input import UncertainInput, draw, given_input, numbered_input, source_of
+from simulator.capacity.uncertain_input import UncertainInput, draw, numbered_input, option_input, source_of
 from simulator.replay_settings import QueueSettings
 from topology.errors import InvalidInput
-from topology.quantities import plural
+from topology.quantities import MINUTE, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.wait_curve import WaitCurve
     from topology.cluster import Cluster
 
-MINUTE = 60.0
 RANGE = {"metavar": "N|P10..P90"}
 
 
@@ -81,20 +80,11 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
 
         :raises InvalidInput: an option is neither a number nor a range, or out of bounds.
         """
-        sources = {name: source_of(self, name) for name in ("load", "lead_time", "growth")}
-        load = given_input(
-            self.load, "load", "load today", where="--load", least=1e-3, most=100.0, source=sources["load"]
-        )
-        lead = given_input(
-            self.lead_time,
-            "lead_time",
-            "months of lead time",
-            where="--lead-time",
-            most=120.0,
-            source=sources["lead_time"],
-        )
+        load = option_input(self, "load", "load today", least=1e-3, most=100.0)
+        lead = option_input(self, "lead_time", "months of lead time", most=120.0)
         jobs = numbered_input(self.workloads, "workload", "which jobs come")
-        return tuple((growth_input(text, source=sources["growth"]), load, lead, jobs) for text in self.growth)
+        source = source_of(self, "growth")
+        return tuple((growth_input(text, source=source), load, lead, jobs) for text in self.growth)
 
     @cached_property
     def shapes_compared(self) -> GrownShapes:

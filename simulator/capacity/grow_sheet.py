@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import isfinite
 
-from simulator.capacity.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario, Percentiles
+from simulator.capacity.answer_range import Percentiles
+from simulator.capacity.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario
 from simulator.capacity.growing_demand import NOT_SOON
 from simulator.capacity.grown_shapes import shapes_table
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table

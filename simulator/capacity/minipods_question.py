@@ -31,7 +31,7 @@ from simulator.capacity.minipods_throughput import (
     throughput,
 )
 from simulator.capacity.sheet import Sheet, known
-from simulator.capacity.uncertain_input import given_input, numbered_input, source_of
+from simulator.capacity.uncertain_input import numbered_input, option_input
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, Share
 
@@ -110,10 +110,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
         :raises InvalidInput: the crossing traffic is neither a share nor a range of shares.
         """
         words = "share of the bandwidth that leaves minipods at once"
-        source = source_of(self, "crossing")
-        crossing = given_input(
-            self.crossing, "crossing", words, where="--crossing", least=1e-3, most=1.0, source=source
-        )
+        crossing = option_input(self, "crossing", words, least=1e-3, most=1.0)
         return InputPoints((crossing, numbered_input(self.seeds, "state", "which nodes are busy")), self.draws, 0)
 
     @property

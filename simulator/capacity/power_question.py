@@ -14,19 +14,29 @@ from simulator.capacity.answer_range import InputPoints
 from simulator.capacity.cluster_question import ClusterQuestion
 from simulator.capacity.hardware_prices import MONEY, Price
 from simulator.capacity.power_answer import PowerAnswer, PowerRow
-from simulator.capacity.power_inputs import DIPS, SHARES, STEPS, power_inputs
 from simulator.capacity.sheet import Sheet
-from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput
+from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput, given_input, seed_input
 from simulator.power.power_file import PowerSettings, read_power
 from topology.errors import InvalidInput
 from topology.quantities import Kind, fixed, percent, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.powered_site import PoweredSite
-    from topology.cluster import Cluster, FloatArray, Level
+    from topology.cluster import Cluster, FloatArray
 else:
     # no option is made of a cluster, and reading the options imports no numpy
     Cluster = Any
+
+USUAL = {
+    "step_seconds": ("2.2..47", 0.05, 1e4, "from one to another of the public traces of arXiv 2505.05713"),
+    "compute_share": ("0.45..0.85", 0.0, 1.0, "from 0.45 of two of these traces; the upper end is assumed"),
+    "communicate_share": ("0.35..0.7", 0.0, 1.0, "assumed"),
+}
+"""Option -> what holds where neither it, nor a trace, nor a power file says it; its bounds; where that is from."""
+
+
+def _drawn(option: str) -> dict[str, str]:
+    return {"metavar": "A[..B]", "default": f"as the file says, else {USUAL[option][0]}"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +56,11 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     """A job, in PP groups; may be repeated."""
     traces: tuple[str, ...] = field(default=(), metadata={"option": "--trace", "file": True})
     """Op trace of `arnold stragglers`, for step and compute share of the jobs in turn; may be repeated."""
-    step_seconds: str | None = field(
-        default=None, metadata={"metavar": "A[..B]", "default": f"as the file says, else {STEPS}"}
-    )
+    step_seconds: str | None = field(default=None, metadata=_drawn("step_seconds"))
     """Seconds of a step, drawn for each job."""
-    compute_share: str | None = field(
-        default=None, metadata={"metavar": "A[..B]", "default": f"as the file says, else {SHARES}"}
-    )
+    compute_share: str | None = field(default=None, metadata=_drawn("compute_share"))
     """Share of a step in which nodes compute."""
-    communicate_share: str | None = field(
-        default=None, metadata={"metavar": "A[..B]", "default": f"as the file says, else {DIPS}"}
-    )
+    communicate_share: str | None = field(default=None, metadata=_drawn("communicate_share"))
     """What a node draws while it communicates, as a share of what it draws while it computes."""
     feed_nodes: Annotated[int, Interval(ge=1, le=100_000)] = field(default=120, metadata={"metavar": "N"})
     """Nodes of each power domain of a made cluster, in the order of its nodes."""
@@ -96,24 +100,35 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         return PowerSettings() if self.power is None else read_power(read_source(self.power), self.site)
 
     @cached_property
-    def level(self) -> Level | None:
-        """The level of the power domains."""
-        known = [one.name for one in (*self.site.levels, *self.site.second_levels)]
-        return self.site.level(self.settings.level) if self.settings.level in known else None
-
-    @cached_property
     def inputs(self) -> tuple[UncertainInput, ...]:
-        """The seed, then what a step is like, then the seconds of each job's step."""
+        """The seed, then what a step is like (``share``, ``dip``), then the seconds of each job's (``step0``, ..).
+
+        An option counts first, then the op traces, of the jobs in turn, then the power file.
+        """
         from simulator.power.traced_steps import traced_step
 
-        return power_inputs(
-            self.jobs,
-            [traced_step(file) for file in self.traces],
-            None if self.power is None else self.settings,
-            steps=self.step_seconds,
-            share=self.compute_share,
-            dip=self.communicate_share,
-        )
+        traced, told = [traced_step(trace) for trace in self.traces], self.settings
+        shares = sorted(share for _, share in traced)
+        share = f"{shares[0]:.4f}..{shares[-1]:.4f}" if shares else ""
+        ratio = told.watts.communicate / max(told.watts.compute, 1e-9)
+        found = [
+            seed_input(),
+            self._input("share", "compute share of a step", "compute_share", share, told.compute_share),
+            self._input("dip", "power while communicating, share", "communicate_share", "", ratio),
+        ]
+        for i, job in enumerate(self.jobs):
+            words, seconds = f"seconds of a step of job {i + 1}, {job}", traced[i % len(traced)][0] if traced else 0.0
+            of_trace = f"{seconds:.4f}" if traced else ""
+            found.append(self._input(f"step{i}", words, "step_seconds", of_trace, told.step_seconds))
+        return tuple(found)
+
+    def _input(self, name: str, words: str, option: str, measured: str, said: float) -> UncertainInput:
+        """Return an input: what the option says, else what was measured, else what a power file says, else as usual."""
+        of_file, (usual, least, most, why) = "" if self.power is None else f"{said:.6g}", USUAL[option]
+        sources = {"given": getattr(self, option), "op traces": measured, "the power file": of_file, why: usual}
+        source, value = next((source, value) for source, value in sources.items() if value)
+        where = f"--{option.replace('_', '-')}"
+        return given_input(value, name, words, where=where, least=least, most=most, source=source)
 
     @cached_property
     def powered(self) -> PoweredSite:
@@ -125,7 +140,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
         limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, clock="work")
         placed = place_in_turn(self.site, self.jobs, limits)
-        return PoweredSite(self.site, self.level, self.settings, placed, self.seconds, limits)
+        return PoweredSite(cluster=self.site, settings=self.settings, seconds=self.seconds, gangs=placed, limits=limits)
 
     @cached_property
     def where(self) -> InputPoints:
@@ -142,7 +157,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         step("placing")
         site, medians = self.powered, self.where.medians
         step("adding up")
-        drawn = [site.figures(site.over_time(site.loads(values))) for values in self.where.points]
+        drawn = [site.figures(site.drawn(site.loads(values))) for values in self.where.points]
         quantities: tuple[tuple[str, str, Kind], ...] = (
             ("swing of the site, MW", "swing_megawatts", "count"),
             ("largest ramp of the site, MW/s", "ramp_megawatts", "count"),
@@ -155,7 +170,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
                 for what, name, kind in quantities
             ),
             cluster=self.source if self.cluster is not None else f"minipods of {self.made} (made)",
-            level=None if self.level is None else self.level.name,
+            level=None if site.level is None else site.level.name,
             jobs=tuple(gang.job.name for gang in site.gangs),
             remedies=tuple(site.row(name, watts, more=more) for name, (watts, more) in self.remedies.items()),
             domains=tuple(site.domain_rows(loads)),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from simulator.capacity.power_answer import PowerAnswer, PowerRow, PowerSpread
-from simulator.capacity.sheet import Chart, Series, Sheet, text_table
+from simulator.capacity.power_answer import PowerAnswer, PowerSpread
+from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.power.power_figures import ramps, spectrum
 from simulator.power.power_file import PowerSettings
 from simulator.power.power_wave import MEGA, RATE
@@ -25,32 +25,24 @@ def power_sheet(answer: PowerAnswer, remedies: Mapping[str, FloatArray], setting
     :param remedies: power of the site over time under each remedy, watts.
     """
     drawn = {name: watts for name, watts in remedies.items() if name != "all in phase"}
-    figures: dict[str, Callable[[PowerRow], str]] = {
-        "": lambda row: row.name,
-        "mean MW": lambda row: f"{row.figures.mean_megawatts:.3f}",
-        "peak MW": lambda row: f"{row.figures.peak_megawatts:.3f}",
-        "swing MW": lambda row: f"{row.figures.swing_megawatts:.3f}",
-        "ramp MW/s": lambda row: f"{row.figures.ramp_megawatts:.3f}",
-        "in the band": lambda row: percent(row.figures.band_share),
-        "within": lambda row: "yes" if row.within else "no",
-        "more kW": lambda row: f"{row.more_kilowatts:,.0f}",
-    }
-    plain = {name: cell for name, cell in figures.items() if name not in ("within", "more kW")}
-    spreads: dict[str, Callable[[PowerSpread], str]] = {
-        "placed": lambda row: row.name,
-        "power domains": lambda row: f"{row.domains}",
-        "DP spread": lambda row: f"{row.dp}",
-        "PP spread": lambda row: f"{row.pp}",
-        "step lost": lambda row: percent(row.step_lost),
-        "swing MW": lambda row: f"{row.figures.swing_megawatts:.3f}",
-        "on the front": lambda row: "yes" if row.best else "no",
-    }
-    tables = [
-        text_table("The site, inputs at their medians", answer.remedies, figures),
-        text_table("Where it swings most, by level", answer.domains, plain),
-        text_table("The site in events", answer.events, plain),
+    figures = ("", *answer.remedies[0].figures.cells)
+    lines = [
+        (row.name, *row.figures.cells.values(), "yes" if row.within else "no", f"{row.more_kilowatts:,.0f}")
+        for row in answer.remedies
     ]
+    tables = [TextTable("The site, inputs at their medians", (*figures, "within", "more kW"), lines)]
+    for title, rows in (("Where it swings most, by level", answer.domains), ("The site in events", answer.events)):
+        tables.append(TextTable(title, figures, [(row.name, *row.figures.cells.values()) for row in rows]))
     if answer.spreads:
+        spreads: dict[str, Callable[[PowerSpread], str]] = {
+            "placed": lambda row: row.name,
+            "power domains": lambda row: f"{row.domains}",
+            "DP spread": lambda row: f"{row.dp}",
+            "PP spread": lambda row: f"{row.pp}",
+            "step lost": lambda row: percent(row.step_lost),
+            "swing MW": lambda row: row.figures.cells["swing MW"],
+            "on the front": lambda row: "yes" if row.best else "no",
+        }
         title = f"The largest job over {answer.level}: its own swing where it has most nodes"
         tables.append(text_table(title, answer.spreads, spreads))
     return Sheet(tables, [_trace(drawn), _spectrum(drawn, settings), _histogram(drawn)])

@@ -12,14 +12,14 @@ import numpy as np
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Job
 from scheduler.objective import Evaluation, objective_of
-from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.placement.types import ALGORITHMS, Limits, corners
 from scheduler.power_caps import PowerCaps
 from simulator.capacity.job_shape import parse_job
 from simulator.capacity.power_answer import PowerRow, PowerSpread
-from simulator.power.power_figures import figures_of, stored
-from simulator.power.power_file import NodeWatts, PowerSettings
-from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, staggered, worst_domain
-from simulator.power.types import PowerFigures
+from simulator.power.power_figures import stored
+from simulator.power.power_file import NodeWatts
+from simulator.power.power_wave import PowerLoad, loads_of
+from simulator.power.site_power import SitePower
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, Level
 from topology.errors import Infeasible
 
@@ -59,15 +59,11 @@ def place_gang(cluster: Cluster, job: Job, limits: Limits) -> PlacedGang | None:
     return PlacedGang(job, outcome.proposal.nodes, outcome.evaluation)
 
 
-@dataclass(frozen=True)
-class PoweredSite:
-    """The site, jobs, and what the power file says."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PoweredSite(SitePower):
+    """A site with jobs on it."""
 
-    cluster: Cluster
-    level: Level | None  # of the power domains
-    settings: PowerSettings
     gangs: tuple[PlacedGang, ...]
-    seconds: float  # that are looked at
     limits: Limits  # of each placement
 
     @cached_property
@@ -87,14 +83,6 @@ class PoweredSite:
                 found.append(replace(load, watts=watts, step=step, share=share, phase=float(phases[i])))
         return found
 
-    def over_time(self, loads: Sequence[PowerLoad], *, floor: float = 0.0) -> FloatArray:
-        """Return what the site draws, shape [times], watts."""
-        return power_over_time(self.cluster, loads, sample_times(self.seconds), self.settings, floor=floor)
-
-    def figures(self, watts: FloatArray) -> PowerFigures:
-        """Return the figures of power over time."""
-        return figures_of(watts, self.settings)
-
     def row(self, name: str, watts: FloatArray, *, more: float = 0.0) -> PowerRow:
         """Return a row, with the mean power that it takes in addition, watts."""
         found = self.figures(watts)
@@ -104,14 +92,12 @@ class PoweredSite:
         """Return the power of the site over time, watts, and the mean that a remedy takes more: as it comes, in phase,
         staggered, with a floor, with storage.
         """
-        now, told = self.over_time(loads), self.settings
-        phases = staggered(loads, self.seconds, told)
-        apart = [replace(load, phase=phase) for load, phase in zip(loads, phases, strict=True)]
-        floored = self.over_time(loads, floor=told.floor_share)
+        now, told = self.drawn(loads), self.settings
+        floored = self.drawn(loads, floor=told.floor_share)
         return {
             "as it comes": (now, 0.0),
-            "all in phase": (self.over_time([replace(load, phase=0.0) for load in loads]), 0.0),
-            "staggered": (self.over_time(apart), 0.0),
+            "all in phase": (self.drawn([replace(load, phase=0.0) for load in loads]), 0.0),
+            "staggered": (self.drawn(self.staggered(loads)), 0.0),
             f"floor of {told.floor_share:.0%}": (floored, float((floored - now).mean())),
             f"storage of {told.storage_joules:g} J a node": (stored(now, told.storage_joules * len(self.cluster)), 0.0),
         }
@@ -125,7 +111,7 @@ class PoweredSite:
         if told.checkpoint_seconds:
             changes["writes a checkpoint"] = (written, inf)
         return {
-            f"the largest job {name}": self.over_time(
+            f"the largest job {name}": self.drawn(
                 [replace(one, begin=begin, end=end) if int(one.nodes[0]) in mine else one for one in loads]
             )
             for name, (begin, end) in changes.items()
@@ -134,15 +120,9 @@ class PoweredSite:
     def domain_rows(self, loads: Sequence[PowerLoad]) -> Iterator[PowerRow]:
         """Yield the domain with the largest swing: of the closest level, of the power domains, and the site."""
         for level in dict.fromkeys((*self.cluster.levels[-1:], *((self.level,) if self.level else ()))):
-            name, watts = self._worst(loads, level)
+            name, watts = self.worst(level, loads)
             yield self.row(f"{level.name} {name}", watts)
-        yield self.row("site", self.over_time(loads))
-
-    def _worst(self, loads: Sequence[PowerLoad], level: Level) -> tuple[str, FloatArray]:
-        return worst_domain(self.cluster, level, loads, sample_times(self.seconds), self.settings)
-
-    def _domains(self, nodes: IntArray) -> int:
-        return 1 if self.level is None else len(np.unique(self.level.domain_of[nodes]))
+        yield self.row("site", self.drawn(loads))
 
     def spreads(self, values: dict[str, float]) -> Iterator[PowerSpread]:
         """Yield the largest job held together in few power domains by soft counts, as it is, and spread over more.
@@ -158,17 +138,13 @@ class PoweredSite:
         rows = []
         for name, one in found.items():
             alone = replace(self, gangs=(one,))
-            _, watts = alone._worst(alone.loads(values | {"step0": values[f"step{self.largest}"]}), self.level)
-            lost = one.job.spread_cost * (worth[name] - best)
+            _, watts = alone.worst(self.level, alone.loads(values | {"step0": values[f"step{self.largest}"]}))
+            domains, lost = len(np.unique(self.level.domain_of[one.nodes])), one.job.spread_cost * (worth[name] - best)
             figures = self.figures(watts)
-            rows.append(
-                PowerSpread(name, self._domains(one.nodes), one.worth.dp, one.worth.pp, lost, figures, best=True)
-            )
+            rows.append(PowerSpread(name, domains, one.worth.dp, one.worth.pp, lost, figures, best=True))
+        front = corners((row.figures.swing_megawatts, row.step_lost) for row in rows)
         for row in rows:
-            mine = (row.figures.swing_megawatts, row.step_lost)
-            others = [(one.figures.swing_megawatts, one.step_lost) for one in rows]
-            beaten = any(a <= mine[0] and b <= mine[1] and (a, b) != mine for a, b in others)
-            yield replace(row, best=not beaten)
+            yield replace(row, best=(row.figures.swing_megawatts, row.step_lost) in front)
 
     def _placements(self, level: Level) -> Iterator[tuple[str, PlacedGang]]:
         """Yield placements of the largest job beside the others, by what they are told of power domains."""

@@ -6,19 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from simulator.capacity.answer_range import percentiles
+from simulator.capacity.answer_range import Percentiles, percentiles
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.reserve_replay import ReservePolicy
 from topology.field_types import AtLeastOne, Count, Share
-from topology.json_record import FloatOrInfinity, JsonRecord
-
-Percentiles = tuple[FloatOrInfinity, FloatOrInfinity, FloatOrInfinity]
-"""P10, P50, P90 over the workloads; null = not while others are submitted."""
+from topology.json_record import JsonRecord
 
 
 @dataclass(frozen=True, slots=True)
 class ReserveCase(JsonRecord):
-    """A policy under some conditions, over the workloads."""
+    """A policy under some conditions: P10, P50, P90 over the workloads, null = not while others are submitted."""
 
     name: str
     """What is done, in words."""

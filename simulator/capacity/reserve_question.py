@@ -21,7 +21,6 @@ from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.job_shape import JobShape, parse_job
 from simulator.capacity.reserve_answer import Migration, ReserveAnswer, case_over
 from simulator.capacity.reserve_replay import (
-    HOUR,
     WATCHED,
     CheckpointEvery,
     LargeAndSmall,
@@ -30,11 +29,11 @@ from simulator.capacity.reserve_replay import (
 )
 from simulator.capacity.reserve_sheet import late_words, migration_words, reserve_sheet
 from simulator.capacity.sheet import Sheet
-from simulator.capacity.uncertain_input import given_input, numbered_input, source_of
+from simulator.capacity.uncertain_input import numbered_input, option_input
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from topology.errors import InvalidInput
-from topology.quantities import plural
+from topology.quantities import HOUR, plural
 
 if TYPE_CHECKING:
     from simulator.engine.engine import Engine
@@ -100,10 +99,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         :raises InvalidInput: the load is neither a number nor a range, or out of bounds.
         """
         jobs = numbered_input(self.workloads, "workload", "which jobs come")
-        asked = "load of the others"
-        load = given_input(
-            self.load, "load", asked, where="--load", least=1e-3, most=2.0, source=source_of(self, "load")
-        )
+        load = option_input(self, "load", "load of the others", least=1e-3, most=2.0)
         return InputPoints((jobs, load), self.workloads, self.seed)
 
     @cached_property

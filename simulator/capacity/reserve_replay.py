@@ -18,6 +18,7 @@ from simulator.engine.hooks import Setback, Why
 from simulator.engine.sim_job import UNITS, SimJob
 from topology.field_types import Count, Share
 from topology.json_record import JsonRecord
+from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     from scheduler.job import Job
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from simulator.job_record import JobRecord
     from topology.cluster import Cluster
 
-HOUR = 3_600.0
 
 SAMPLE = 300.0  # Seconds between two samples
 WATCHED = 2 * HOUR  # Seconds before the announcement at which samples begin

@@ -7,10 +7,11 @@ from dataclasses import replace
 from functools import partial
 from math import inf, isfinite
 
-from simulator.capacity.reserve_answer import Percentiles, ReserveAnswer, ReserveCase
-from simulator.capacity.reserve_replay import HOUR, SAMPLE, ReservePolicy, ReserveSample
+from simulator.capacity.answer_range import Percentiles
+from simulator.capacity.reserve_answer import ReserveAnswer, ReserveCase
+from simulator.capacity.reserve_replay import SAMPLE, ReservePolicy, ReserveSample
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
-from topology.quantities import fixed
+from topology.quantities import HOUR, fixed
 
 SHOWN = 4.0  # Hours that charts go on after the last start
 

@@ -28,10 +28,10 @@ from simulator.capacity.spares_model import SparesModel, rows_of
 from simulator.capacity.spares_words import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
 from simulator.capacity.stated_domains import OPTION, StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
-from simulator.failures.rates import HOUR, MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
+from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
 from topology.errors import InvalidInput
 from topology.field_types import Seed
-from topology.quantities import percent, plural
+from topology.quantities import HOUR, percent, plural
 
 if TYPE_CHECKING:
     from topology.cluster import Cluster

@@ -79,6 +79,15 @@ def given_input(
     return UncertainInput(name, words, lognormal(low, high), source)
 
 
+def option_input(question: object, name: str, words: str, *, least: float = 0.0, most: float = inf) -> UncertainInput:
+    """Return the input that an option of a question is, by the name of its field.
+
+    :raises InvalidInput: what it holds is neither a number nor a range, or out of bounds.
+    """
+    where, source = f"--{name.replace('_', '-')}", source_of(question, name)
+    return given_input(getattr(question, name), name, words, where=where, least=least, most=most, source=source)
+
+
 def lognormal(low: float, high: float) -> Callable[[float], float]:
     """Return the quantiles of the log-normal distribution with this P10 and P90; of equal ends, the one value."""
     if low == high:

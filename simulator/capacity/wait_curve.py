@@ -16,11 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from scheduler.queue.queue_policy import POLICIES
-from simulator.capacity.cluster_question import DAY, background_jobs
+from simulator.capacity.cluster_question import background_jobs
 from simulator.engine.engine import Engine
 from simulator.engine.pools import GpuPool
 from simulator.replay_settings import QueueSettings
 from topology.cluster import Cluster, FloatArray
+from topology.quantities import DAY
 
 if TYPE_CHECKING:
     from simulator.job_record import JobRecord

@@ -30,9 +30,10 @@ from simulator.job_record import JobRecord, ShareBy
 from simulator.prediction.oracle import Oracle
 from simulator.prediction.predictor import predict_all
 from topology.errors import ArnoldError
+from topology.quantities import DAY
 
 INSTANTS = 256  # Instants between two looks at the clock: some milliseconds
-YEAR = 365.25 * 86_400.0
+YEAR = 365.25 * DAY
 
 LOOK = 10_000  # Events between two looks at the backlog: adding it up takes as long as some hundred events
 

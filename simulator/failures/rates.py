@@ -15,9 +15,7 @@ from annotated_types import Ge
 
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.json_record import JsonRecord
-
-DAY = 86_400.0
-HOUR = 3_600.0
+from topology.quantities import DAY
 
 HIGHEST = 1_000.0  # Failures per 1,000 node-days beyond which a number is no rate: a node that fails every day
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.power.power_file import JobPower, NodeWatts, PowerSettings
-from topology.cluster import Cluster, FloatArray, IntArray, Level
+from topology.cluster import Cluster, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -85,56 +85,6 @@ def node_watts(cluster: Cluster, settings: PowerSettings) -> tuple[FloatArray, F
     return idle, peak
 
 
-def power_over_time(
-    cluster: Cluster, loads: Iterable[PowerLoad], times: FloatArray, settings: PowerSettings, *, floor: float = 0.0
-) -> FloatArray:
-    """Return what the whole site draws, shape [times], watts."""
-    total = np.full_like(times, node_watts(cluster, settings)[0].sum())
-    for load in loads:
-        total += len(load.nodes) * load.drawn(times, settings, floor=floor)
-    return total
-
-
-def worst_domain(
-    cluster: Cluster, level: Level, loads: Sequence[PowerLoad], times: FloatArray, settings: PowerSettings
-) -> tuple[str, FloatArray]:
-    """Return the domain of a level that swings most, and what it draws, shape [times], watts.
-
-    Domains with equally many nodes of each load swing alike and are looked at once: racks are many, their mixes few.
-    """
-    counts = [np.bincount(level.domain_of[load.nodes], minlength=len(level)) for load in loads]
-    rows, first = np.unique(np.array(counts).reshape(-1, len(level)).T, axis=0, return_index=True)
-    idle = np.bincount(level.domain_of, node_watts(cluster, settings)[0])
-    worst, most = 0, np.zeros_like(times)
-    for row, domain in zip(rows, first.tolist(), strict=True):
-        added = sum(
-            (row[i] * loads[i].drawn(times, settings) for i in np.flatnonzero(row).tolist()), np.zeros_like(times)
-        )
-        if np.ptp(added) > np.ptp(most):
-            worst, most = domain, added
-    return level.domains[worst], idle[worst] + most
-
-
 def sample_times(seconds: float, *, begin: float = 0.0) -> FloatArray:
     """Return instants at which power is looked at, in the middle of each sample."""
     return begin + (np.arange(max(2, round(seconds * RATE))) + 0.5) / RATE
-
-
-def staggered(loads: Sequence[PowerLoad], seconds: float, settings: PowerSettings, *, phases: int = 120) -> list[float]:
-    """Return a phase for each load, the largest swings first, each with the least swing of the sum so far.
-
-    Equal steps cancel so; of steps that differ no phase is better than another.
-
-    :param phases: how many are tried of each: 120 has the halves, thirds, quarters and fifths of a step.
-    """
-    times, found = sample_times(seconds), [load.phase for load in loads]
-    total = np.zeros_like(times)
-    size = [len(one.nodes) * one.part * (one.watts.compute - one.watts.communicate) for one in loads]
-    for i in sorted(range(len(loads)), key=lambda i: -size[i]):
-        one = loads[i]
-        shifts = [k / phases for k in range(phases)]
-        waves = [trapezoid(times / one.step + phase, one.share, settings.edge_seconds / one.step) for phase in shifts]
-        sums = [total + size[i] * wave for wave in waves]
-        best = min(range(phases), key=lambda k: (float(np.ptp(sums[k])), float(sums[k].var()), k))
-        total, found[i] = sums[best], shifts[best]
-    return found

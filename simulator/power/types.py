@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from simulator.power.power_file import PowerSettings
 from topology.field_types import NotNegative, Share
 from topology.json_record import JsonRecord
+from topology.quantities import percent
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,13 @@ class PowerFigures(JsonRecord):
     """Largest change of power within a second, up or down: MW/s over 1 s."""
     band_share: Share
     """Share of the energy of the swings at the frequencies of the specified band; 0 where nothing swings."""
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """The figures as tables have them, by what stands above them."""
+        names = {"mean MW": "mean", "peak MW": "peak", "swing MW": "swing", "ramp MW/s": "ramp"}
+        megawatts = {header: f"{getattr(self, f'{name}_megawatts'):.3f}" for header, name in names.items()}
+        return megawatts | {"in the band": percent(self.band_share)}
 
     def within(self, settings: PowerSettings) -> bool:
         """Return whether the specification is met."""

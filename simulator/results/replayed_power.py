@@ -10,12 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from simulator.power.power_figures import figures_of
 from simulator.power.power_file import PowerSettings
-from simulator.power.power_wave import PowerLoad, loads_of, power_over_time, sample_times, worst_domain
+from simulator.power.power_wave import PowerLoad, loads_of
+from simulator.power.site_power import SitePower
 from simulator.power.types import PowerFigures
 from simulator.results.run_history import RunHistory
-from topology.cluster import Cluster
 from topology.field_types import NotNegative
 from topology.json_record import JsonRecord
 
@@ -51,35 +50,30 @@ def replayed_power(history: RunHistory, settings: PowerSettings, *, seed: int) -
     change = np.bincount(where, np.concatenate([attempts.gpus, -attempts.gpus]))
     moments = {"most GPUs held": int(np.cumsum(change).argmax()), "largest change": int(np.abs(change).argmax())}
     found: list[PowerMoment] = []
-    for name, at in moments.items():
-        found += _moments(name, float(times[at]), history, cluster, settings, seed=seed)
+    for name, i in moments.items():
+        at = float(times[i])
+        power = SitePower(cluster=cluster, settings=settings, seconds=WINDOW, begin=at - WINDOW / 2)
+        loads = list(_loads(history, power, seed=seed))
+        site = power.figures(power.drawn(loads))
+        within = site.within(settings)
+        found.append(PowerMoment(name, at, "site", site, within))
+        if power.level is not None:
+            domain, watts = power.worst(power.level, loads)
+            found.append(PowerMoment(name, at, domain, power.figures(watts), within))
     return tuple(found)
 
 
-def _moments(
-    name: str, at: float, history: RunHistory, cluster: Cluster, settings: PowerSettings, *, seed: int
-) -> Iterator[PowerMoment]:
-    instants = sample_times(WINDOW, begin=at - WINDOW / 2)
-    loads = list(_loads(history, cluster, settings, around=at, seed=seed))
-    site = figures_of(power_over_time(cluster, loads, instants, settings), settings)
-    yield PowerMoment(name, at, "site", site, site.within(settings))
-    if settings.level in [level.name for level in (*cluster.levels, *cluster.second_levels)]:
-        domain, watts = worst_domain(cluster, cluster.level(settings.level), loads, instants, settings)
-        yield PowerMoment(name, at, domain, figures_of(watts, settings), site.within(settings))
-
-
-def _loads(
-    history: RunHistory, cluster: Cluster, settings: PowerSettings, *, around: float, seed: int
-) -> Iterator[PowerLoad]:
-    """Yield what runs in the window around an instant: steps as slow as the pace of each attempt, phases drawn."""
+def _loads(history: RunHistory, power: SitePower, *, seed: int) -> Iterator[PowerLoad]:
+    """Yield what runs in the time that is looked at: steps as slow as the pace of each attempt, phases drawn."""
     runs = history.attempts
     phases = np.random.default_rng(seed).random(len(runs))
-    there = (runs.begin < around + WINDOW / 2) & (runs.end + settings.stop_seconds > around - WINDOW / 2)
+    end = power.begin + power.seconds
+    there = (runs.begin < end) & (runs.end + power.settings.stop_seconds > power.begin)
     for i in np.flatnonzero(there).tolist():
         nodes = runs.places[runs.first[i] : runs.first[i + 1]]
         pace = float(runs.pace[i]) if np.isfinite(runs.pace[i]) else 1.0
         name = history.jobs[int(runs.job[i])].record.job_id
-        for load in loads_of(cluster, nodes, settings, job=name):
-            part = float(runs.each[i] / cluster.gpus[load.nodes[0]])
+        for load in loads_of(power.cluster, nodes, power.settings, job=name):
+            part = float(runs.each[i] / power.cluster.gpus[load.nodes[0]])
             begin, end, phase = (float(one[i]) for one in (runs.begin, runs.end, phases))
             yield replace(load, begin=begin, end=end, step=pace * load.step, phase=phase, part=part)

@@ -18,17 +18,16 @@ from simulator.engine.sim_job import UNITS
 from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
+from topology.quantities import DAY, HOUR, MINUTE
 
 MOST = 480  # Buckets unless somebody says how long they are to be
 MOST_BUCKETS = 1_000_000  # And if somebody does
 ROUNDING = 1e-9  # Shares below are rounding
-HOUR = 3600.0  # Seconds; the window of a sliding ETTR
-_MINUTE, _DAY = 60.0, 86_400.0
 STEPS = (
     *(step * 1.0 for step in (1, 2, 5, 10, 15, 30)),
-    *(step * _MINUTE for step in (1, 2, 5, 10, 15, 30)),
+    *(step * MINUTE for step in (1, 2, 5, 10, 15, 30)),
     *(step * HOUR for step in (1, 2, 3, 6, 12)),
-    *(step * _DAY for step in (1, 2, 7, 14, 28)),
+    *(step * DAY for step in (1, 2, 7, 14, 28)),
 )
 """Lengths of buckets that people like, seconds."""
 

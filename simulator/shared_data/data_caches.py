@@ -46,15 +46,8 @@ class DataCaches:
         """Return whether a job that runs reads data."""
         return key in self._running
 
-    def put(self, job: SimJob) -> set[int]:
-        """Let a job that has its places read; return the keys of all jobs that read near its caches."""
-        return self._change(job, runs=True)
-
-    def remove(self, job: SimJob) -> set[int]:
-        """Let a job read no more; return the keys of the others that read near its caches."""
-        return self._change(job, runs=False)
-
-    def _change(self, job: SimJob, *, runs: bool) -> set[int]:
+    def change(self, job: SimJob, *, runs: bool) -> set[int]:
+        """Let a job that has its places read, or read no more; return the keys of those that read near its caches."""
         if not job.record.data_sets:
             return set()
         touched = [self._there.setdefault(cache, set()) for cache in self._caches(job)]
@@ -115,14 +108,16 @@ class LoadingPace:
     def started(self, job: SimJob) -> Mapping[int, float]:
         """Return the pace of the job, and of those that share a cache or links with it."""
         self._computes[job.key] = 1.0
-        return self._changed(self._inner.started(job) if self._inner else {}, self._caches.put(job) | {job.key})
+        return self._changed(
+            self._inner.started(job) if self._inner else {}, self._caches.change(job, runs=True) | {job.key}
+        )
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
         """Return the paces of those that shared a cache or links with it."""
         changes = self._inner.stopped(job) if self._inner else {}
         del self._computes[job.key]
         self._loads.pop(job.key, None)
-        return self._changed(changes, self._caches.remove(job))
+        return self._changed(changes, self._caches.change(job, runs=False))
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
         """Return what changes by the inner pace."""
@@ -138,7 +133,7 @@ class LoadingPace:
         if self._inner:
             self._inner.restore(state[0], jobs)
         for job in jobs:
-            self._caches.put(job)
+            self._caches.change(job, runs=True)
         self._changed(dict(state[1]), {job.key for job in jobs})
 
     def _changed(self, computes: Mapping[int, float], near: set[int]) -> dict[int, float]:

@@ -22,11 +22,11 @@ from simulator.job_record import JobRecord
 from simulator.workload.job_kinds import KALOS, STATUSES, JobKind, grids, kinds_of
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput, TooLarge
+from topology.quantities import DAY
 
 KindName = Literal["evaluation", "other", "pretraining"]
 KINDS: tuple[KindName, ...] = ("evaluation", "other", "pretraining")
 
-DAY = 86_400.0
 PEAK = 15.0  # Hour of the day with most submissions: the afternoon
 USERS = 24  # Users of a kind
 GROUPS = 6  # Groups of users of a kind

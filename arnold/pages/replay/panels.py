@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from arnold.pages.line_chart import ChartLine, LineChart
-from simulator.results.time_series import HOUR, TimeSeries
+from simulator.results.time_series import TimeSeries
 from topology.cluster import FloatArray
-from topology.quantities import Kind
+from topology.quantities import HOUR, Kind
 
 PARTLY_FREE = "Share of free GPUs on nodes of which another part is in use."
 NO_WAIT = "No job ever waited."

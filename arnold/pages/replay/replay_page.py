@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from arnold.pages.replay.panels import panels
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import NAMES, RunSummary
 from simulator.results.time_series import TimeSeries
-from simulator.startup.startup_shares import startup_shares
 from simulator.study.compared import Comparison
 from topology.drawing.layout import inventory
 from topology.drawing.palette import ramp
@@ -21,6 +21,7 @@ from topology.drawing.templates import render
 from topology.quantities import duration, number, percent, plural
 
 if TYPE_CHECKING:
+    from simulator.capacity.sheet import TextTable
     from simulator.replay import Replay
 
 BY_SIZE = (
@@ -30,11 +31,18 @@ BY_SIZE = (
 
 
 def simulation_page(
-    past: RunHistory, summary: RunSummary, replay: Replay, over_time: TimeSeries, *, compared: Comparison | None = None
+    past: RunHistory,
+    summary: RunSummary,
+    replay: Replay,
+    over_time: TimeSeries,
+    *,
+    tables: Sequence[TextTable] = (),
+    compared: Comparison | None = None,
 ) -> str:
     """Return one self-contained page; same input, same text.
 
     :param over_time: the run in the buckets of the charts.
+    :param tables: what the run says besides: of power, data, start-up.
     :param compared: other runs, of a study, to stand beside this one.
     """
     headline, lead, tiles = _headline(past, summary), _lead(past, summary, replay), _facts(past, summary)
@@ -65,7 +73,7 @@ def simulation_page(
         slow=bool(past.slow),
         wait_rows=waits,
         spread=spread_rows(past),
-        startup=[] if replay.startups is None else startup_shares(past, replay.startups.log),
+        tables=tables,
         listed=len(listed),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),

@@ -38,7 +38,8 @@ def test_a_replay_tells_its_power(arnold: Arnold, tmp_path: Path, files: list[An
     assert document["power"][1]["domain"] in ("feed0", "feed1")
     assert document["power"][0]["figures"]["peak_megawatts"] <= 0.080
     assert document["wait_seconds"]["max"] == 0.0
-    assert "power, largest change" in arnold("simulate", *files, "--power", power).out
+    assert "largest change" in arnold("simulate", *files, "--power", power, "--html", tmp_path / "page.html").out
+    assert "<h2>Power around two moments" in (tmp_path / "page.html").read_text()
     power.write_text(POWER + "jobs: {a: {step_seconds: 5}, bb: {step_seconds: 5}}\n")
     assert "power.yaml: no job of the trace is called 'bb'; nothing there counts." in (
         " ".join(arnold("simulate", *files, "--power", power).err.split()).replace(str(tmp_path) + "/", "")

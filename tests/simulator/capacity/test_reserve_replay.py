@@ -12,9 +12,10 @@ import pytest
 from scheduler.job import Job
 from scheduler.placement.types import Limits, Proposal
 from simulator.capacity.job_shape import JobShape
-from simulator.capacity.reserve_replay import HOUR, CheckpointEvery, LargeAndSmall, ZoneRecorder, still_running
+from simulator.capacity.reserve_replay import CheckpointEvery, LargeAndSmall, ZoneRecorder, still_running
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.cluster import Cluster
+from topology.quantities import HOUR
 
 
 def moment(*holders: tuple[str, tuple[int, ...]], waiting: int = 0) -> Any:

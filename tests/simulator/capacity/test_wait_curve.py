@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.queue_policy import POLICIES
-from simulator.capacity.cluster_question import DAY, background_jobs
+from simulator.capacity.cluster_question import background_jobs
 from simulator.capacity.wait_curve import WaitCurve, wait_curve
 from simulator.engine.engine import Engine
 from simulator.engine.node_pool import NodePool
@@ -20,6 +20,7 @@ from simulator.engine.pools import GpuPool, Pool
 from simulator.replay_settings import QueueSettings
 from tests.case_counts import examples
 from topology.generate import minipods
+from topology.quantities import DAY
 
 CURVE = WaitCurve((0.5, 0.9), (10.0, 90.0))
 

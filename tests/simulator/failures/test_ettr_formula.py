@@ -18,9 +18,10 @@ from simulator.failures.expected_ettr import (
 )
 from simulator.failures.monte_carlo import exponential, simulate_ettr
 from simulator.failures.outages import erlang_b
-from simulator.failures.rates import DAY, RATES
+from simulator.failures.rates import RATES
 from tests.case_counts import examples
 from topology.errors import InvalidInput
+from topology.quantities import DAY
 
 TABLE = {128: 0.983, 512: 0.961, 1024: 0.939, 2048: 0.901}
 """r = 6.5e-3 per node-day, u0 = 5 min, w = 10 s, the best interval."""

@@ -9,10 +9,11 @@ from math import inf
 import pytest
 
 from simulator.failures.failure_process import FailureModel, Slowness
-from simulator.failures.rates import DAY, HOUR, MIXES, RATES, failure_rate
+from simulator.failures.rates import MIXES, RATES, failure_rate
 from simulator.failures.restart_delay import Restart, parse_restart
 from tests.simulator.failures.drawn import draw_failures
 from topology.errors import InvalidInput
+from topology.quantities import DAY, HOUR
 
 YEAR = 365 * DAY
 

@@ -13,7 +13,7 @@ from simulator.engine.hooks import Incident
 from simulator.failures.cluster_failures import ClusterFailures, FailureSettings
 from simulator.failures.expected_ettr import Losses, best_interval, first_order_ettr
 from simulator.failures.failure_process import FailureModel, Slowness
-from simulator.failures.rates import DAY, RATES, failure_rate
+from simulator.failures.rates import RATES, failure_rate
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings
@@ -22,6 +22,7 @@ from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import go_on
 from topology.errors import InvalidInput
+from topology.quantities import DAY
 
 QUIET = failure_rate("0")
 

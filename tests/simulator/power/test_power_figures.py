@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 
 from simulator.power.power_figures import band_share, figures_of, ramps, spectrum, stored
 from simulator.power.power_file import NodeWatts, PowerSettings
-from simulator.power.power_wave import (
-    MEGA,
-    RATE,
-    PowerLoad,
-    power_over_time,
-    sample_times,
-    staggered,
-    trapezoid,
-    worst_domain,
-)
+from simulator.power.power_wave import MEGA, RATE, PowerLoad, sample_times, trapezoid
+from simulator.power.site_power import SitePower
 from topology.cluster import FloatArray
 from topology.generate import minipods
 
@@ -69,8 +61,8 @@ def test_equal_jobs_at_even_phases_cancel(jobs: int) -> None:
 def test_staggering_finds_even_phases() -> None:
     """Four equal jobs that begin at once are put apart so that nothing swings."""
     loads = [ONE] * 4
-    phases = staggered(loads, 16.0, SQUARE)
-    assert np.ptp(drawn(*(replace(one, phase=phase) for one, phase in zip(loads, phases, strict=True)))) < 1e-6
+    site = SitePower(cluster=minipods(minipods=1, nodes=1), settings=SQUARE, seconds=16.0)
+    assert np.ptp(drawn(*site.staggered(loads))) < 1e-6
 
 
 def test_random_phases_grow_as_the_root_of_their_number() -> None:
@@ -149,10 +141,9 @@ def test_domains_add_up() -> None:
     """What the minipod draws that swings most and what the other draws is what the site draws; idle nodes draw 2 kW."""
     cluster = minipods(minipods=2, nodes=8)
     load = replace(ONE, nodes=np.array([0, 1, 5], dtype=np.int32))
-    times = sample_times(4.0)
-    site = power_over_time(cluster, [load], times, SQUARE)
-    name, worst = worst_domain(cluster, cluster.levels[0], [load], times, SQUARE)
+    power = SitePower(cluster=cluster, settings=SQUARE, seconds=4.0)
+    site, (name, worst) = power.drawn([load]), power.worst(cluster.levels[0], [load])
     assert name == cluster.levels[0].domains[0]
-    assert site - worst == pytest.approx(4 * 2_000.0 + load.drawn(times, SQUARE))
+    assert site - worst == pytest.approx(4 * 2_000.0 + load.drawn(power.times, SQUARE))
     assert site.min() == pytest.approx(8 * 2_000.0 + 3 * 300.0)
-    assert figures_of(site, SQUARE).swing_megawatts == pytest.approx(3 * 600.0 / MEGA)
+    assert power.figures(site).swing_megawatts == pytest.approx(3 * 600.0 / MEGA)
