@@ -80,7 +80,7 @@ $(VENV)/.runtime: runtime.lock pyproject.toml
 	$(call install_pinned,runtime.lock,165)
 
 $(VENV)/.docs: docs.lock pyproject.toml
-	$(call install_pinned,docs.lock,200)
+	$(call install_pinned,docs.lock,215)
 
 # install_pinned(lock file, MB to download), which leaves the stamp that is the target
 define install_pinned

@@ -61,8 +61,10 @@ class Diagram(Directive):
 
     def run(self) -> list[nodes.Node]:
         """Return an image that the page itself holds."""
-        drawn = b64encode(mmdr.render("\n".join(self.content)).svg().encode()).decode()
-        image = f'<img class="diagram" alt="Diagram" src="data:image/svg+xml;base64,{drawn}">'
+        # boxes are sized for Arial at 14 px; smaller letters fit in other fonts too
+        drawn = mmdr.render("\n".join(self.content)).svg().replace("font-size:14px", "font-size:12px")
+        source = f"data:image/svg+xml;base64,{b64encode(drawn.encode()).decode()}"
+        image = f'<img class="diagram" alt="Diagram" src="{source}">'
         return [nodes.raw("", image, format="html")]
 
 

@@ -40,11 +40,9 @@ Run = Callable[[Sequence[str]], str]
 class Block:
     """One fenced block; commands and output of one with both are blocks of their own.
 
-    :param section: heading above it.
     :param language: word after the fence; ``sh`` of commands.
     """
 
-    section: str
     language: str
     text: str
 
@@ -52,11 +50,9 @@ class Block:
 def blocks_of(page: str) -> list[Block]:
     """All fenced blocks, in order."""
     found = []
-    for part in page.split("\n## "):
-        section = part.partition("\n")[0]
-        for language, text in FENCE.findall(part):
-            whole = Block(section, language, text)
-            found += _parts(whole) if text.startswith("$ ") else [whole]
+    for language, text in FENCE.findall(page):
+        whole = Block(language, text)
+        found += _parts(whole) if text.startswith("$ ") else [whole]
     return found
 
 
@@ -72,13 +68,12 @@ def _parts(whole: Block) -> list[Block]:
 
 
 def run_commands(
-    blocks: Sequence[Block], folder: Path, elsewhere: Elsewhere, *, stay: str = "", run: Run | None = None
+    blocks: Sequence[Block], folder: Path, elsewhere: Elsewhere, *, run: Run | None = None
 ) -> list[str | None]:
     """What each block of commands prints, run one after the other in the folder where the last one ended; ``None`` of a
     block of which nothing is run.
 
     :param folder: where the first one starts.
-    :param stay: heading of the section whose commands are all called in that folder, and lead nowhere.
     :param run: with it blocks of nothing but ``arnold`` are run in this process, whose current folder is ``folder``.
     """
     here = folder
@@ -89,8 +84,7 @@ def run_commands(
         if run is not None and all(SIMPLE.fullmatch(line.partition(" #")[0]) for line in lines):
             printed.append("".join(run(_words(line)) for line in lines) if lines else None)
             continue
-        out, after = _in_a_shell(lines, folder if block.section == stay else here)
-        here = here if block.section == stay else after
+        out, here = _in_a_shell(lines, here)
         printed.append(out if lines else None)
     return printed
 

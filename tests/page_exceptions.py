@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 
 from tests.page_blocks import SLOW, Elsewhere
 
 CLUSTER = "needs a cluster; tests/e2e have one"
-KUBECTL = shutil.which("kubectl") is not None
 PUBLIC_TRACE = "is of a public trace; tests/health/whatif/test_whatif_published.py has it"
 LAUNCHERS = "tests/arnold/exports/test_real_launchers.py runs the file with the real program"
 
@@ -19,15 +17,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         ". .venv/bin/activate": ("", "the environment that runs the tests may be another"),
         "uv tool install '.[tables]'": ("", "takes minutes; .ci/installs tries it, and pipx"),
         "arnold demo --save try": ("arnold demo --save try --time-limit 0.01", "all algorithms take half a minute"),
-        "podman build": ("", "needs an engine; .ci/run follows the steps of the Containerfile"),
-        "podman push": ("", "needs a registry"),
-        "kubectl apply -k deploy": ("kubectl kustomize deploy" if KUBECTL else "", "needs a cluster; rendered instead"),
-        "kubectl -n arnold-system rollout": ("", "needs a cluster; tests/e2e install it on one"),
-        "kubectl apply -f manifests/examples/indexed-job.yaml": (
-            "test -s manifests/examples/indexed-job.yaml",
-            "needs a cluster; tests/e2e place it on one",
-        ),
-        "kubectl get gangplans": ("", "needs a cluster"),
     },
     "docs/how-it-works/calibration.md": {
         "arnold simulate": (SLOW, "takes seconds"),
@@ -103,8 +92,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/how-to/kubernetes.md": {
         "arnold place --cluster kube:": ("", CLUSTER),
         "podman": ("", "needs an engine and a registry"),
-        "mkdir deploy": ("", "is the kustomization of README, which tests/test_readme.py renders"),
-        "cat > deploy/kustomization.yaml": ("cat > kustomization.yaml << 'END'", "is in no clone"),
         "kubectl": ("", CLUSTER),
     },
     "docs/how-to/slow-job.md": {

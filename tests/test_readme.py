@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.page_blocks import blocks_of, compare_outputs, run_commands, unused
-from tests.page_exceptions import EXCEPTIONS, KUBECTL
+from tests.page_exceptions import EXCEPTIONS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -18,9 +18,6 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 pytestmark = pytest.mark.xdist_group("readme")  # its commands are run once, by one worker
 
 ELSEWHERE = EXCEPTIONS["README.md"]
-
-STAY = "On Kubernetes"
-"""The section whose commands are called in the clone; those of all others follow each other, from the clone on."""
 
 BLOCKS = blocks_of(README)
 COMMANDS = [block for block in BLOCKS if block.language == "sh"]
@@ -32,14 +29,13 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("clone")
     for name in ("Makefile", "requirements.lock", "runtime.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "manifests", folder / "manifests")
     return folder
 
 
 @pytest.fixture(scope="module")
 def outputs(clone: Path) -> list[str | None]:
     """What each block of commands printed, run one after the other in the folder where the last one ended."""
-    return run_commands(COMMANDS, clone, ELSEWHERE, stay=STAY)
+    return run_commands(COMMANDS, clone, ELSEWHERE)
 
 
 def test_every_exception_is_used() -> None:
@@ -70,17 +66,6 @@ def test_files_are_those_of_the_demo(clone: Path, outputs: Sequence[str | None])
             shown = block.text.splitlines()
             assert shown[0] == lines[0]
             assert [line for line in lines if line in shown] == shown
-
-
-@pytest.mark.skipif(not KUBECTL, reason="kubectl, which renders the manifests, is not here")
-def test_images_are_those_that_are_named(outputs: Sequence[str | None]) -> None:
-    """After the kustomization of README no image is left that only its author has."""
-    (rendered,) = [out for block, out in zip(COMMANDS, outputs, strict=True) if "kustomization.yaml" in block.text]
-    images = set(re.findall(r"^ +image: (\S+)", rendered or "", re.MULTILINE))
-    assert {image.partition(":")[0] for image in images} == {
-        "registry.example.com/arnold",
-        "registry.example.com/kube-scheduler",
-    }
 
 
 def test_every_size_is_held() -> None:
