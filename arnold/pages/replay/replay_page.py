@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from arnold.pages.line_chart import ChartCard, card_of
-from arnold.pages.replay.cluster_map import cluster_map, packed_json
+from arnold.pages.replay.cluster_map import ClusterMap, cluster_map, packed_json
 from arnold.pages.replay.comparison import comparison_cards
 from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, wait_chart
 from arnold.pages.replay.panels import panels
@@ -22,6 +22,7 @@ from topology.quantities import duration, number, percent, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.sheet import TextTable
+    from simulator.engine.sim_job import SimJob
     from simulator.replay import Replay
 
 BY_SIZE = (
@@ -77,16 +78,23 @@ def simulation_page(
         listed=len(listed),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
-        data={
-            **drawn.nodes,
-            "origin": past.origin,
-            "length": past.length,
-            "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
-            "charts": {chart.key: chart.data for chart in charts} | compared_data,
-            "map": drawn.instants,
-            "jobs": packed_json(job_data(listed, past.origin)),
-        },
+        data=_data(past, over_time, drawn, listed, {chart.key: chart.data for chart in charts} | compared_data),
     )
+
+
+def _data(
+    past: RunHistory, over_time: TimeSeries, drawn: ClusterMap, listed: Sequence[SimJob], charts: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what the script of the page is given."""
+    return {
+        **drawn.nodes,
+        "origin": past.origin,
+        "length": past.length,
+        "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
+        "charts": charts,
+        "map": drawn.instants,
+        "jobs": packed_json(job_data(listed, past.origin)),
+    }
 
 
 def _colours() -> str:
