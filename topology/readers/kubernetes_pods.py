@@ -23,8 +23,7 @@ from topology.readers.kubernetes_requirement import Requirement
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
-"""Label: the pod was pinned to its node by a plan, of a gang that the value tells from others; an admission policy
-keeps it for the extender."""
+"""Label: the pod was pinned to its node by the plan of a gang, whose hash is the value; kept for the extender."""
 
 
 class Resources(Object, frozen=True):
@@ -45,6 +44,7 @@ class ContainerPort(Object, frozen=True):
 class Container(Object, frozen=True):
     """A container of a pod; ``restart_policy`` Always makes an init container a sidecar."""
 
+    image: str = ""
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[ContainerPort] | None = None
