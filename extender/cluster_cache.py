@@ -129,6 +129,7 @@ class ClusterCache:
 
     def put_node(self, node: NodeObject) -> None:
         """Take up a node; a heartbeat changes nothing that a gang could depend on, and concerns none."""
+        self.fleet.images.take(node)
         before = self.fleet.version
         self.fleet.put_node(self.claimed.node(node))
         if self.fleet.version != before:

@@ -1,4 +1,4 @@
-"""What the cache keeps of the metadata of pods, their makers and namespaces: texts that are read, cut where too long.
+"""What the cache keeps of the texts of pods, their makers and namespaces: those that are read, cut where too long.
 
 An annotation may have 256 kB, and so may the name in a reference to an owner; labels are short, and may be thousands.
 Anybody who may make pods could fill the extender's memory with such texts.  So each is looked at once, when an object
@@ -17,6 +17,7 @@ from extender.kubernetes_names import ANNOTATIONS_READ, FAIR_SHARE_WEIGHT, GROUP
 from extender.peer_names import NAMES
 from extender.texts import LONGEST_KEY, cut
 from topology.readers.kubernetes_objects import Metadata, OwnerReference
+from topology.readers.kubernetes_pods import PodSpec
 
 READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT))  # annotations that mean something
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any
@@ -33,6 +34,12 @@ def trim(meta: Metadata) -> None:
     if meta.owner_references:
         owner = next((owner for owner in meta.owner_references if owner.controller), None)
         force_setattr(meta, "owner_references", None if owner is None else [_named_shortly(owner)])
+
+
+def shorten_images(spec: PodSpec) -> None:
+    """Cut the names of images of a pod just decoded, in place: of one that is too long none is listed on a node."""
+    for box in (*(spec.containers or ()), *(spec.init_containers or ())):
+        force_setattr(box, "image", _kept("", box.image))
 
 
 def strip(meta: Metadata) -> None:

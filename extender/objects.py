@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import replace
 
-from extender.kept_fields import strip, trim
+from extender.kept_fields import shorten_images, strip, trim
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT
 from scheduler.queue.fair_share import read_weight
 from topology.errors import InvalidInput
@@ -132,9 +132,8 @@ def _decode(raw: bytes | dict[str, Any], kind: type[_Kind]) -> _Kind:
         raise InvalidInput(f"not a {kind.__name__} of Kubernetes: {error}", fix=fix) from None
     if isinstance(found, Pod | Owner | NamespaceObject):
         trim(found.metadata)
-    elif isinstance(found, NodeObject):
-        # nothing here reads them yet, and each node may list fifty
-        force_setattr(found.status, "images", None)
+        if isinstance(found, Pod):
+            shorten_images(found.spec)
     elif isinstance(found, AllocationObject):
         strip(found.metadata)
     return found

@@ -45,6 +45,14 @@ def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
     return pulls
 
 
+def cold_nodes(pulls: FloatArray) -> str:
+    """Return how many nodes pull something, in words.
+
+    :param pulls: GB that each node would pull.
+    """
+    return f"{np.count_nonzero(pulls):,} of {pulls.size:,} nodes would pull up to {number(float(pulls.max()))} GB"
+
+
 class Preference(NamedTuple):
     """What is asked again on fewer nodes, and what nodes cost beside the objective."""
 
@@ -178,8 +186,7 @@ def _notes(asked: Preference, best: Outcome, plain: Outcome, why: str) -> list[s
     each, nodes, notes = pulls[best.proposal.nodes], best.proposal.nodes, []
     assert nodes is not None
     if each.any():
-        cold = f"{np.count_nonzero(each):,} of {each.size:,} nodes would pull"
-        notes.append(f"{cold} up to {number(float(each.max()))} GB{why}.")
+        notes.append(f"{cold_nodes(each)}{why}.")
     if shared.any():
         before, now = (int(np.count_nonzero(shared[one.proposal.nodes])) for one in (plain, best))
         than = f", {before:,} of them where nothing is preferred" if before != now else ""

@@ -9,7 +9,7 @@ refuses them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -48,11 +48,13 @@ class Document:
     def parse(self, shape: type[T], *, error: type[InvalidInput] = InvalidInput) -> T:
         """Return the data as a pydantic model, or any other type pydantic knows (``list[Model]``).
 
-        :raises InvalidInput: (or ``error``) data of another shape; for an unknown key says which was probably meant.
+        :raises InvalidInput: (or ``error``) data of another shape, true or false for a number among it; for an unknown
+            key says which was probably meant.
         """
         from pydantic import TypeAdapter, ValidationError
 
         adapter = TypeAdapter(shape)
+        self._check_truth(adapter.json_schema, error)
         try:
             return adapter.validate_python(self.data)
         except ValidationError as invalid:
@@ -65,6 +67,15 @@ class Document:
         message, fix = _explain(first, adapter.json_schema)
         others = f" ({len(problems) - 1} more after this one)" if len(problems) > 1 else ""
         raise error(message + others, where=self.where(*first["loc"]), fix=fix)
+
+    def _check_truth(self, schema: Callable[[], dict[str, Any]], error: type[InvalidInput]) -> None:
+        """Refuse true and false where a number is wanted: to pydantic, and to Python, they are 1 and 0."""
+        for path in _truth_values(self.data):
+            wanted = _types(schema(), path)
+            if wanted & {"number", "integer"} and "boolean" not in wanted:
+                what = "number" if "number" in wanted else "integer"
+                message = f"{_dotted(path)}: input should be a valid {what}, not {self.part(*path).data!r}"
+                raise error(message, where=self.where(*path), fix=f"correct {_dotted(path)}")
 
     def _rank(self, problem: Mapping[str, Any]) -> tuple[int, bool]:
         """Return problems in the order of the file; a misspelled key before the one that is missing for it."""
@@ -90,6 +101,18 @@ def load_document(source: Source, *, syntax: Literal["yaml", "any"] = "any", sev
     if data is None or (several and all(one is None for one in data)):
         raise InvalidInput("holds no data", where=source.name, fix="give a file with content")
     return Document(source, data, line_of)
+
+
+def _truth_values(data: Any) -> Iterator[Path]:
+    """Yield the path of each true and false among data."""
+    inside: list[tuple[Path, Any]] = [((), data)]
+    while inside:
+        path, value = inside.pop()
+        if isinstance(value, bool):
+            yield path
+        elif isinstance(value, dict | list):
+            entries = value.items() if isinstance(value, dict) else enumerate(value)
+            inside += [((*path, key), one) for key, one in entries if isinstance(one, bool | dict | list)]
 
 
 def _existing(data: Any, path: Path) -> list[str | int]:
@@ -145,10 +168,20 @@ def _short(value: Any) -> str:
 
 def _known_keys(schema: dict[str, Any], path: Path) -> list[str]:
     """Return keys that a JSON schema allows at a path; all keys of all alternatives where it offers several."""
+    return [name for node in _nodes_at(schema, path) for name in node.get("properties", {})]
+
+
+def _types(schema: dict[str, Any], path: Path) -> set[str]:
+    """Return the types that a JSON schema allows at a path."""
+    return {node["type"] for node in _nodes_at(schema, path) if "type" in node}
+
+
+def _nodes_at(schema: dict[str, Any], path: Path) -> list[dict[str, Any]]:
+    """Return what a JSON schema says of a path, all its alternatives."""
     here = [schema]
     for key in path:
         here = [step for node in _alternatives(schema, here) if (step := _child(node, key)) is not None]
-    return [name for node in _alternatives(schema, here) for name in node.get("properties", {})]
+    return _alternatives(schema, here)
 
 
 def _alternatives(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -165,6 +198,9 @@ def _alternatives(schema: dict[str, Any], nodes: list[dict[str, Any]]) -> list[d
 
 
 def _child(node: dict[str, Any], key: str | int) -> dict[str, Any] | None:
-    step = node.get("items") if isinstance(key, int) else node.get("properties", {}).get(key)
+    if isinstance(key, int):
+        first = node.get("prefixItems", ())
+        return first[key] if key < len(first) else node.get("items")
+    step = node.get("properties", {}).get(key)
     others = node.get("additionalProperties")
     return others if step is None and isinstance(others, dict) else step

@@ -28,7 +28,8 @@ import yaml
 from benchmarks.kubernetes.processor_time import ProcessorTime
 from benchmarks.kubernetes.stage import Bindings, clear, new_namespace, say, warm_arnold
 from benchmarks.report import Promise, promises, section, table
-from extender.controller.pod_release import release_patch
+from extender.controller.pod_release import release_mark, release_patch
+from extender.gangs.types import GangKey
 from extender.objects import decode_pod
 from tests.e2e.harness.arnold import MANIFESTS, SYSTEM
 from tests.e2e.harness.client import Object, path
@@ -209,7 +210,8 @@ def _bare(plane: ControlPlane, cluster: Cluster, space: str, size: int, *, bind:
     made = plane.admin.create_all(gang("gang", space, size=size, parallelism=_parallelism(size)))
     free = islice((node.name for node in cluster if node.free_gpus == node.gpus), size)
     things = [decode_pod(thing) for thing in made]
-    changes = [(thing.name, node, release_patch(thing, node)) for thing, node in zip(things, free, strict=True)]
+    mark = release_mark(GangKey(space, "gang"), size)
+    changes = [(thing.name, node, release_patch(thing, node, mark)) for thing, node in zip(things, free, strict=True)]
 
     def send(change: tuple[str, str, list[Object]]) -> float:
         name, node, patch = change

@@ -37,11 +37,12 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Take the gate off a pod and pin it to its node."""
+    """Take the gate off a pod, pin it to its node, and mark it as released with its gang."""
 
     key: GangKey
     pod: Pod
     node: str
+    mark: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,10 +57,10 @@ class Writer:
         self.stores.plans.wrote(stored, new=not plan.uid)
         return stored
 
-    async def release(self, pod: Pod, node: str) -> None:
-        """Take the gate off a pod and pin it, or raise ``PatchFailed``: the pod is not what it was."""
+    async def release(self, pod: Pod, node: str, mark: str) -> None:
+        """Take the gate off a pod, pin and mark it, or raise ``PatchFailed``: the pod is not what it was."""
         with self._counted("release"):
-            change = release_patch(pod, node)
+            change = release_patch(pod, node, mark)
             raw = await self.for_pods.patch(PODS, pod.name, change, kind="json-patch", namespace=pod.namespace)
         self.stores.pods.wrote(decode_pod(raw))
 

@@ -29,13 +29,14 @@ from extender.controller.context import Context, PlanProgress, Vacancy, nodes_of
 from extender.controller.ended_runs import ended_run
 from extender.controller.pacing import Timeouts
 from extender.controller.planned_gangs import decide_holding
+from extender.controller.pod_release import release_mark
 from extender.gangs.pods_on_nodes import node_rank, nodes_of_pods, ranks_by_node
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
 from extender.plans.gang_plan import NO_PLAN, GangPlan, PlanPhase, uids_of, with_doubts
 from extender.texts import counted, named
 from topology.readers.kubernetes_objects import START_OF_TIME
-from topology.readers.kubernetes_pods import Pod
+from topology.readers.kubernetes_pods import RELEASED, Pod
 
 # Reasons of plans.
 PREEMPTED = "Preempted"  # its nodes were given back for another gang; as long as it says so, its pods are evicted
@@ -165,9 +166,11 @@ def _tell(context: Context, gang: Gang, plan: GangPlan | None, *, phase: PlanPha
 def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     """Take the nodes again that released or bound pods are on already: a new plan is not free to choose.
 
-    Nodes for the others of a gang with a lost plan are new ones.  While gangs wait it gets none: a pod that is on a
-    node can be given to any gang, by its labels, or be made there, and its fellows would pass the queue.  So would they
-    by a plan that gave its nodes back, and other nodes to the pods.
+    Nodes for the others of a gang with a lost plan are new ones.  Where pods bear the mark of this gang in this size,
+    it gets them before those that wait: it came through the queue as a whole, and they may wait for the nodes that it
+    holds.  Without the mark none while gangs wait: a pod that is on a node can be given to any gang, by its labels, or
+    be made there, and its fellows would pass the queue.  So would they by a plan that gave its nodes back, and other
+    nodes to the pods.
 
     :returns: whether there is anything to take.
     """
@@ -179,7 +182,9 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     sight = PlanProgress(gang, base)
     if not sight.matching or not sight.started:
         return False
-    if before := _before_it(context, base):
+    ours = _released_with_it(gang)
+    holds = any(pod.node is not None for pod in ours)
+    if not holds and (before := _before_it(context, base)):
         others = f"gang {min(before, key=_place).key}{' and others' if len(before) > 1 else ''}"
         why = f"it has rested, and comes behind {others}\nTo fix: wait: in its turn it gets its nodes again, or others"
         _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=BEHIND, message=why)
@@ -188,15 +193,8 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
     context.watch(unfit)
     if unfit.stuck and not sight.bound:
         # Its pods cannot go anywhere else, and they are not there yet: it has no right to nodes that others have now.
-        taken = next(iter(unfit.stuck.values()))[1]
-        if plan is None:
-            why = f"no plan says where its pods are: {taken}\nTo fix: delete all its pods"
-            _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=why)
-        elif remembered is not None:
-            why = f"its pods wait for nodes that others have now: {taken}\nTo fix: wait, or delete all its pods"
-            _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=TAKEN, message=why)
-        return True
-    if unfit.move and remembered is None and (waiting := _in_the_queue(context)):
+        _tell_taken(context, gang, plan, next(iter(unfit.stuck.values()))[1], remembered=remembered is not None)
+    elif unfit.move and remembered is None and not ours and (waiting := _in_the_queue(context)):
         those = named(str(one.key) for one in waiting)
         message = (
             f"no plan says where its pods are, {counted(len(unfit.move), 'pod')} of it have no node, and others wait: "
@@ -211,6 +209,22 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
         events = (EventNote("Planned", note),)
         context.do(Write(context.renewed(base, gang), events=events, weigh=remembered is None))
     return True
+
+
+def _tell_taken(context: Context, gang: Gang, plan: GangPlan | None, taken: str, *, remembered: bool) -> None:
+    """Write that others have a node to which a pod is pinned that nobody makes anew."""
+    if plan is None:
+        why = f"no plan says where its pods are: {taken}\nTo fix: delete all its pods"
+        _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=why)
+    elif remembered:
+        why = f"its pods wait for nodes that others have now: {taken}\nTo fix: wait, or delete all its pods"
+        _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=TAKEN, message=why)
+
+
+def _released_with_it(gang: Gang) -> list[Pod]:
+    """Return the pods that were released as members of this very gang, when it was as large as it is."""
+    mark = release_mark(gang.key, len(gang.members))
+    return [member.pod for member in gang.members if member is not None and member.pod.labels.get(RELEASED) == mark]
 
 
 def _before_it(context: Context, plan: GangPlan) -> list[GangPlan]:

@@ -184,7 +184,7 @@ class GangController:
                     continue
         writer = self._shared.writer
         # A generator begins no write before its turn comes.
-        releases = (writer.release(one.pod, one.node) for one in actions if isinstance(one, Release))
+        releases = (writer.release(one.pod, one.node, one.mark) for one in actions if isinstance(one, Release))
         await self._together(key, "released", releases)
         notices = (writer.tell(one.pod, one.node) for one in actions if isinstance(one, NotifyPod))
         await self._together(key, "told", notices)

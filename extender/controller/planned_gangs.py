@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, is_stuck, nodes_of
+from extender.controller.pod_release import release_mark
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
 from extender.plans.gang_plan import WEIGHED, GangPlan, PlanPhase, canonical_uid, with_doubts
@@ -61,8 +62,9 @@ def _release(context: Context, sight: PlanProgress, unfit: UnfitRanks) -> None:
     No pod is pinned to a node that may be lost, and no gang is begun while one of its nodes may be.
     """
     if sight.started or (sight.gang.complete and not unfit.doubtful):
+        mark = release_mark(context.key, sight.plan.size)
         ready = (one for one in sight.gated if one[0] not in unfit.doubtful)
-        context.do(*(Release(context.key, pod, node) for _, pod, node in ready))
+        context.do(*(Release(context.key, pod, node, mark) for _, pod, node in ready))
 
 
 def _tell(context: Context, sight: PlanProgress) -> None:

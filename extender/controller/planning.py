@@ -167,7 +167,7 @@ class Planning:
             return PlanningOutcome.NO_ROOM
         if self._stale(plan):
             return PlanningOutcome.NOTHING
-        said = _worth(plan)
+        said = "; ".join(filter(None, (_worth(plan), plan.message)))
         plan = plan.with_condition("Planned", True, "Planned", said, now).replace(expires=now + self.shared.terms.bind)
         plan = plan.with_condition("Valid", True, "Consistent", "", now)
         await self._write(plan, EventNote("Planned", said))

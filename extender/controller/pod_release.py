@@ -6,12 +6,16 @@ when the pod is another of the same name, or its gate is off already, or its ter
 
 A released pod is marked with a label.  Any client may write a pin; by the mark, which an admission policy keeps for the
 extender, a pin is known as that of a plan when the plan itself is lost.  What was pinned cannot be pinned otherwise.
+The labels that make a pod a gang's member are its owner's to change: so the mark names the gang, and how large it was.
 """
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 from extender import kubernetes_names as names
 from extender.cluster_api.client import Document
+from extender.gangs.types import GangKey
 from topology.readers.kubernetes_pods import RELEASED, NodeSelector, Pod
 
 _LABELS = "/metadata/labels"
@@ -21,7 +25,15 @@ _REQUIRED_NAME = "requiredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED = f"{_NODES}/{_REQUIRED_NAME}"
 
 
-def release_patch(pod: Pod, node: str) -> list[Document]:
+def release_mark(key: GangKey, size: int) -> str:
+    """Return the value of the label on pods that were released as members of a gang of so many pods.
+
+    Names are their users' choice: 16 bytes, so that no two can be found that have the same.
+    """
+    return blake2b(f"{key}/{size}".encode(), digest_size=16).hexdigest()
+
+
+def release_patch(pod: Pod, node: str, mark: str) -> list[Document]:
     """Return the JSON patch (RFC 6902) that ungates, pins and marks a pod, or raise ``ValueError``: no gate of ours."""
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
     place = f"/spec/schedulingGates/{gates.index(names.GATE)}"
@@ -29,15 +41,15 @@ def release_patch(pod: Pod, node: str) -> list[Document]:
         {"op": "test", "path": "/metadata/uid", "value": pod.uid},
         {"op": "test", "path": f"{place}/name", "value": names.GATE},
         *_pin(pod, node),
-        *_mark(pod),
+        *_mark(pod, mark),
         {"op": "remove", "path": place},
     ]
 
 
-def _mark(pod: Pod) -> list[Document]:
+def _mark(pod: Pod, mark: str) -> list[Document]:
     if pod.labels:
-        return [{"op": "add", "path": f"{_LABELS}/{RELEASED.replace('/', '~1')}", "value": "true"}]
-    return [_unchanged(pod), {"op": "add", "path": _LABELS, "value": {RELEASED: "true"}}]
+        return [{"op": "add", "path": f"{_LABELS}/{RELEASED.replace('/', '~1')}", "value": mark}]
+    return [_unchanged(pod), {"op": "add", "path": _LABELS, "value": {RELEASED: mark}}]
 
 
 def _unchanged(pod: Pod) -> Document:

@@ -16,6 +16,7 @@ import numpy as np
 from extender.fleet.fleet_table import NOWHERE, FleetTable, GangView, Own, Problem, make_table, make_view
 from extender.fleet.held_gpus import HeldGpus
 from extender.fleet.hosts import GONE, Demand, Host, host_of
+from extender.fleet.node_images import NodeImages
 from extender.fleet.node_resources import NodeResources
 from extender.fleet.pod_requests import widest
 from extender.gangs.types import GangKey
@@ -44,6 +45,7 @@ class Fleet:
         self._hosts: dict[str, Host] = {}
         self.held = HeldGpus()
         self._resources = NodeResources()
+        self.images = NodeImages()  # no plan has to be made anew for them
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
         # node -> pods released to it whose gang has no plan -> the gang
@@ -58,8 +60,7 @@ class Fleet:
 
     def put_node(self, node: NodeObject) -> None:
         """Take in a node that appeared or changed."""
-        new = host_of(node)
-        old = self._hosts.get(node.name)
+        old, new = self._hosts.get(node.name), host_of(node)
         if old == new:
             return
         self._hosts[node.name] = new
@@ -67,6 +68,7 @@ class Fleet:
 
     def drop_node(self, name: str) -> None:
         """Drop a node that is gone."""
+        self.images.drop(name)
         if self._hosts.pop(name, None) is not None:
             self._changed(name, rebuild=True)
 

@@ -17,6 +17,7 @@ from extender.fleet.hosts import demands_of
 from extender.gangs.gang_job import holds_for
 from extender.gangs.pods_on_nodes import on_nodes
 from extender.gangs.types import Gang, GangKey, InvalidGang, TopologyRequest
+from extender.planner.gang_images import with_images
 from extender.planner.power_room import without_power
 from extender.planner.stopping import Stopping, stopping_of
 from extender.plans.gang_plan import GangPlan
@@ -183,6 +184,8 @@ def _with_cluster(question: Question, fleet: Fleet, job: Job, tiers: Sequence[To
     cluster = view.cluster.replace(flags=flags)
     short = ", ".join(f"{count} {why}" for why, count in view.shortages.items())
     question = replace(question, short=view.short, shortages=short, table=fleet.table, rows=view.rows)
+    if not question.lost:
+        job, cluster = with_images(job, cluster, question.gang, fleet.images)
     return replace(question, job=job, cluster=cluster, left_out=view.counted_out)
 
 
@@ -294,5 +297,4 @@ def _likenesses(plan: GangPlan, job: Job, fleet: Fleet) -> dict[str, str]:
         at = bisect(known, rank)
         return min(known[max(0, at - 1) : at + 1], key=lambda other: abs(other - rank))
 
-    placed = set(known)
-    return {node: nodes[nearest(rank)] for rank, node in enumerate(nodes) if rank not in placed}
+    return {node: nodes[nearest(rank)] for rank, node in enumerate(nodes) if fleet.host(node) is None}

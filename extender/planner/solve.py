@@ -18,6 +18,7 @@ from extender.fleet.fleet_table import NOWHERE, Own
 from extender.gangs.pods_on_nodes import nodes_of_pods
 from extender.gangs.types import InvalidGang
 from extender.kubernetes_names import EXPECTED_DURATION, PREEMPTIBLE
+from extender.planner.gang_images import pulling
 from extender.planner.planning_round import Answer
 from extender.planner.question import Question, levels_counted, placed_in
 from extender.plans.gang_plan import NO_PLAN, WEIGHED, GangPlan, PlanPhase, uids_of, with_doubts
@@ -39,7 +40,6 @@ from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible
 
 _FITS_SHARE = 0.2  # part of the time limit that each of the questions behind a refusal may take
-
 _LIMITS = Limits()
 
 
@@ -71,6 +71,7 @@ def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
     notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
     if len({one.gpu_types for one in outcome.types}) > 1 or job.gpu_types is not None:
         notes += [f"on GPUs of the type {in_words(one.gpu_types)}" for one in outcome.types if one.chosen]
+    notes += pulling(cluster, job, outcome.proposal.nodes)
     if pods_per_node > 1:
         notes.append(f"{pods_per_node} pods on each node of {job.gpus_per_node} GPUs")
     plan = _base(question, job).with_worth(evaluation, bound=outcome.bound, gap=outcome.gap)
@@ -110,7 +111,7 @@ def by_cell(cluster: Cluster, job: Job, nodes: Iterable[str]) -> IntArray:
 
 def _no_room(question: Question, cluster: Cluster, job: Job, outcome: Outcome, limits: Limits) -> Answer:
     """Return why a gang has no room, and what would give it some."""
-    part = replace(limits, seconds=_FITS_SHARE * limits.seconds)
+    part, job = replace(limits, seconds=_FITS_SHARE * limits.seconds), job.replace(images=())
     solver = ALGORITHMS.load("exact")
     fits_now = question.kept_from_it and fits(cluster, job, solver=solver, limits=part)
     fits_empty = fits(cluster.emptied(), job, solver=solver, limits=part)

@@ -122,6 +122,31 @@ def test_strangers_take_promised_nodes(arnold_plane: ControlPlane, namespace: st
         assert (status.get("failed", 0), status.get("conditions", [])) == (0, [])
 
 
+def test_a_plan_is_lost_while_another_gang_waits_for_its_nodes(arnold_plane: ControlPlane, namespace: str) -> None:
+    """While no extender runs the GangPlan goes and three pods of six are made anew, and the next in the queue wants all
+    nodes: neither would ever end if the first waited for the second.
+    """
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=2, nodes=16)
+    make_real(plane.admin, cluster)
+    pods = gang("llm", namespace, size=6, parallelism="tp=8,pp=2,dp=3")
+    with running(plane, levels=level_labels(cluster)) as arnold, guarded(plane):
+        plane.admin.create_all(pods)
+        wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the gang on its nodes")
+        plane.admin.create_all(gang("all", namespace, size=16, parallelism="tp=8,pp=2,dp=8"))
+        wait_until(lambda: plan_in(plane.admin, "all", namespace, "Queued"), "the other gang to wait for room")
+        arnold.extender.kill()
+        plane.admin.delete("gangplans", "llm", namespace)
+        for thing in pods[:3]:
+            plane.admin.delete("pods", thing["metadata"]["name"], namespace)
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 3, "three of its pods to go")
+        others = bound(plane.admin, namespace)
+        plane.admin.create_all(pods[:3])
+        arnold.extender.start()
+        wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "the gang on its nodes again")
+        assert others.items() < bound(plane.admin, namespace).items()
+
+
 def test_plan_expires(arnold_plane: ControlPlane, namespace: str) -> None:
     """Pods that no scheduler binds lose their nodes to a gang that can use them, and say why; later they run too."""
     plane = arnold_plane

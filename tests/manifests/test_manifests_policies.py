@@ -17,6 +17,7 @@ from tests.manifests.rendering import read
 from topology.readers.kubernetes_pods import RELEASED
 
 GATE = {"name": names.GATE}
+MARK = "0123456789abcdef0123456789abcdef"
 PIN = {
     "nodeAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": {
@@ -27,7 +28,7 @@ PIN = {
 RELEASE = [
     {"op": "remove", "path": "/spec/schedulingGates/0"},
     {"op": "add", "path": "/spec/affinity", "value": PIN},
-    {"op": "add", "path": "/metadata/labels/arnold.dev~1released", "value": "true"},
+    {"op": "add", "path": "/metadata/labels/arnold.dev~1released", "value": MARK},
 ]
 """What the extender sends: the gate goes, the node is pinned, the pod is marked."""
 
@@ -149,9 +150,9 @@ def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> Non
     assert spec["affinity"] == PIN
 
     plane.admin.create(pod("no-labels", member=False, schedulerName=names.SCHEDULER, schedulingGates=[GATE]))
-    labels = {"op": "add", "path": "/metadata/labels", "value": {RELEASED: "true"}}
+    labels = {"op": "add", "path": "/metadata/labels", "value": {RELEASED: MARK}}
     about = accounts("arnold-extender").patch("pods", "no-labels", [*RELEASE[:2], labels], "default")["metadata"]
-    assert about["labels"] == {RELEASED: "true"}
+    assert about["labels"] == {RELEASED: MARK}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +201,7 @@ def test_extender_leaves_other_peoples_pods_alone(plane: ControlPlane, accounts:
     change = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
     with pytest.raises(ApiError, match="of a pod that waits behind the gate"):
         accounts("arnold-extender").patch("pods", "theirs", change, "default")
-    mark = [{"op": "add", "path": "/metadata/labels", "value": {RELEASED: "true"}}]
+    mark = [{"op": "add", "path": "/metadata/labels", "value": {RELEASED: MARK}}]
     with pytest.raises(ApiError, match="of a pod that waits behind the gate"):
         accounts("arnold-extender").patch("pods", "theirs", mark, "default")
 

@@ -146,7 +146,7 @@ def test_a_reservation_is_the_users_and_its_status_is_not(owner: Client, account
     owner.delete("capacityreservations", "big", TEAM)
 
 
-MARK = {RELEASED: "true"}
+MARK = {RELEASED: "0123456789abcdef0123456789abcdef"}
 
 
 def test_the_mark_of_a_release_cannot_be_forged(owner: Client) -> None:
@@ -173,7 +173,7 @@ def test_a_marked_pod_lives_as_any_other(owner: Client, accounts: Accounts) -> N
     owner.create(pod("marked", labels={"team": "a"}, **gate))
     release = [
         {"op": "remove", "path": "/spec/schedulingGates/0"},
-        {"op": "add", "path": "/metadata/labels/arnold.dev~1released", "value": "true"},
+        {"op": "add", "path": "/metadata/labels/arnold.dev~1released", "value": MARK[RELEASED]},
     ]
     accounts("arnold-extender").patch("pods", "marked", release, TEAM)
     where = f"{path('pods', TEAM)}/marked"

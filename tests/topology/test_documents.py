@@ -189,3 +189,41 @@ def test_no_bytes_break_the_reader(data: bytes) -> None:
         document = load_document(decode_source("f", data))
         document.where("a", 0, "b")
         document.parse(Whole)
+
+
+class Numbers(BaseModel):
+    """Numbers in all places, and what may be a truth value."""
+
+    whole: int = 1
+    share: float | None = None
+    band: tuple[float, float] = (0.0, 1.0)
+    caps: dict[str, float] = {}
+    parts: list[Part] = []
+    switch: bool = False
+    either: bool | int = 0
+    name: str | bool = ""
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("\nwhole: true", "f:2: whole: input should be a valid integer, not True"),
+        ("share: false", "f:1: share: input should be a valid number, not False"),
+        ("band: [0.1, true]", "f:1: band[1]: input should be a valid number, not True"),
+        ("caps:\n  a: 1\n  b: true", "f:3: caps.b: input should be a valid number, not True"),
+        ("parts: [{tp: true}]", "f:1: parts[0].tp: input should be a valid integer, not True"),
+    ],
+)
+def test_truth_is_no_number(text: str, complaint: str) -> None:
+    """It is 1 to Python, and to pydantic where it is not strict: true watts would be one watt."""
+    with pytest.raises(InvalidInput) as caught:
+        load(text).parse(Numbers)
+    assert f"{caught.value.where}: {caught.value.message}" == complaint
+    assert caught.value.fix.startswith("correct ")
+
+
+def test_truth_stays_where_it_may_be() -> None:
+    """A switch, and what is either."""
+    assert load("{switch: true, either: true, name: false}").parse(Numbers) == Numbers(
+        switch=True, either=True, name=False
+    )

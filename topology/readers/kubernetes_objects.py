@@ -97,6 +97,7 @@ class NodeImage(Object, frozen=True):
     """An image that a node has, by all its names."""
 
     names: list[str] | None = None
+    size_bytes: int = 0
 
 
 class NodeStatus(Object, frozen=True):

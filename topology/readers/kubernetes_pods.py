@@ -23,7 +23,7 @@ from topology.readers.kubernetes_requirement import Requirement
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"
-"""Label, ``true``: the pod was pinned to its node by a plan; an admission policy keeps it for the extender."""
+"""Label: the pod was pinned to its node by the plan of a gang, whose hash is the value; kept for the extender."""
 
 
 class Resources(Object, frozen=True):
@@ -44,6 +44,7 @@ class ContainerPort(Object, frozen=True):
 class Container(Object, frozen=True):
     """A container of a pod; ``restart_policy`` Always makes an init container a sidecar."""
 
+    image: str = ""
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[ContainerPort] | None = None
@@ -237,7 +238,7 @@ class Pod(NamedObject, frozen=True):
     @property
     def released(self) -> bool:
         """Whether it bears the mark of a release: its pin is that of a plan, and not its writer's."""
-        return self.labels.get(RELEASED) == "true"
+        return RELEASED in self.labels
 
     @property
     def terminal(self) -> bool:

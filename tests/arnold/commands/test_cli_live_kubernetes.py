@@ -99,6 +99,17 @@ def test_it_reads_as_the_file_of_kubectl_does(api: FakeCluster, arnold: Arnold, 
     assert any("faulty" in note for note in live["notes"])
 
 
+def test_images_of_nodes_are_read(api: FakeCluster, arnold: Arnold, job: Path) -> None:
+    """A node of mp2 lists one that others have not: the job that names it is in that minipod, and two would pull."""
+    document = node_json("n21", "mp2", "r20")
+    document["status"]["images"] = [{"names": ["registry.example.com/llm:v1"], "sizeBytes": 1}]
+    api.put(NODES, document)
+    job.write_text(f"{job.read_text()}images: {{'registry.example.com/llm:v1': 18}}\n")
+    found = placed(arnold, job)
+    assert {cell["node"] for cell in found["assignment"]} == {"n20", "n21", "n22"}
+    assert "2 of 3 nodes would pull up to 18 GB." in found["notes"]
+
+
 def test_gpus_in_slices_are_those_of_the_nodes(api: FakeCluster, arnold: Arnold, job: Path) -> None:
     """Minipod mp2 without a device plugin: its GPUs are in slices, and one node's are claimed by a pod.  Without the
     slices the three nodes have no GPUs.

@@ -19,12 +19,12 @@ from tests.extender.things import Json, pod_json
 LABEL = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 NOT_N2 = {"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}
 PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
-MARK = {"arnold.dev/released": "true"}
+MARK = {"arnold.dev/released": "0123456789abcdef"}
 
 
 def released(document: Json, node: str = "n1") -> Json:
     """The pod after the patch, as the API server applies it."""
-    return patched(document, release_patch(decode_pod(document), node))
+    return patched(document, release_patch(decode_pod(document), node, *MARK.values()))
 
 
 def affinity(*terms: Json, **others: Any) -> Json:
@@ -57,7 +57,7 @@ def test_labels_are_kept() -> None:
     labels = {"arnold.dev/gang": "g", "team": "a/b~c"}
     assert released(pod_json("w", gate=True, labels=labels))["metadata"]["labels"] == labels | MARK
     before = pod_json("w", gate=True)
-    patch = release_patch(decode_pod(before), "n1")
+    patch = release_patch(decode_pod(before), "n1", "mark")
     before["metadata"] |= {"labels": labels, "resourceVersion": "2"}
     with pytest.raises(PatchFailed):
         patched(before, patch)
@@ -109,7 +109,7 @@ def test_other_affinities_are_kept(kept: Json) -> None:
 
 def test_a_pod_of_the_same_name() -> None:
     """Another UID: the patch fails, and nothing is changed."""
-    patch = release_patch(decode_pod(pod_json("w", gate=True)), "n1")
+    patch = release_patch(decode_pod(pod_json("w", gate=True)), "n1", "mark")
     other = pod_json("w", gate=True)
     other["metadata"]["uid"] = "another"
     with pytest.raises(PatchFailed):
@@ -119,7 +119,7 @@ def test_a_pod_of_the_same_name() -> None:
 def test_a_pod_that_is_released_already() -> None:
     """The second patch fails: whoever was first decided the node."""
     before = pod_json("w", gate=True)
-    patch = release_patch(decode_pod(before), "n2")
+    patch = release_patch(decode_pod(before), "n2", "mark")
     with pytest.raises(PatchFailed):
         patched(released(before), patch)
 
@@ -127,7 +127,7 @@ def test_a_pod_that_is_released_already() -> None:
 def test_terms_that_changed_meanwhile() -> None:
     """Terms are found by their place: a pod whose terms were read at another version is not patched."""
     before = pod_json("w", gate=True, affinity=affinity({"matchExpressions": [LABEL]}))
-    patch = release_patch(decode_pod(before), "n1")
+    patch = release_patch(decode_pod(before), "n1", "mark")
     before["metadata"]["resourceVersion"] = "2"
     with pytest.raises(PatchFailed):
         patched(before, patch)

@@ -140,8 +140,8 @@ class World:
                     self.state.put_history(before.learnt(run))
                 case Forget(plan):
                     self.state.drop_plan(plan.key)
-                case Release(_, pod, node):
-                    self.pods[pod.name] = patched(self.pods[pod.name], release_patch(pod, node))
+                case Release(_, pod, node, mark):
+                    self.pods[pod.name] = patched(self.pods[pod.name], release_patch(pod, node, mark))
                     self._see(pod.name)
                 case NotifyPod(_, pod):
                     self.change(pod.name, self._tell)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from extender.objects import decode_node
 from tests.topology.readers.test_kubernetes_reader import listing, node, read
 
 
@@ -22,8 +20,3 @@ def test_images_are_known_by_all_their_names() -> None:
     cluster = read(listing(having("a", ["reg/train:1", digest], []), having("b", [digest], ["odd name"]))).cluster
     assert cluster.cached == {"reg/train:1": frozenset({"a"}), digest: frozenset({"a", "b"})}
     assert read(listing(node("a"))).cluster.cached == {}
-
-
-def test_the_cache_of_the_extender_keeps_none() -> None:
-    """Nothing there reads them, and each node may list fifty."""
-    assert decode_node(json.dumps(having("a", ["reg/train:1"])).encode()).status.images is None

@@ -1,0 +1,87 @@
+"""Which nodes have which images, as far as their kubelets say: the largest that each has, 50 unless it is told another
+number, each by several names.
+
+A cluster of 5,000 nodes lists a million bytes of such names many times over, and gangs ask for a few of them.  So of a
+name its hash stays, which may be that of another one day: nothing but a choice between equal placements hangs on it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from msgspec.structs import force_setattr
+
+from topology.readers.kubernetes_objects import NodeImage, NodeObject
+
+MOST_NAMES = 256  # of the images of a node that are kept: 50 images have 5 names each at most
+_BYTES = 10**9  # of a GB
+
+
+def full_name(image: str) -> str:
+    """Return the name of an image as container runtimes list it: with its registry, and its tag where it says no
+    digest.
+
+    Rules of the reference grammar of distribution: what stands before the first slash is a registry if it has a dot or
+    a colon, or is localhost.
+    """
+    first, slash, _ = image.partition("/")
+    if not slash:
+        image = f"docker.io/library/{image}"
+    elif not ({".", ":"} & {*first} or first == "localhost"):
+        image = f"docker.io/{image}"
+    last = image.rpartition("/")[2]
+    return image if ":" in last or "@" in last else f"{image}:latest"
+
+
+class Holders(NamedTuple):
+    """Who has an image."""
+
+    gb: float  # that the image takes on a node; 0 = nobody says
+    nodes: frozenset[str]
+
+
+class NodeImages:
+    """The images of all nodes: hashes of their names, and what each takes on the node."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, tuple[array[int], array[float]]] = {}  # by node; hashes ascending, GB
+        self._asked: dict[str, Holders] = {}
+
+    def take(self, node: NodeObject) -> None:
+        """Take the images out of a node that appeared or changed: nobody else is to keep them."""
+        if (images := node.status.images) is None:
+            return
+        force_setattr(node.status, "images", None)
+        named = sorted(islice(_named(images), MOST_NAMES))
+        new = array("q", (name for name, _ in named)), array("f", (gb for _, gb in named))
+        if self._of.get(node.name) != new:
+            self._of[node.name] = new
+            self._asked.clear()
+
+    def drop(self, name: str) -> None:
+        """Forget a node."""
+        if self._of.pop(name, None) is not None:
+            self._asked.clear()
+
+    def holders(self, image: str) -> Holders:
+        """Return which nodes have an image, by its full name."""
+        if (found := self._asked.get(image)) is None:
+            wanted, most, nodes = hash(image), 0.0, list[str]()
+            for node, (names, gb) in self._of.items():
+                at = bisect_left(names, wanted)
+                if at < len(names) and names[at] == wanted:
+                    nodes.append(node)
+                    most = max(most, gb[at])
+            found = self._asked[image] = Holders(most, frozenset(nodes))
+        return found
+
+
+def _named(images: Iterable[NodeImage]) -> Iterable[tuple[int, float]]:
+    """Yield the hash of each name, and GB."""
+    for image in images:
+        for name in image.names or ():
+            yield hash(full_name(name)), image.size_bytes / _BYTES
