@@ -103,12 +103,13 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         "placement.html.j2",
         raw=raw,
         styles=("pages.css", "charts.css", "placement.css"),
-        scripts=("modes.js", "placement.js") if interactive else (),
+        scripts=("zoom.js", "modes.js", "placement.js") if interactive else ("zoom.js",),
         title=title or job.name,
         job=job,
         chosen=chosen,
         level=level.name,
         levels=several(level.name),
+        rank_columns=_rank_columns(cluster, job),
         panel=panels[id(chosen)],
         placed=chosen.evaluation is not None,
         stages=list(enumerate(painting.stage_colours)),
@@ -138,6 +139,14 @@ def _comparison(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> dict[
         "bound": outcomes[0].bound if placed else None,
         "infeasible": bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
     }
+
+
+def _rank_columns(cluster: Cluster, job: Job) -> list[tuple[str, str]]:
+    """Return the columns of the table of nodes by rank: what the script calls each, and its header."""
+    columns = [("rank", "node_rank"), ("node", "node"), ("place", " / ".join(one.name for one in cluster.levels))]
+    if job.grid.aligned:
+        columns += [("dp", "dp"), ("pp", "stage (pp)")]
+    return [*columns, ("part", "part of TP")] if job.grid.parts > 1 else columns
 
 
 def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen: Outcome, *, title: str) -> str:
