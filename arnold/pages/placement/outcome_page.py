@@ -23,7 +23,7 @@ from topology.drawing.simplify import Shape
 from topology.drawing.templates import render
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
-from topology.quantities import percent, plural, several
+from topology.quantities import one_of, percent, plural, several
 
 MOST_CELLS = 16_000  # Cells up to which the job's grid is drawn
 MOST_REFUTATIONS = 400  # Cheaper pairs that a page lists at most
@@ -107,7 +107,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         title=title or job.name,
         job=job,
         chosen=chosen,
-        level=level.name,
+        level=one_of(level.name),
         levels=several(level.name),
         rank_columns=_rank_columns(cluster, job),
         panel=panels[id(chosen)],
@@ -171,7 +171,8 @@ def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
 
 def _grid(cluster: Cluster, job: Job, placed: Sequence[Outcome]) -> str:
     level = cluster.level(job.level)
-    title = f"Cells of the job by {level.name}: {plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
+    size = f"{plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
+    title = f"Cells of the job by {one_of(level.name)}: {size}"
     runs = [level.domain_of[one.proposal.nodes] for one in placed]
     return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
 
