@@ -74,12 +74,20 @@ def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:
     )
 
 
-def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, title: str = "") -> str:
+def placement_page(
+    cluster: Cluster,
+    job: Job,
+    outcomes: Sequence[Outcome],
+    *,
+    title: str = "",
+    more: Sequence[tuple[str, Sequence[str]]] = (),
+) -> str:
     """Return one self-contained page; same input, same text.
 
     :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
         it, and a reader can draw their placements too.  A single one is enough.
     :param title: headline; empty = the job's name.
+    :param more: what else there is to say, title and sentences of each card.
     :raises InvalidInput: no outcome at all.
     """
     if not outcomes:
@@ -122,6 +130,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         families=FAMILIES,
         types=[one.sentence for one in chosen.types if len(chosen.types) > 1],
         summary=painting.rest,
+        more=more,
         data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
         **_comparison(outcomes, placed),
     )
