@@ -84,5 +84,5 @@ def run_browser(file: Path, folder: Path, *, milliseconds: int) -> subprocess.Co
         f"--virtual-time-budget={milliseconds}",
     ]
     return subprocess.run(
-        [program, *FLAGS, *options, file.as_uri()], capture_output=True, text=True, timeout=300, check=True
+        [program, *FLAGS, *options, file.as_uri()], capture_output=True, text=True, timeout=900, check=True
     )
