@@ -16,7 +16,7 @@ CANDIDATES := $(if $(PYTHON),$(PYTHON),python3 python3.14 python3.13 python3.12 
 ARNOLD_KILLS ?= 200
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test properties e2e launchers soak lint format bench site reference lock clean
+.PHONY: help demo test properties e2e launchers pages soak lint format bench site reference lock clean
 
 help: ## show the commands
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | expand -t 12
@@ -24,8 +24,8 @@ help: ## show the commands
 demo: $(DEMO_STAMP) ## place a 9,600-GPU job on a fragmented cluster and write arnold-demo.html
 	$(BIN)/arnold demo
 
-test: $(STAMP) ## run the tests, all but those on a control plane and of launchers; properties with a twelfth of their examples
-	$(BIN)/python -m pytest -m "not control_plane and not launchers"
+test: $(STAMP) ## run the tests, all but those on a control plane, of launchers and of pages with axe-core; properties with a twelfth of their examples
+	$(BIN)/python -m pytest -m "not control_plane and not launchers and not accessibility"
 
 properties: $(STAMP) ## run the property tests with all their examples
 	ARNOLD_CASES=all $(BIN)/python -m pytest -m "(hypothesis or many_cases) and not control_plane"
@@ -35,6 +35,9 @@ e2e: $(STAMP) ## run the tests on a real Kubernetes control plane, which is buil
 
 launchers: $(STAMP) ## start jobs with Slurm, Open MPI and torchrun, where they are installed, and see which rank ran where
 	$(BIN)/python -m pytest -m launchers
+
+pages: $(STAMP) ## show every HTML page to axe-core in a browser, where Chromium and npm are installed
+	$(BIN)/python -m pytest -m accessibility
 
 soak: $(STAMP) ## kill every program of a real control plane, 200 times in all, while gangs come and nodes fail
 	ARNOLD_KILLS=$(ARNOLD_KILLS) $(BIN)/python -m pytest tests/e2e/test_soak.py -n 0

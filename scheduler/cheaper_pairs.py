@@ -16,7 +16,7 @@ from topology.capacity import count_nodes
 from topology.cluster import Cluster
 from topology.field_types import AtLeastOne
 from topology.json_record import JsonRecord
-from topology.quantities import decimal, plural
+from topology.quantities import decimal, one_of, plural
 
 LONGEST = 3  # Kinds of domains that a sentence names
 
@@ -61,8 +61,9 @@ def left_over(cluster: Cluster, job: Job) -> tuple[str, ...]:
         listed = [f"{left} of {all_} in each of {count}" for (left, all_), count in each.most_common(LONGEST)]
         more = ["others elsewhere"] if len(each) > LONGEST else []
         sentences.append(
-            f"{named} groups take {size} nodes of one {level.name} at a time: of the {plural(len(level), level.name)}, "
-            f"{int(over.sum()):,} usable nodes are left over ({', '.join([*listed, *more])})"
+            f"{named} groups take {size} nodes of one {one_of(level.name)} at a time: of the "
+            f"{plural(len(level), level.name)}, {int(over.sum()):,} usable nodes are left over "
+            f"({', '.join([*listed, *more])})"
         )
     return tuple(sentences)
 

@@ -24,7 +24,6 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--enable-logging=stderr",
     "--force-prefers-reduced-motion",
-    "--virtual-time-budget=10000",
     "--dump-dom",
 )
 
@@ -62,15 +61,28 @@ def show(page: str, folder: Path, *, width: int, act: str = "") -> Shown:
 
     :param act: script that does what a user would; ``inside`` is the document of the page.
     """
-    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if program is None:
-        pytest.skip("no Chromium is installed: pages cannot be looked at in a browser")
     file = folder / "outside.html"
     file.write_text(OUTSIDE.format(width=width, page=escape(page), act=act), encoding="utf-8")
-    options = [f"--user-data-dir={folder / 'profile'}", "--window-size=1500,1000"]
-    done = subprocess.run(
-        [program, *FLAGS, *options, file.as_uri()], capture_output=True, text=True, timeout=120, check=True
-    )
+    done = run_browser(file, folder, milliseconds=10_000)
     found = re.search(r'<pre data-wide="(\d+)">(.*)</pre>', done.stdout, re.S)
     assert found is not None, done.stderr
     return Shown(unescape(found[2]), re.findall(r"CONSOLE.*", done.stderr), int(found[1]))
+
+
+def run_browser(file: Path, folder: Path, *, milliseconds: int) -> subprocess.CompletedProcess[str]:
+    """Open a file; stdout is its markup when its scripts have run.  Skips where no browser is installed.
+
+    :param folder: of the browser's own files.
+    :param milliseconds: of the page's clock, which goes on at once where scripts only wait.
+    """
+    program = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("no Chromium is installed: pages cannot be looked at in a browser")
+    options = [
+        f"--user-data-dir={folder / 'profile'}",
+        "--window-size=1500,1000",
+        f"--virtual-time-budget={milliseconds}",
+    ]
+    return subprocess.run(
+        [program, *FLAGS, *options, file.as_uri()], capture_output=True, text=True, timeout=900, check=True
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -21,6 +22,7 @@ from topology.cluster import (
 )
 from topology.errors import InvalidTopology, TooLarge
 from topology.flags import FAULTY, HEALTHY, NodeFlag
+from topology.quantities import plural
 
 NodePath = tuple[str, ...]  # A node's domain at each level, from broad to close; empty = it has none there
 _Fault = tuple[str, str]  # What is wrong, and what to do about it
@@ -81,6 +83,24 @@ def build_cluster(
 def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> InvalidTopology:
     """Return the error of a row; its place is looked up only here, as that may take long."""
     return InvalidTopology(fault[0], where=where(i) if where else "", fix=fault[1])
+
+
+def with_level_names(cluster: Cluster, names: Sequence[str]) -> Cluster:
+    """Return a cluster whose levels have other names.
+
+    :param names: from the broadest level to the closest.
+    :raises InvalidTopology: another number of names than of levels, or no such names as levels can have.
+    """
+    levels = [level.name for level in cluster.levels]
+    if len(names) != len(levels):
+        has = f"the cluster has {plural(len(levels), 'level')}" + (f": {', '.join(levels)}" if levels else "")
+        raise InvalidTopology(
+            f"{plural(len(names), 'name')} for the levels, and {has}",
+            fix=f"give {plural(len(levels), 'name')}, from the broadest level to the closest",
+        )
+    _check_level_names(names, [level.name for level in cluster.second_levels])
+    renamed = (replace(level, name=name) for level, name in zip(cluster.levels, names, strict=True))
+    return cluster.replace(levels=tuple(renamed))
 
 
 def _check_level_names(names: Sequence[str], second: Sequence[str]) -> None:

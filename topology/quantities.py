@@ -10,6 +10,7 @@ from typing import Literal
 
 Kind = Literal["share", "count", "seconds"]  # What a number is: a part of one, a plain number, a time
 MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0  # Seconds
+_NUMBERED = {"level": "switch of level", "tier": "domain of tier", "block": "block of"}  # By names of levels of readers
 _UNITS = ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 _UP_TO_SECONDS = _UNITS[3:]
 
@@ -67,13 +68,22 @@ def label_of(value: float, kind: Kind) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a count and what is counted: ``1 minipod``, ``22 minipods``."""
-    return f"{count:,} {noun if count == 1 else several(noun)}"
+    """Return a count and what is counted: ``1 minipod``, ``22 minipods``, ``2 switches of level 1``."""
+    return f"{count:,} {one_of(noun) if count == 1 else several(noun)}"
 
 
 def several(noun: str) -> str:
     """Return the plural of a noun that follows the rules, as names of levels do: ``minipods``, ``switches``."""
-    return noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+    head, of, number_of = one_of(noun).partition(" of ")
+    return f"{head}{'es' if head.endswith(('s', 'x', 'ch', 'sh')) else 's'}{of}{number_of}"
+
+
+def one_of(noun: str) -> str:
+    """Return what one domain of a level is called, also where readers number levels that have no names: ``minipod``,
+    ``switch of level 1``.
+    """
+    head, dash, number_of = noun.partition("-")
+    return f"{_NUMBERED[head]} {number_of}" if dash and head in _NUMBERED and number_of.isdecimal() else noun
 
 
 def _with_unit(value: float | None, units: tuple[tuple[float, str], ...]) -> str:

@@ -12,6 +12,7 @@ from topology.capacity import count_nodes
 from topology.cluster import Cluster, Level
 from topology.flags import HEALTHY
 from topology.json_record import JsonRecord
+from topology.quantities import one_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,12 @@ def warnings(cluster: Cluster) -> list[str]:
         if summary.domains == 1:
             found.append(f"level {level.name} has one domain, which tells no two placements apart")
         elif summary.largest == 1:
-            found.append(f"every node is alone in its {level.name}")
+            found.append(f"every node is alone in its {one_of(level.name)}")
         elif depth and summary.domains == len(cluster.levels[depth - 1]):
             found.append(f"level {level.name} has the same domains as {cluster.levels[depth - 1].name}")
         if summary.implicit_nodes:
             share = f"{summary.implicit_nodes} of {len(cluster)} nodes"
-            found.append(f"no {level.name} of their own, so on a broader switch: {share}")
+            found.append(f"no {one_of(level.name)} of their own, so on a broader switch: {share}")
     for second in summarise_second(cluster):
         if second.implicit_nodes:
             share = f"{second.implicit_nodes} of {len(cluster)} nodes"

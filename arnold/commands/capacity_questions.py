@@ -34,7 +34,7 @@ QUESTIONS = {
     }.items()
 }
 
-READING = ("format", "levels", "domains", "gpu_type", "gpu_resource")
+READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource")
 """Options of how a cluster file is read."""
 
 EXAMPLES = """

@@ -30,6 +30,8 @@ class ClusterFiles:
     )
     levels: str | None = field(default=None, metadata={"metavar": "A,B,.."})
     """Labels to take as levels, broad to close (Kubernetes)."""
+    level_names: str | None = field(default=None, metadata={"metavar": "A,B,.."})
+    """What to call the levels, broad to close, e.g. pod,spine,leaf: Slurm does not name them."""
     domains: str | None = field(
         default=None,
         metadata={"metavar": "NAME=LABEL,..", "help": "Second hierarchies by label: power=LABEL,.. (Kubernetes)"},
@@ -68,11 +70,14 @@ class ClusterFiles:
         from topology.readers import load_topology
         from topology.readers.kubernetes_labels import parse_domains
 
-        levels = None if self.levels is None else [level.strip() for level in self.levels.split(",")]
+        def listed(names: str | None) -> list[str] | None:
+            return None if names is None else [name.strip() for name in names.split(",")]
+
         loaded = load_topology(
             opened.topology,
             format=self.format,
-            levels=levels,
+            levels=listed(self.levels),
+            level_names=listed(self.level_names),
             domains=None if self.domains is None else parse_domains(self.domains),
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
@@ -93,7 +98,7 @@ class ClusterFiles:
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-_OVERLAY = ("levels", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy")
+_OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy")
 
 state_options = options_of(ClusterFiles, only=("format", *_OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""

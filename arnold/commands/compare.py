@@ -10,7 +10,9 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import answer, print_sentences, progress, table
 from arnold.commands.place import exit_code
+from arnold.commands.result_files import html_option
 from topology.errors import InvalidJob
+from topology.files import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +51,9 @@ def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
 @click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
 @placement_inputs
 @click.option("--algorithms", metavar="A,B,..", help="Only these  [default: all].")
+@html_option
 @click.option("--list", is_flag=True, expose_value=False, callback=_list_algorithms, help="List the algorithms.")
-def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -> int:
+def command(*, as_json: bool, html: str | None, algorithms: str | None, inputs: PlacementInputs) -> int:
     """Run every algorithm on one job and one cluster, best first.
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
@@ -70,8 +73,21 @@ def command(*, as_json: bool, algorithms: str | None, inputs: PlacementInputs) -
         )
     outcomes = run_all(chosen, instance, inputs.limits)
     document = compare_document(instance, outcomes)
+    if html is not None:
+        from arnold.pages.placement import placement_page
+
+        write_file(html, placement_page(instance.cluster, instance.job, _most_known_first(outcomes)))
     answer(document, lambda out, shown: _print(out, instance, shown), as_json=as_json)
     return exit_code(*(outcome.status for outcome in outcomes))
+
+
+def _most_known_first(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return outcomes in the order in which a page can be about them: proved, then the best objective."""
+
+    def rank(one: Outcome) -> tuple[bool, bool, float]:
+        return one.status != "optimal", one.objective is None, one.objective or 0.0
+
+    return sorted(outcomes, key=rank)
 
 
 def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits: Limits) -> list[Outcome]:

@@ -12,6 +12,8 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, answer, print_sentences, progress
 from arnold.commands.place import exit_code, of_a_change
+from arnold.commands.result_files import html_option
+from topology.files import write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,7 +45,8 @@ EMPTY = {
 
 @click.command("explain", cls=JsonCommand, document="arnold.documents.explain_answer:ExplainDocument", epilog=EXAMPLES)
 @placement_inputs
-def command(*, as_json: bool, inputs: PlacementInputs) -> int:
+@html_option
+def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
     """Say why a placement cannot be better, or why the job does not fit and what would help.
 
     Every cheaper pair of spreads is shown with what rules it out; every suggestion was verified by solving the changed
@@ -68,30 +71,43 @@ def command(*, as_json: bool, inputs: PlacementInputs) -> int:
             diagnosis = diagnose(cluster, job, outcome, solver=solver, limits=of_a_change(limits))
     instance = instance.settled(outcome)
     document = explain_document(instance, outcome, options=options, diagnosis=diagnosis)
+    if html is not None:
+        from arnold.pages.placement import placement_page
+
+        write_file(html, placement_page(cluster, instance.job, [outcome], more=_beside_the_pairs(document)))
     answer(document, lambda out, shown: _print(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome.status)
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
-    from arnold.commands.place_text import COLOURS, flag_sentences, print_head, print_pareto
-    from scheduler.gpu_types import in_words
+    from arnold.commands.place_text import COLOURS, print_head, print_pareto
 
     print_head(out, instance)
     out.print()
     out.print(document.verdict, style=COLOURS.get(outcome.status, BAD))
-    if document.diagnosis is not None:
-        _print_diagnosis(out, document.diagnosis)
-    elif outcome.evaluation is not None:
+    if outcome.evaluation is not None:
         print_sentences(out, _heading(document), _reasons(document.cheaper) or ["every group touches one domain"])
         print_pareto(out, instance, outcome)
-    print_sentences(out, "Slow nodes: avoid them or use them", _ways(document))
-    print_sentences(out, "Why they are flagged", flag_sentences(document.flags))
-    if len(document.prices) > len(document.options):
-        print_sentences(out, "Slow nodes, by how slow", [price.sentence for price in document.prices])
+    for title, sentences in _beside_the_pairs(document):
+        print_sentences(out, title, sentences)
     print_sentences(out, "Types of GPU", [one.sentence for one in document.types if len(document.types) > 1])
-    binding = [f"{in_words(one.gpu_types)}: {one.sentence}" for one in document.binding]
-    print_sentences(out, "What binds on each type", binding)
     print_sentences(out, "Notes", document.notes)
+
+
+def _beside_the_pairs(document: ExplainDocument) -> list[tuple[str, Sequence[str]]]:
+    """Return title and sentences of what is said besides the cheaper pairs; some have no sentence."""
+    from arnold.commands.place_text import flag_sentences
+    from scheduler.gpu_types import in_words
+
+    prices = document.prices if len(document.prices) > len(document.options) else ()
+    binding = [f"{in_words(one.gpu_types)}: {one.sentence}" for one in document.binding]
+    return [
+        *([] if document.diagnosis is None else _misfit(document.diagnosis)),
+        ("Slow nodes: avoid them or use them", _ways(document)),
+        ("Why they are flagged", flag_sentences(document.flags)),
+        ("Slow nodes, by how slow", [price.sentence for price in prices]),
+        ("What binds on each type", binding),
+    ]
 
 
 def _ways(document: ExplainDocument) -> list[str]:
@@ -140,7 +156,10 @@ def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     return lines
 
 
-def _print_diagnosis(out: Console, diagnosis: Misfit) -> None:
-    print_sentences(out, "Why", [BINDS[diagnosis.constraint], EMPTY[diagnosis.would_fit_if_empty]])
+def _misfit(diagnosis: Misfit) -> list[tuple[str, Sequence[str]]]:
+    """Return why the job does not fit, and what would help."""
     changes = [change.sentence for change in diagnosis.changes]
-    print_sentences(out, "Any one of these would help", changes or ["no single change that was tried"])
+    return [
+        ("Why", [BINDS[diagnosis.constraint], EMPTY[diagnosis.would_fit_if_empty]]),
+        ("Any one of these would help", changes or ["no single change that was tried"]),
+    ]

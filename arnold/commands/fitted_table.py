@@ -34,6 +34,11 @@ class FittedTable:
         """Rows so far."""
         return len(self._rows)
 
+    @property
+    def rows(self) -> Sequence[Sequence[str]]:
+        """Cells of each row, of all columns."""
+        return self._rows
+
     def add_row(self, *cells: str, style: str = "") -> None:
         """Add a row.
 

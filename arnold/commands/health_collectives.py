@@ -10,7 +10,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, print_rows, progress, save_flags
-from arnold.commands.result_files import RESULT
+from arnold.commands.result_files import RESULT, html_option
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
@@ -63,9 +63,11 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
     callback=_print_converter,
     help="Print the script that turns pickles into JSON where they were written.",
 )
+@html_option
 def command(
     *,
     as_json: bool,
+    html: str | None,
     files: tuple[str, ...],
     format: str | None,
     nodes: str | None,
@@ -99,7 +101,7 @@ def command(
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
     document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
     save_flags(document.flags, flags_out)
-    answer(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json, html=html)
 
 
 def _print(out: Console, document: CollectivesDocument) -> None:

@@ -11,7 +11,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import answer, emit_json, progress, save_flags, table
-from arnold.commands.result_files import RESULT
+from arnold.commands.result_files import RESULT, html_option
 from health.peers.sample_sources import SampleColumns
 
 if TYPE_CHECKING:
@@ -111,9 +111,11 @@ Examples:
 @click.option("--all-metrics", is_flag=True, help="Go on after the first alert.")
 @click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
 @options_of(SampleColumns)
+@html_option
 def peers(
     *,
     as_json: bool,
+    html: str | None,
     files: tuple[str, ...],
     nodes: str | None,
     flags_out: str | None,
@@ -144,7 +146,7 @@ def peers(
             examined.append(one)
     verdict = at_moment(recording) if moment else judge(recording, examined)
     save_flags(verdict.flags, flags_out)
-    answer(verdict, _print, as_json=as_json)
+    answer(verdict, _print, as_json=as_json, html=html)
 
 
 @click.command("order", cls=JsonCommand, document="health.peers.metrics:LearntOrder", epilog=ORDER_EXAMPLES)

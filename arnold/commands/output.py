@@ -127,14 +127,26 @@ def emit_json(document: object) -> None:
     click.echo(to_json(document))
 
 
-def answer(document: T, show: Callable[[Console, T], None], *, as_json: bool, file: str | None = None) -> None:
-    """Print the one JSON document of a run, or show it as text; write it to a file too, if one is named.
+def answer(
+    document: T,
+    show: Callable[[Console, T], None],
+    *,
+    as_json: bool,
+    file: str | None = None,
+    html: str | None = None,
+) -> None:
+    """Print the one JSON document of a run, or show it as text; write it to a file, and the text to a page, if these
+    are named.
 
-    :raises InvalidInput: the file cannot be written; then nothing is printed.
+    :raises InvalidInput: a file cannot be written; then nothing is printed.
     """
     text = to_json(document) if as_json or file is not None else ""
     if file is not None:
         write_file(file, text + "\n")
+    if html is not None:
+        from arnold.commands.answer_page import save_answer
+
+        save_answer(html, document, show)
     if as_json:
         click.echo(text)
     else:

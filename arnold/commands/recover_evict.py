@@ -13,6 +13,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import finite, options_of, take
 from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.commands.recover_inputs import read_machines, running_job_options
+from arnold.commands.result_files import html_option
 from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
 
@@ -55,9 +56,11 @@ Examples:
     help="Flags keep machines out this long, to be diagnosed.",
 )
 @click.option("--lenient", is_flag=True, help="Leave out dumps that cannot be read, and say which.")
+@html_option
 def command(
     *,
     as_json: bool,
+    html: str | None,
     dumps: tuple[str, ...],
     job_file: str | None,
     placement: str | None,
@@ -82,7 +85,7 @@ def command(
     eviction = decide(machines, [look_at(look, machines, view=view) for look in looks], family=unit)
     flags = eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold))
     document = evict_document(eviction, looks, view=view, flags=flags)
-    answer(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json, html=html)
 
 
 def _looks(dumps: Sequence[str], *, rounds: bool) -> list[list[str]]:

@@ -10,6 +10,7 @@ from arnold.commands.cluster_options import ClusterFiles, check_stdin, cluster_o
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
+from arnold.commands.result_files import html_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,7 +31,8 @@ Examples:
 @cluster_options
 @click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
 @click.option("--level", metavar="NAME", help="The level whose domains die as one  [default: the closest]")
-def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) -> None:
+@html_option
+def command(*, as_json: bool, html: str | None, placement: str, level: str | None, **inputs: Any) -> None:
     """Say which machine keeps the backup of which: none that could be lost with it.
 
     A peer shares no PP, DP or TP group and no rack with the machine; each machine keeps the backup of exactly one, as
@@ -54,7 +56,7 @@ def command(*, as_json: bool, placement: str, level: str | None, **inputs: Any) 
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
     document = peers_document(peers, cluster, source=inputs["cluster"], level=rack, notes=loaded.notes)
-    answer(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json, html=html)
 
 
 def _print(out: Console, document: CheckpointPeersDocument) -> None:

@@ -10,6 +10,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.commands.recover_inputs import read_machines, running_job_options
+from arnold.commands.result_files import html_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,9 +50,11 @@ Examples:
     metavar="J",
     help="A group of the second phase that failed; may be repeated.",
 )
+@html_option
 def command(
     *,
     as_json: bool,
+    html: str | None,
     job_file: str | None,
     placement: str | None,
     k: int | None,
@@ -69,7 +72,7 @@ def command(
     machines = read_machines(job_file, placement)
     plan = plan_replay(machines.job, k=k)
     document = replay_document(plan, machines, horizontal=horizontal, vertical=vertical)
-    answer(document, partial(_print, machines=machines), as_json=as_json)
+    answer(document, partial(_print, machines=machines), as_json=as_json, html=html)
 
 
 def _print(out: Console, document: ReplayDocument, machines: Machines) -> None:

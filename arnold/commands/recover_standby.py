@@ -9,6 +9,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
 from arnold.commands.output import GOOD, answer, print_rows, print_sentences
+from arnold.commands.result_files import html_option
 from health.recovery.standby import PUBLISHED, RateRange, StandbyQuestion, plan_pool, rates_of_pools
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ Examples:
 
 @click.command("standby", cls=JsonCommand, document="arnold.documents.recover_answers:StandbyDocument", epilog=EXAMPLES)
 @options_of(StandbyQuestion)
-def command(*, as_json: bool, **options: Any) -> None:
+@html_option
+def command(*, as_json: bool, html: str | None, **options: Any) -> None:
     """Say how many machines to keep warm: enough for the failures of all but one day in a hundred.
 
     Failures of a day are taken as Binomial(machines, rate): each machine fails alone, and the pool is filled up again
@@ -48,7 +50,7 @@ def command(*, as_json: bool, **options: Any) -> None:
         published=PublishedPools(dict(PUBLISHED), rates_of_pools(PUBLISHED)),
         notes=(_note(question.switch),),
     )
-    answer(document, _print, as_json=as_json)
+    answer(document, _print, as_json=as_json, html=html)
 
 
 def _note(switch: int | None) -> str:

@@ -13,7 +13,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
 from arnold.commands.output import GOOD, answer, print_sentences, progress, table
 from arnold.commands.placement_outputs import PlacementOutputs
-from arnold.commands.result_files import EARLIER
+from arnold.commands.result_files import EARLIER, html_option
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.place_answer import RepairDocument
+    from scheduler.job import Job
+    from scheduler.repair import Repair
     from topology.cluster import Cluster
 
 EXAMPLES = """\b
@@ -51,7 +53,10 @@ Examples:
 )
 @options_of(Limits)
 @options_of(PlacementOutputs)
-def command(*, as_json: bool, placement: str, lost: tuple[str, ...], prefer: Any, **inputs: Any) -> None:
+@html_option
+def command(
+    *, as_json: bool, html: str | None, placement: str, lost: tuple[str, ...], prefer: Any, **inputs: Any
+) -> None:
     """Replace lost nodes of a placement, moving as little as possible.
 
     Cells that do not move keep their node and every cell keeps its rank. Whether the cluster file shows the job's own
@@ -74,8 +79,38 @@ def command(*, as_json: bool, placement: str, lost: tuple[str, ...], prefer: Any
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     document = repair_document(Instance(cluster, saved.job, inputs["cluster"], loaded.notes), repaired, lost=gone)
-    files.save(document, saved.job)
+    pages = {} if html is None else {html: _page(cluster, saved.job, repaired, document)}
+    files.save(document, saved.job, others=pages)
     answer(document, _print, as_json=as_json)
+
+
+def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument) -> str:
+    """Return the page of the placement now, with the lost nodes as faulty ones and the moves."""
+    from arnold.pages.placement import placement_page
+    from scheduler.algorithm_run import judge
+    from scheduler.placement.types import Proposal
+    from topology.flags import FAULTY, NodeFlag
+    from topology.quantities import decimal, plural
+
+    # the job's own nodes may be in use by itself
+    free = cluster.free_gpus.copy()
+    free[repaired.nodes] = cluster.gpus[repaired.nodes]
+    now = cluster.replace(free_gpus=free).with_flags([NodeFlag(name, "faulty", FAULTY) for name in document.lost])
+    # where moves come first the bound is of placements with as few
+    bound = repaired.bound if repaired.prefer == "objective" else None
+    proposal = Proposal(repaired.nodes, lower_bound=bound, solve_seconds=repaired.solve_seconds, notes=repaired.notes)
+    fewer, better = _known(document)
+    known = [
+        f"{plural(len(document.moves), 'cell')} moved: {fewer}",
+        f"objective {decimal(document.objective)}: {better}",
+    ]
+    if repaired.prefer == "moves":
+        known[1] += " of the placements with as few moves"
+    moves = [f"rank {one.node_rank} (dp {one.dp}, pp {one.pp}): {one.source} to {one.target}" for one in document.moves]
+    title = f"{job.name} repaired: {plural(len(document.lost), 'node')} lost, {plural(len(moves), 'cell')} moved"
+    return placement_page(
+        now, job, [judge("repair", now, job, proposal)], title=title, more=[("Moves", [*known, *moves])]
+    )
 
 
 def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
@@ -97,11 +132,18 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
     return names
 
 
+def _known(document: RepairDocument) -> tuple[str, str]:
+    """Return how sure it is that no fewer moves, and no better objective, can be had."""
+    from topology.quantities import decimal
+
+    fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
+    return fewer, "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
+
+
 def _print(out: Console, document: RepairDocument) -> None:
     from topology.quantities import decimal, plural
 
-    fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
-    better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
+    fewer, better = _known(document)
     lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
     out.print(f"{document.job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)
     out.print(

@@ -34,6 +34,9 @@ class EarlierResult(click.Path):
 RESULT = ResultFile()
 EARLIER = EarlierResult()
 
+html_option = click.option("--html", type=RESULT, metavar="FILE", help="Save the answer as a page.")
+"""Give a command --html."""
+
 
 def check_results(context: click.Context) -> None:
     """Check the files that the options of a command name, before anything is computed; raise as refuse_clashes."""

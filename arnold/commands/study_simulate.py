@@ -36,7 +36,7 @@ Examples:
 @click.option(
     "--cluster", "clusters", required=True, multiple=True, type=FILE, metavar="FILE", help="A cluster; repeat it."
 )
-@options_of(ClusterFiles, only=("gpus_per_node", "gpu_type"))
+@options_of(ClusterFiles, only=("level_names", "gpus_per_node", "gpu_type"))
 @options_of(FlagOptions)
 @options_of(TraceOptions)
 @click.option("--policies", default="fifo,fifo-backfill", show_default=True, metavar="A,B,..", help="Of the queue.")
@@ -125,8 +125,8 @@ def _inputs(options: dict[str, Any]) -> Inputs:
 
     check_stdin({f"--{name}": options[name] for name in READ if name in options})
     files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
-    gpus = {name: options[name] for name in ("gpus_per_node", "gpu_type")}
-    loaded = [ClusterFiles(file, **gpus).read() for file in files]
+    read = {name: options[name] for name in ("level_names", "gpus_per_node", "gpu_type")}
+    loaded = [ClusterFiles(file, **read).read() for file in files]
     for file, topology in zip(files, loaded, strict=True):
         for note in topology.notes:
             click.echo(f"{file}: {note}", err=True)

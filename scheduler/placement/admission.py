@@ -19,6 +19,7 @@ from topology.capacity import count_nodes, shortage_apart
 from topology.cluster import BoolArray, Cluster, IntArray
 from topology.errors import InvalidJob
 from topology.flags import FAULTY, HEALTHY, NodeFlag
+from topology.quantities import one_of
 
 
 def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> BoolArray:
@@ -192,8 +193,8 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
     broader = [one.name for one, total in zip(cluster.levels, totals, strict=True) if total.max() >= job.nodes_of_tp]
     wider = f", or set tp_level to a level that has room: {', '.join(broader)}" if broader else ""
     raise InvalidJob(
-        f"a TP group of {job.parallelism.tp} GPUs takes {job.nodes_of_tp} nodes of {size}, and no {level.name} has "
-        f"more than {most} such nodes: {most * size} GPUs would fit",
+        f"a TP group of {job.parallelism.tp} GPUs takes {job.nodes_of_tp} nodes of {size}, and no "
+        f"{one_of(level.name)} has more than {most} such nodes: {most * size} GPUs would fit",
         where="parallelism.tp" if job.tp_level is None else "tp_level",
         fix=f"lower tp to {most * size} or a divisor of it{wider}",
     )

@@ -61,3 +61,11 @@ def test_plurals_follow_the_rules() -> None:
     """Names of levels: minipods, switches, boxes."""
     assert [plural(2, noun) for noun in ("minipod", "switch", "box")] == ["2 minipods", "2 switches", "2 boxes"]
     assert [plural(1, "switch"), plural(1200, "node")] == ["1 switch", "1,200 nodes"]
+
+
+def test_levels_that_readers_number_read_well() -> None:
+    """Those of Slurm's switches, of fabrics and of Slurm's blocks; a name that only looks like them stays."""
+    names = ("level-1", "tier-0", "block-120", "level-a", "node-1")
+    read = ["2 switches of level 1", "2 domains of tier 0", "2 blocks of 120", "2 level-as", "2 node-1s"]
+    assert [plural(2, name) for name in names] == read
+    assert plural(1, "level-1") == "1 switch of level 1"

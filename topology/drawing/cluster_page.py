@@ -82,6 +82,7 @@ def cluster_page(cluster: Cluster, layout: Layout, *, title: str, subtitle: str)
         OWN,
         "cluster.html.j2",
         raw={"drawing": drawing},
+        scripts=("zoom.js",),
         title=title,
         subtitle=subtitle,
         legend=[(state.name.lower(), f"{count:,}", state.label) for state, count in entries],

@@ -38,13 +38,16 @@ document.addEventListener("pointermove", showTip);
 document.addEventListener("pointerdown", showTip);
 document.addEventListener("scroll", () => tip.classList.remove("on"), { passive: true });
 
-// What is larger than its frame can be scrolled from the keyboard too, under the name of its section.
+// What is larger than its frame shows that it goes on, and can be scrolled from the keyboard too, under the name of its
+// section.
 function reach() {
   document.querySelectorAll(".scroll, .list").forEach((frame) => {
-    const cut = frame.scrollWidth > frame.clientWidth + 1 || frame.scrollHeight > frame.clientHeight + 1;
+    const cut = frame.scrollWidth > frame.clientWidth + 1;
+    const deep = frame.scrollHeight > frame.clientHeight + 1;
     const heading = frame.closest("section")?.querySelector("h2");
     frame.classList.toggle("cut", cut);
-    if (!cut) {
+    frame.classList.toggle("deep", deep);
+    if (!cut && !deep) {
       ["tabindex", "role", "aria-label"].forEach((name) => frame.removeAttribute(name));
       return;
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from topology.build import with_second_levels
+from topology.build import with_level_names, with_second_levels
 from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import unknown_format
@@ -39,6 +39,7 @@ def load_topology(
     busy: Sequence[str | Path | Source] = (),
     flags: Sequence[str | Path] = (),
     levels: Sequence[str] | None = None,
+    level_names: Sequence[str] | None = None,
     domains: Mapping[str, str] | None = None,
     gpus_per_node: int | None = None,
     gpu_type: str | None = None,
@@ -56,6 +57,7 @@ def load_topology(
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.
     :param gpu_resource: where GPUs are a resource (Kubernetes), its name; ``None`` = those of NVIDIA and AMD.
     :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
+    :param level_names: what to call the levels, from broad to close; ``None`` = as the file does.
     :param domains: for the same formats, second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
     :param now: timezone-aware; ``None`` = the present.
     """
@@ -64,7 +66,7 @@ def load_topology(
     source = path if isinstance(path, Source) else read_source(path)
     reader = _reader(source, format, gpu_resource)
     reading = _read(source, reader, levels, domains or {}, instant)
-    cluster, notes, assumed = reading.cluster, list(reading.notes), ""
+    cluster, notes, assumed = _named(reading.cluster, level_names), list(reading.notes), ""
     if gpus_per_node is not None and not cluster.gpus_assumed:
         raise _known_gpus(source)
     lists = [read_node_list(_opened(file), cluster) for file in busy]
@@ -82,6 +84,14 @@ def load_topology(
         notes += more
     called = path.name if isinstance(path, Source) else str(path)
     return LoadedTopology(cluster, called, reader.format.name, tuple(notes), assumed)
+
+
+def _named(cluster: Cluster, level_names: Sequence[str] | None) -> Cluster:
+    try:
+        return cluster if level_names is None else with_level_names(cluster, level_names)
+    except InvalidTopology as error:
+        error.where = "--level-names"
+        raise
 
 
 def _opened(file: str | Path | Source) -> Source:

@@ -24,7 +24,7 @@ def tornado_card(found: AnswerRange) -> ChartCard:
         f"{found.quantity[:1].upper()}{found.quantity[1:]}: {found.words} of {found.draws:,} draws of all inputs; "
         "below, each input alone from its P10 to its P90 (words beside the bars), the others at their medians."
     )
-    return ChartCard(TITLE, note, svg("chart", plot.width, plot.height, tornado_parts(found, plot), title=TITLE))
+    return ChartCard(TITLE, note, svg("chart range", plot.width, plot.height, tornado_parts(found, plot), title=TITLE))
 
 
 def tornado_plot(found: AnswerRange) -> Plot:

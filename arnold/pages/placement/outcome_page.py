@@ -23,7 +23,7 @@ from topology.drawing.simplify import Shape
 from topology.drawing.templates import render
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
-from topology.quantities import percent, plural, several
+from topology.quantities import one_of, percent, plural, several
 
 MOST_CELLS = 16_000  # Cells up to which the job's grid is drawn
 MOST_REFUTATIONS = 400  # Cheaper pairs that a page lists at most
@@ -74,12 +74,20 @@ def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:
     )
 
 
-def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, title: str = "") -> str:
+def placement_page(
+    cluster: Cluster,
+    job: Job,
+    outcomes: Sequence[Outcome],
+    *,
+    title: str = "",
+    more: Sequence[tuple[str, Sequence[str]]] = (),
+) -> str:
     """Return one self-contained page; same input, same text.
 
     :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
         it, and a reader can draw their placements too.  A single one is enough.
     :param title: headline; empty = the job's name.
+    :param more: what else there is to say, title and sentences of each card.
     :raises InvalidInput: no outcome at all.
     """
     if not outcomes:
@@ -103,12 +111,13 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         "placement.html.j2",
         raw=raw,
         styles=("pages.css", "charts.css", "placement.css"),
-        scripts=("modes.js", "placement.js") if interactive else (),
+        scripts=("zoom.js", "modes.js", "placement.js") if interactive else ("zoom.js",),
         title=title or job.name,
         job=job,
         chosen=chosen,
-        level=level.name,
+        level=one_of(level.name),
         levels=several(level.name),
+        rank_columns=_rank_columns(cluster, job),
         panel=panels[id(chosen)],
         placed=chosen.evaluation is not None,
         stages=list(enumerate(painting.stage_colours)),
@@ -121,6 +130,7 @@ def placement_page(cluster: Cluster, job: Job, outcomes: Sequence[Outcome], *, t
         families=FAMILIES,
         types=[one.sentence for one in chosen.types if len(chosen.types) > 1],
         summary=painting.rest,
+        more=more,
         data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
         **_comparison(outcomes, placed),
     )
@@ -138,6 +148,14 @@ def _comparison(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> dict[
         "bound": outcomes[0].bound if placed else None,
         "infeasible": bool(placed) and any(outcome.status == "infeasible" for outcome in outcomes),
     }
+
+
+def _rank_columns(cluster: Cluster, job: Job) -> list[tuple[str, str]]:
+    """Return the columns of the table of nodes by rank: what the script calls each, and its header."""
+    columns = [("rank", "node_rank"), ("node", "node"), ("place", " / ".join(one.name for one in cluster.levels))]
+    if job.grid.aligned:
+        columns += [("dp", "dp"), ("pp", "stage (pp)")]
+    return [*columns, ("part", "part of TP")] if job.grid.parts > 1 else columns
 
 
 def _cluster_drawing(cluster: Cluster, plan: Layout, painting: Painting, chosen: Outcome, *, title: str) -> str:
@@ -162,7 +180,8 @@ def _note(cluster: Cluster, nodes: IntArray | None) -> Callable[[Shape], str]:
 
 def _grid(cluster: Cluster, job: Job, placed: Sequence[Outcome]) -> str:
     level = cluster.level(job.level)
-    title = f"Cells of the job by {level.name}: {plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
+    size = f"{plural(job.grid.rows, 'row')}, {plural(job.grid.columns, 'stage')}"
+    title = f"Cells of the job by {one_of(level.name)}: {size}"
     runs = [level.domain_of[one.proposal.nodes] for one in placed]
     return grid_drawing(runs, level.domains, wheel(len(level)), title=title)
 

@@ -5,6 +5,7 @@ const cellsOfGrid = [...document.querySelectorAll("svg.grid .g")];
 const gridIndex = new Map(cellsOfGrid.map((cell, i) => [cell, i]));
 const select = document.getElementById("run");
 const sentence = document.getElementById("verdict");
+const ranks = document.getElementById("ranks");
 let run = 0;
 let mode = "stage";
 let cellAt = new Map(); // square -> cell of the run that is drawn
@@ -27,6 +28,7 @@ function draw() {
   });
   cellsOfGrid.forEach((mark, cell) => { mark.style.fill = page.colours.domain[page.domain[cells[cell]]]; });
   listDomains(cells);
+  listRanks();
   document.querySelectorAll("svg.cluster .note").forEach((note) => {
     note.textContent = page.runs[run].notes[note.dataset.frame];
   });
@@ -78,6 +80,27 @@ function listDomains(cells) {
   }));
 }
 
+function listRanks() {
+  if (!ranks.open) return;
+  const cells = page.runs[run].cells;
+  const columns = [...ranks.querySelectorAll("[data-column]")].map((header) => header.dataset.column);
+  const cellOf = new Map(page.rank.map((rank, cell) => [rank, cell]));
+  ranks.querySelector("tbody").replaceChildren(...[...cellOf.keys()].sort((a, b) => a - b).map((rank) => {
+    const cell = cellOf.get(rank);
+    const square = cells[cell];
+    const said = { rank, node: page.names[square], place: page.places[page.place[square]], ...placeInJob(cell) };
+    const row = document.createElement("tr");
+    for (const column of columns) {
+      const part = document.createElement(column === "rank" ? "th" : "td");
+      if (column === "rank") part.scope = "row";
+      part.textContent = said[column];
+      row.append(part);
+    }
+    return row;
+  }));
+  reach();
+}
+
 function light(chosen, target) {
   const cells = page.runs[run].cells;
   document.body.classList.add("lit");
@@ -118,10 +141,14 @@ function follow(event) {
   }, cell);
 }
 
-function lineOfCell(cell) {
+function placeInJob(cell) {
   const row = Math.floor(cell / page.columns);
-  const part = page.parts > 1 ? `, part ${row % page.parts}` : "";
-  return `cell: dp ${Math.floor(row / page.parts)}, pp ${cell % page.columns}${part}, node_rank ${page.rank[cell]}`;
+  return { dp: Math.floor(row / page.parts), pp: cell % page.columns, part: row % page.parts };
+}
+
+function lineOfCell(cell) {
+  const { dp, pp, part } = placeInJob(cell);
+  return `cell: dp ${dp}, pp ${pp}${page.parts > 1 ? `, part ${part}` : ""}, node_rank ${page.rank[cell]}`;
 }
 
 function choose(number) {
@@ -149,6 +176,7 @@ tipOf.push((element) => {
 
 document.addEventListener("pointermove", follow);
 document.addEventListener("pointerdown", follow);
+ranks.addEventListener("toggle", listRanks);
 onMode((chosen) => { mode = chosen; draw(); });
 document.querySelectorAll("tr[data-run]").forEach((row) => {
   row.addEventListener("click", () => {

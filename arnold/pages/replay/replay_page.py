@@ -57,7 +57,7 @@ def simulation_page(
         "simulation.html.j2",
         raw={"cluster": drawn.drawing, "sizes_style": _colours()},
         styles=("pages.css", "charts.css", "replay.css"),
-        scripts=("modes.js", "charts.js", "simulation.js"),
+        scripts=("zoom.js", "modes.js", "charts.js", "simulation.js"),
         charts=[*map(card_of, charts), by_size],
         compared=beside,
         title=Path(replay.trace.source).name,

@@ -67,7 +67,7 @@ def heat_map(slowdown: NDArray[np.float64], ranks: Sequence[int], nodes: Mapping
     worst = times(float(slowdown[rank, stage]))
     title = f"Slowdown by worker; the worst is dp {ranks[rank]}, stage {stage} with {worst}"
     parts = [*_axes(plan, ranks), *_cells(plan, slowdown, ranks, nodes)]
-    return svg("chart heat", width, height, parts, title=title, style=f"max-width:{width:.0f}px")
+    return svg("chart heat", width, height, parts, title=title, style=f"--drawn:{width:.0f}px;max-width:{width:.0f}px")
 
 
 def top_of(slowdown: NDArray[np.float64]) -> float:

@@ -23,6 +23,7 @@ from scheduler.placement.types import Pair
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 from topology.flags import HEALTHY
+from topology.quantities import one_of
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class GridReduction:
                 f"{self.slowest:g}"
             )
         if too_few:
-            held = " and ".join(f"every {hold.family} group inside one {hold.level}" for hold in holds)
+            held = " and ".join(f"every {hold.family} group inside one {one_of(hold.level)}" for hold in holds)
             return (
                 f"holding {held} makes {self.problem.cells} blocks of {self.blocks.size} nodes, and the free nodes "
                 f"have room for {int(self.room.sum())} such blocks"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from topology.errors import InvalidInput, TooLarge, UnknownName
+from topology.errors import InvalidInput, InvalidTopology, TooLarge, UnknownName
 from topology.files import Source
 from topology.readers import load_topology, recognise
 from topology.readers.types import TOPOLOGY_READERS
@@ -180,3 +180,18 @@ def test_a_cluster_beyond_the_limit_is_too_large(tmp_path: Path, monkeypatch: py
     with pytest.raises(TooLarge) as caught:
         load_topology(file)
     assert caught.value.exit_code == 3
+
+
+def test_levels_take_other_names(tmp_path: Path) -> None:
+    """From the broadest to the closest, with their domains as they were; another number of names is refused with the
+    levels that there are, and a name that no level can have with the option.
+    """
+    file = tmp_path / "topology.conf"
+    file.write_text("SwitchName=root Switches=s[1-2]\nSwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n2\n")
+    cluster = load_topology(file, level_names=["spine", "leaf"]).cluster
+    assert [(level.name, level.domains) for level in cluster.levels] == [("spine", ("root",)), ("leaf", ("s1", "s2"))]
+    with pytest.raises(InvalidTopology, match="1 name for the levels, and the cluster has 2 levels: level-0, level-1"):
+        load_topology(file, level_names=["leaf"])
+    with pytest.raises(InvalidTopology, match="two levels are called 'leaf'") as caught:
+        load_topology(file, level_names=["leaf", "leaf"])
+    assert caught.value.where == "--level-names"

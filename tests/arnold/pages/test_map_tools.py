@@ -1,0 +1,109 @@
+"""What stands with the map of a placement: the nodes by rank, and how the map is made larger."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arnold.pages.placement import placement_page
+from scheduler.algorithm_run import judge
+from scheduler.job import Job, Parallelism
+from scheduler.placement.types import Proposal
+from tests.browser import show
+from topology.generate import minipods
+
+JOB = Job("llm", Parallelism(tp=8, pp=2, dp=3))
+CLUSTER = minipods(minipods=2, nodes=16, rack_nodes=4)
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """Two placements of six nodes: on the first ones in order, and on the last ones."""
+    first = np.arange(6, dtype=np.int32).reshape(3, 2)
+    runs = [judge("first", CLUSTER, JOB, Proposal(first)), judge("last", CLUSTER, JOB, Proposal(15 - first))]
+    return placement_page(CLUSTER, JOB, runs)
+
+
+CHOOSE = """
+  inside.querySelector("#ranks").open = true;
+  const select = inside.getElementById("run");
+  select.value = "1";
+  select.dispatchEvent(new Event("change"));
+"""
+
+
+def rows_of(dom: str) -> list[list[str]]:
+    """Cells of the table of nodes by rank."""
+    body = re.findall(r'<table class="ranks">.*?<tbody>(.*?)</tbody>', dom, re.S)[0]
+    return [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in body.split("</tr>")[:-1]]
+
+
+def test_nodes_by_rank_follow_the_algorithm(page: str, tmp_path: Path) -> None:
+    """A row for each rank with its node, its domains and its cell; the headers name the levels."""
+    shown = show(page, tmp_path, width=400, act=CHOOSE)
+    assert shown.said == []
+    assert re.findall(r'data-column="\w+">([^<]*)<', shown.dom) == [
+        "node_rank",
+        "node",
+        "minipod / rack",
+        "dp",
+        "stage (pp)",
+    ]
+    columns = JOB.grid.node_rank  # the rank of each cell, [rows, columns]
+    expected = {
+        int(columns[row, column]): [CLUSTER.names[15 - (2 * row + column)], str(row), str(column)]
+        for row in range(3)
+        for column in range(2)
+    }
+    found = rows_of(shown.dom)
+    assert [int(row[0]) for row in found] == list(range(6))
+    assert [[row[1], row[3], row[4]] for row in found] == [expected[rank] for rank in range(6)]
+    assert {row[2] for row in found} == {"mp2 / r3", "mp2 / r4"}
+
+
+PINCH = """
+  const view = inside.defaultView;
+  const map = inside.querySelector("svg.cluster");
+  const width = () => map.getBoundingClientRect().width;
+  const share = (x) => (x - map.getBoundingClientRect().left) / width();
+  const own = width();
+  const touch = (kind, apart) => map.dispatchEvent(new view.TouchEvent(kind, {
+    bubbles: true, cancelable: true,
+    touches: [-1, 1].map((side, identifier) => new view.Touch({
+      identifier, target: map, clientX: 150 + side * apart / 2, clientY: 300,
+    })),
+  }));
+  const before = share(150);
+  touch("touchstart", 50);
+  touch("touchmove", 150);
+  const pinched = width() / own;
+  const moved = Math.abs(share(150) - before);
+  const smaller = [...inside.querySelectorAll(".zoom button")].find((one) => one.textContent === "Smaller");
+  for (let i = 0; i < 5; i += 1) smaller.click();
+  inside.documentElement.dataset.zoom = [pinched, moved < 0.01, width() / own].join(" ");
+"""
+
+
+def test_two_fingers_and_buttons_make_the_map_larger(page: str, tmp_path: Path) -> None:
+    """Fingers three times as far apart: three times as large, with what is between them at its place; never smaller
+    than it was.  The page itself does not get wider.
+    """
+    shown = show(page, tmp_path, width=400, act=PINCH)
+    assert shown.said == []
+    assert 'data-zoom="3 true 1"' in shown.dom
+    assert shown.width <= 400
+
+
+def test_what_is_cut_says_so(page: str, tmp_path: Path) -> None:
+    """On a telephone the table of algorithms goes on beyond its frame, which the keyboard reaches then; on a laptop it
+    does not.
+    """
+    frame = r'class="scroll( cut)?"( tabindex="0"[^>]*)?>\s*<table class="algorithms"'
+    cuts = [re.findall(frame, show(page, tmp_path, width=width).dom) for width in (400, 1280)]
+    assert [(cut, bool(reached)) for [(cut, reached)] in cuts] == [(" cut", True), ("", False)]
+
+
+def test_the_footer_names_the_level(page: str) -> None:
+    """As what spread counts."""
+    assert "spread = minipods that the widest group touches" in page
