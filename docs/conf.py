@@ -36,10 +36,10 @@ myst_fence_as_directive = ["mermaid"]
 # Two hyphens are those of an option.
 smartquotes = False
 
-# A notebook is saved without output; a cell that fails ends the build.
+# A notebook is saved without output; a cell that fails is a warning, too.
 nb_execution_mode = "force"
 nb_execution_in_temp = True
-nb_execution_raise_on_error = True
+nb_execution_show_tb = True
 nb_execution_timeout = 120
 # Nothing is loaded from another host; widgets would be.
 nb_ipywidgets_js = {}
