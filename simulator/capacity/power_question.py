@@ -35,8 +35,8 @@ USUAL = {
 """Option -> what holds where neither it, nor a trace, nor a power file says it; its bounds; where that is from."""
 
 
-def _drawn(option: str) -> dict[str, str]:
-    return {"metavar": "A[..B]", "default": f"as the file says, else {USUAL[option][0]}"}
+def _drawn(option: str, metavar: str) -> dict[str, str]:
+    return {"metavar": metavar, "default": f"as the file says, else {USUAL[option][0]}"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +56,11 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     """A job, in PP groups; may be repeated."""
     traces: tuple[str, ...] = field(default=(), metadata={"option": "--trace", "file": True})
     """Op trace of `arnold stragglers`, for step and compute share of the jobs in turn; may be repeated."""
-    step_seconds: str | None = field(default=None, metadata=_drawn("step_seconds"))
+    step_seconds: str | None = field(default=None, metadata=_drawn("step_seconds", "A[..B]"))
     """Seconds of a step, drawn for each job."""
-    compute_share: str | None = field(default=None, metadata=_drawn("compute_share"))
+    compute_share: str | None = field(default=None, metadata=_drawn("compute_share", "A[..B]"))
     """Share of a step in which nodes compute."""
-    communicate_share: str | None = field(default=None, metadata=_drawn("communicate_share"))
+    communicate_share: str | None = field(default=None, metadata=_drawn("communicate_share", "A[..B]"))
     """What a node draws while it communicates, as a share of what it draws while it computes."""
     feed_nodes: Annotated[int, Interval(ge=1, le=100_000)] = field(default=120, metadata={"metavar": "N"})
     """Nodes of each power domain of a made cluster, in the order of its nodes."""

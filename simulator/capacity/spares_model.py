@@ -97,27 +97,25 @@ class SparesModel:
         found: Floats = self.ceiling[:, None] * (1.0 - self.waits)
         return found
 
-    @cached_property
-    def costs(self) -> Floats:
-        """Shape [points, numbers]: C(S) = (N + S) / (N ETTR(S)), node-hours paid for a useful one."""
+    def _cost(self, ettr: Floats) -> Floats:
+        """Return node-hours paid for a useful one, C(S) = (N + S) / (N ETTR(S)), of shape [.., numbers]."""
         import numpy as np
 
-        paid = (self.nodes + np.array(self.numbers)) / self.nodes
         with np.errstate(divide="ignore", over="ignore"):
-            found: Floats = paid / self.ettr
+            found: Floats = (self.nodes + np.array(self.numbers)) / self.nodes / ettr
         return found
+
+    @cached_property
+    def costs(self) -> Floats:
+        """Shape [points, numbers]: node-hours paid for a useful one."""
+        return self._cost(self.ettr)
 
     @cached_property
     def pooled_costs(self) -> Floats:
         """Shape [numbers]: node-hours paid in all draws together over the useful ones, (N + S) / (N E[ETTR]), which is
         what counts where the number is bought before the inputs are known.
         """
-        import numpy as np
-
-        useful = self.ettr[: self.where.draws].mean(axis=0)
-        with np.errstate(divide="ignore", over="ignore"):
-            found: Floats = (self.nodes + np.array(self.numbers)) / self.nodes / useful
-        return found
+        return self._cost(self.ettr[: self.where.draws].mean(axis=0))
 
     @cached_property
     def best(self) -> int:
