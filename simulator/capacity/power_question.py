@@ -117,9 +117,9 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
             self._input("dip", "power while communicating, share", "communicate_share", "", ratio),
         ]
         for i, job in enumerate(self.jobs):
-            words, seconds = f"seconds of a step of job {i + 1}, {job}", traced[i % len(traced)][0] if traced else 0.0
-            of_trace = f"{seconds:.4f}" if traced else ""
-            found.append(self._input(f"step{i}", words, "step_seconds", of_trace, told.step_seconds))
+            words = f"seconds of a step of job {i + 1}, {job}"
+            seconds = f"{traced[i % len(traced)][0]:.4f}" if traced else ""
+            found.append(self._input(f"step{i}", words, "step_seconds", seconds, told.step_seconds))
         return tuple(found)
 
     def _input(self, name: str, words: str, option: str, measured: str, said: float) -> UncertainInput:

@@ -50,11 +50,9 @@ def power_sheet(answer: PowerAnswer, remedies: Mapping[str, FloatArray], setting
 
 def _trace(drawn: Mapping[str, FloatArray]) -> Chart:
     count = int(SHOWN * RATE)
-    series = []
-    for name, watts in drawn.items():
-        # four points a second show what a figure can
-        shown = watts[:count:16] / MEGA
-        series.append(Series(name, [(16 * i / RATE, float(y)) for i, y in enumerate(shown)], "step"))
+    # four points a second show what a figure can
+    shown = {name: (watts[:count:16] / MEGA).tolist() for name, watts in drawn.items()}
+    series = [Series(name, [(16 * i / RATE, y) for i, y in enumerate(ys)], "step") for name, ys in shown.items()]
     return Chart("Power of the site over time", "seconds", "MW", series)
 
 
@@ -64,8 +62,7 @@ def _spectrum(drawn: Mapping[str, FloatArray], settings: PowerSettings) -> Chart
     for name, watts in drawn.items():
         frequencies, energy = spectrum(watts)
         sums, _ = np.histogram(np.log10(frequencies), edges, weights=energy)
-        heights = np.sqrt(sums) / MEGA
-        series.append(_bars(name, edges, heights))
+        series.append(_bars(name, edges, np.sqrt(sums) / MEGA))
     return Chart(
         "Swings by frequency",
         "Hz; the band of the specification between the lines",
@@ -80,10 +77,7 @@ def _spectrum(drawn: Mapping[str, FloatArray], settings: PowerSettings) -> Chart
 def _histogram(drawn: Mapping[str, FloatArray]) -> Chart:
     found = {name: ramps(watts) / MEGA for name, watts in drawn.items()}
     edges = np.linspace(0.0, max(float(one.max()) for one in found.values()) or 1.0, 2 * BINS + 1)
-    series = []
-    for name, changes in found.items():
-        shares = np.histogram(changes, edges)[0] / len(changes)
-        series.append(_bars(name, edges, shares))
+    series = [_bars(name, edges, np.histogram(one, edges)[0] / len(one)) for name, one in found.items()]
     return Chart("Changes within a second", "MW/s", "share of the time", series, floor=0.0, percent=True)
 
 

@@ -117,17 +117,12 @@ def read_power(source: Source, cluster: Cluster) -> PowerSettings:
 
     document = load_document(source)
     found = document.parse(PowerSettings)
-    known = {
-        "types": [*cluster.nodes_of_type],
-        "caps": [] if not found.caps else cluster.level(found.level, where=document.where("level")).domains,
-    }
-    for key, names in known.items():
+    said = found.level != PowerSettings().level
+    where = document.where("level" if said else "cap_watts")
+    fed = cluster.level(found.level, where=where).domains if said or found.capped else ()
+    for key, what, names in (("types", "type of GPU", [*cluster.nodes_of_type]), ("caps", "power domain", fed)):
         for name in getattr(found, key):
             if name not in names:
-                what = "power domain" if key == "caps" else "type of GPU"
                 fix = f"{did_you_mean(name, names)}use one of: {', '.join(names[:5]) or 'none'}"
                 raise InvalidInput(f"the cluster has no {what} {name!r}", where=document.where(key, name), fix=fix)
-    said = found.level != PowerSettings().level
-    if said or found.cap_watts is not None:
-        cluster.level(found.level, where=document.where("level" if said else "cap_watts"))
     return found
