@@ -145,7 +145,8 @@ def slowed_by_type(pool: NodePool) -> Callable[[SimJob], float]:
         if not job.record.speed:
             return 1.0
         types = {names[type_of[node]] for node in job.places}
-        least = [way.nodes for way in pool.types.allocations(job.record, pool.need) if way.gpu_types[0] in types]
+        ways = pool.types.allocations(job.record, pool.need)
+        least = [ways[name][0].nodes for name in types if name in ways]
         return 1.0 / job.record.speed_on(types, apart=len(job.places) > min(least, default=len(job.places)))
 
     return factor

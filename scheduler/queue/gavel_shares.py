@@ -18,7 +18,6 @@ from dataclasses import replace
 import numpy as np
 
 from scheduler.placement.type_shares import ShareProblem, finish_time_shares, max_min_shares, total_shares
-from scheduler.queue.allocation import Allocation
 from scheduler.queue.base_policy import BasePolicy
 from scheduler.queue.rounds import RoundJob, RoundPlan, RoundState, RoundTurn
 from topology.cluster import FloatArray
@@ -48,7 +47,7 @@ class GavelMaxMin(InRounds):
         """Give turns to those who have least of their shares."""
         room = dict(cluster.units_by_type)
         names = list(room)
-        ways = [_by_type(cluster.allocations(job)) for job in jobs]
+        ways = [cluster.allocations(job) for job in jobs]
         speeds = tuple(tuple(of_type[name][0].speed if name in of_type else 0.0 for name in names) for of_type in ways)
         units = [next(iter(of_type.values()))[0].units for of_type in ways]
         problem = ShareProblem(speeds, tuple(map(float, units)), tuple(float(room[name]) for name in names))
@@ -113,11 +112,3 @@ class GavelAgnostic(GavelMaxMin):
         alike = max_min_shares(replace(problem, speeds=runs))[1].sum(axis=1)
         counts = np.array(problem.counts) * np.array(runs)
         return np.asarray(alike[:, None] * counts / counts.sum(axis=1, keepdims=True), dtype=np.float64)
-
-
-def _by_type(ways: Sequence[Allocation]) -> dict[str, list[Allocation]]:
-    """Return how a job may lie by type of GPU, on fewest nodes first."""
-    found: dict[str, list[Allocation]] = {}
-    for way in sorted(ways, key=lambda way: way.nodes):
-        found.setdefault(way.gpu_types[0], []).append(way)
-    return found

@@ -36,10 +36,11 @@ class Hadar(InRounds):
         worth, left = dict[object, dict[Allocation, float]](), dict[object, float]()
         for job in jobs:
             ways = cluster.allocations(job)
-            best = {way.gpu_types[0]: way.speed for way in reversed(ways)}
+            best = {name: max(way.speed for way in found) for name, found in ways.items()}
             mean = sum(count * best.get(name, 0.0) for name, count in counts.items()) / sum(counts.values())
-            worth[job.key] = {way: way.units * way.speed / mean for way in ways}
-            left[job.key] = cluster.work_left(job) * ways[0].units / ways[0].speed
+            worth[job.key] = {way: way.units * way.speed / mean for found in ways.values() for way in found}
+            fastest = max(worth[job.key], key=lambda way: way.speed)
+            left[job.key] = cluster.work_left(job) * fastest.units / fastest.speed
         market = Market(cluster, worth.values())
         asked = sorted(jobs, key=lambda job: (left[job.key], job.submitted, job.key))
         turns = dict[object, RoundTurn]()
@@ -54,14 +55,10 @@ class Hadar(InRounds):
                     continue
                 way = market.sell(worth[job.key], floor=floor, before=job.allocation if job.places else None)
                 if way is not None:
-                    turns[job.key] = RoundTurn(job, (way, *_others(way, worth[job.key])))
+                    # where nodes with room are not those that were priced, it lies on more of the same type
+                    same = cluster.allocations(job)[way.gpu_types[0]]
+                    turns[job.key] = RoundTurn(job, same[same.index(way) :])
         return RoundPlan([*turns.values()])
-
-
-def _others(way: Allocation, worth: Mapping[Allocation, float]) -> list[Allocation]:
-    """Return what a job takes where nodes with room are not those that were priced: the same type, on more nodes."""
-    same = (one for one in worth if one.gpu_types == way.gpu_types and one.nodes > way.nodes)
-    return sorted(same, key=lambda one: one.nodes)
 
 
 class Market:

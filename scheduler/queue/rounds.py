@@ -46,8 +46,8 @@ class RoundState(ClusterState, Protocol):
     def nodes_by_type(self) -> Mapping[str, Sequence[int]]:
         """Nodes of each type of GPU."""
 
-    def allocations(self, job: Any) -> Sequence[Allocation]:
-        """Return how a job may lie, the fastest first, of equals on fewest nodes; at least one."""
+    def allocations(self, job: Any) -> Mapping[str, Sequence[Allocation]]:
+        """Return how a job may lie by type of GPU, on one at least: on each of them on fewest nodes first."""
 
     def work_left(self, job: Any) -> float:
         """Return the seconds of work that a job is predicted to have left at speed 1, above 0."""

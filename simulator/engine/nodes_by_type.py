@@ -26,7 +26,7 @@ class NodesByType:
         self._cluster = cluster
         self._nodes: dict[Types, BoolArray] = {None: np.ones(len(cluster), dtype=np.bool_)}
         self._usual: dict[Types, int] = {None: cluster.node_size}
-        self._ways: dict[object, tuple[Allocation, ...]] = {}
+        self._ways: dict[object, dict[str, tuple[Allocation, ...]]] = {}
 
     def check(self, types: Types) -> None:
         """Refuse types of GPU that the cluster does not have.
@@ -55,17 +55,17 @@ class NodesByType:
         """Nodes of each type of GPU that is said."""
         return {name: np.flatnonzero(self.of((name,))).tolist() for name in self._cluster.nodes_of_type}
 
-    def allocations(self, record: JobRecord, need: Callable[[JobRecord], Need]) -> tuple[Allocation, ...]:
-        """Return how a job may lie on nodes of one type each, the fastest first: together, or in equal parts on more
-        nodes where its speed there is known and nothing is said of its nodes.
+    def allocations(self, record: JobRecord, need: Callable[[JobRecord], Need]) -> dict[str, tuple[Allocation, ...]]:
+        """Return how a job may lie by type of GPU: together, or in equal parts on more nodes, fewest first, where its
+        speed there is known and nothing is said of its nodes.
 
         :param need: what a job asks the pool for; a type for which it raises Disagreement is left out.
         """
         key = record.gpus, record.nodes, record.asks, record.speed, record.speed_apart
         if key not in self._ways:
             names = self._cluster.nodes_of_type if record.gpu_types is None else record.gpu_types
-            ways = [way for name in names for way in self._ways_on(name, record, need)]
-            self._ways[key] = tuple(sorted(ways, key=lambda way: (-way.speed, way.nodes)))
+            ways = {name: tuple(self._ways_on(name, record, need)) for name in names}
+            self._ways[key] = {name: found for name, found in ways.items() if found}
         return self._ways[key]
 
     def _ways_on(self, name: str, record: JobRecord, need: Callable[[JobRecord], Need]) -> Iterator[Allocation]:

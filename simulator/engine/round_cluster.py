@@ -80,8 +80,8 @@ class RoundCluster(SimulatedCluster):
         """Units that jobs may use, by type of GPU."""
         return {name: int(self.total[nodes].sum()) for name, nodes in self._nodes.types.by_name.items()}
 
-    def allocations(self, job: SimJob) -> Sequence[Allocation]:
-        """Return how a job may lie, the fastest first."""
+    def allocations(self, job: SimJob) -> Mapping[str, Sequence[Allocation]]:
+        """Return how a job may lie by type of GPU, on fewest nodes first."""
         return self._nodes.types.allocations(job.record, self._nodes.need)
 
     def work_left(self, job: SimJob) -> float:

@@ -90,7 +90,7 @@ def test_a_job_lies_apart_where_it_finds_no_node() -> None:
     speeds = {"speed": (Speed("A", 1.0),), "speed_apart": (Speed("A", 0.5),)}
     wide = JobRecord("wide", 300.0, 720.0, 2, gpu_types=("A",), **speeds)
     pool = placed(cluster_of(A=2))
-    ways = pool.types.allocations(wide, pool.need)
+    ways = pool.types.allocations(wide, pool.need)["A"]
     assert [(way.nodes, way.gpus, way.speed) for way in ways] == [(1, 200, 1.0), (2, 100, 0.5)]
     run = finished(engine_of([*four, wide], cluster_of(A=2), GavelMaxMin()))
     assert [job.end for job in run.jobs] == pytest.approx([200.0, 4000.0, 200.0, 4000.0, 1800.0])
