@@ -27,6 +27,7 @@ EXAMPLES = """\b
 Examples:
   arnold compare --cluster cluster.csv --job job.yaml
   arnold compare --cluster cluster.csv --job job.yaml --algorithms exact,gpu-packing --json
+  arnold compare --cluster cluster.csv --job job.yaml --html compare.html
   arnold compare --list
 """
 

@@ -144,7 +144,7 @@ def answer(
     if file is not None:
         write_file(file, text + "\n")
     if html is not None:
-        from arnold.commands.answer_page import save_answer
+        from arnold.commands.saved_answer import save_answer
 
         save_answer(html, document, show)
     if as_json:

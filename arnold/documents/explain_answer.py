@@ -23,6 +23,8 @@ class ExplainDocument(JsonRecord):
 
     status: Status
     """Of the exact solver: optimal, feasible, infeasible or timeout."""
+    stopped_at: float | None
+    """Seconds of the time limit that stopped it; null = it ended by itself, or proved its answer."""
     verdict: str
     """The answer in one sentence."""
     alpha: float

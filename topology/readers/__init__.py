@@ -15,7 +15,7 @@ from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import unknown_format
 from topology.files import Source, read_source
-from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
+from topology.node_list import NodeList, read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
 from topology.readers.kubernetes_labels import check_labels
 from topology.readers.types import TOPOLOGY_READERS, CountsResource, Reading, TopologyReader
@@ -56,7 +56,7 @@ def load_topology(
     :param gpus_per_node: for a file that does not say it; ``None`` = what ``busy`` says, else ``DEFAULT_GPUS``, noted.
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.
     :param gpu_resource: where GPUs are a resource (Kubernetes), its name; ``None`` = those of NVIDIA and AMD.
-    :param levels: for formats that leave the levels open (Kubernetes): labels from broad to close.
+    :param levels: for formats that leave them open (Kubernetes): labels from broad to close.
     :param level_names: what to call the levels, from broad to close; ``None`` = as the file does.
     :param domains: for the same formats, second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
     :param now: timezone-aware; ``None`` = the present.
@@ -76,14 +76,24 @@ def load_topology(
         assumed = more[-1] if cluster.gpus_assumed else ""
     cluster, more = with_types(cluster, lists, gpu_type, source=source.name)
     notes += more
+    cluster, of_state = _with_state(cluster, lists, flags, instant)
+    notes += of_state
+    called = path.name if isinstance(path, Source) else str(path)
+    return LoadedTopology(cluster, called, reader.format.name, tuple(notes), assumed)
+
+
+def _with_state(
+    cluster: Cluster, lists: Sequence[NodeList], flags: Sequence[str | Path], now: datetime
+) -> tuple[Cluster, list[str]]:
+    """Return the cluster with what lists of nodes and files of flags say, and their notes."""
+    notes: list[str] = []
     for one in lists:
         cluster, more = with_node_list(cluster, one)
         notes += more
     for file in flags:
-        cluster, more = with_flags(cluster, file, now=instant)
+        cluster, more = with_flags(cluster, file, now=now)
         notes += more
-    called = path.name if isinstance(path, Source) else str(path)
-    return LoadedTopology(cluster, called, reader.format.name, tuple(notes), assumed)
+    return cluster, notes
 
 
 def _named(cluster: Cluster, level_names: Sequence[str] | None) -> Cluster:

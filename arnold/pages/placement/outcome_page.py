@@ -94,7 +94,6 @@ def placement_page(
         raise InvalidInput("a page needs at least one outcome", fix="run at least one algorithm")
     chosen = outcomes[0]
     placed = [outcome for outcome in outcomes if outcome.proposal.nodes is not None and outcome.evaluation is not None]
-    level = cluster.level(job.level)
     plan = layout(cluster)
     painting = paint(cluster, job, chosen)
     interactive = chosen.evaluation is not None and not plan.bars and job.grid.cells <= MOST_CELLS
@@ -102,7 +101,7 @@ def placement_page(
     panels = {id(one): panel(cluster, job, one, main=chosen, cheaper=cheaper) for one in [chosen, *placed]}
     raw = {
         "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=title or job.name),
-        "front": front_chart(job, chosen, placed, level.name),
+        "front": front_chart(job, chosen, placed, cluster.level(job.level).name),
         "grid": _grid(cluster, job, placed) if interactive else "",
     }
     runs = [(one, panels[id(one)]) for one in placed]
@@ -115,31 +114,39 @@ def placement_page(
         title=title or job.name,
         job=job,
         chosen=chosen,
-        level=one_of(level.name),
-        levels=several(level.name),
-        rank_columns=_rank_columns(cluster, job),
         panel=panels[id(chosen)],
-        placed=chosen.evaluation is not None,
-        stages=list(enumerate(painting.stage_colours)),
-        row_colours=ramp(9),  # a gradient; the legend need not have every row
         interactive=interactive,
         bars=bool(plan.bars),
-        choices=[one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
         cheaper=len(cheaper),
-        refutations=_refutations(cheaper) if any(pair.refuted for pair in cheaper) else [],
-        families=FAMILIES,
-        types=[one.sentence for one in chosen.types if len(chosen.types) > 1],
-        summary=painting.rest,
+        refutations=_refutations(cheaper),
         more=more,
         data=_data(cluster, job, plan, painting, runs) if interactive else node_data(cluster, plan),
-        **_comparison(outcomes, placed),
+        **_words(cluster, job, painting, chosen),
+        **_comparison(outcomes, placed, interactive=interactive),
     )
 
 
-def _comparison(outcomes: Sequence[Outcome], placed: Sequence[Outcome]) -> dict[str, Any]:
+def _words(cluster: Cluster, job: Job, painting: Painting, chosen: Outcome) -> dict[str, Any]:
+    """Return names of levels, legends, and what is said of types of GPU."""
+    level = cluster.level(job.level)
+    return {
+        "level": one_of(level.name),
+        "levels": several(level.name),
+        "rank_columns": _rank_columns(cluster, job),
+        "stages": list(enumerate(painting.stage_colours)),
+        "row_colours": ramp(9),  # a gradient; the legend need not have every row
+        "summary": painting.rest,
+        "families": FAMILIES,
+        "types": [one.sentence for one in chosen.types if len(chosen.types) > 1],
+    }
+
+
+def _comparison(outcomes: Sequence[Outcome], placed: Sequence[Outcome], *, interactive: bool) -> dict[str, Any]:
     """Return what the table of algorithms is made of."""
     worths = [one.objective or 0.0 for one in placed]
     return {
+        "placed": outcomes[0].evaluation is not None,
+        "choices": [one.algorithm for one in placed] if interactive and len(placed) > 1 else [],
         "algorithms": _ranked(outcomes, placed),
         "best": min(worths, default=1.0),  # ratios are to it; 1 where there is none
         "worst": max(worths, default=1.0),
@@ -207,7 +214,11 @@ def _gap(outcome: Outcome) -> str:
 
 
 def _refutations(cheaper: Sequence[CheaperPair]) -> list[tuple[CheaperPair, str, str]]:
-    """Return each cheaper pair, what rules it out, and the sentence; smaller ones behind the one that they go with."""
+    """Return each cheaper pair, what rules it out, and the sentence; smaller ones behind the one that they go with.
+    None where nothing is ruled out.
+    """
+    if not any(pair.refuted for pair in cheaper):
+        return []
     rows = []
     for one in why_not(cheaper):
         rows.append((one.pair, one.pair.refuted_by or "", one.sentence))

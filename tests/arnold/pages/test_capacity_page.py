@@ -83,7 +83,7 @@ def test_the_page_stands_alone() -> None:
     assert "&lt;script&gt;" in page
     assert "One thing." in page
     assert "Another thing." in page
-    assert "<td>1</td>" in page
+    assert re.search(r"<t[hd][^>]*>1</t[hd]>", page)
 
 
 @pytest.mark.parametrize("points", [[], [(1.0, 5.0)], [(1.0, None)], [(0.0, 2.0), (9.0, 2.0)]])
