@@ -1,7 +1,6 @@
 """What stands with the map of a placement: the nodes by rank, and how the map is made larger."""
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from arnold.pages.placement import placement_page
 from scheduler.algorithm_run import judge
 from scheduler.job import Job, Parallelism
 from scheduler.placement.types import Proposal
-from tests.browser import show
+from tests.browser import Shown, show
 from topology.generate import minipods
 
 JOB = Job("llm", Parallelism(tp=8, pp=2, dp=3))
@@ -31,35 +30,6 @@ CHOOSE = """
   select.value = "1";
   select.dispatchEvent(new Event("change"));
 """
-
-
-def rows_of(dom: str) -> list[list[str]]:
-    """Cells of the table of nodes by rank."""
-    body = re.findall(r'<table class="ranks">.*?<tbody>(.*?)</tbody>', dom, re.S)[0]
-    return [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in body.split("</tr>")[:-1]]
-
-
-def test_nodes_by_rank_follow_the_algorithm(page: str, tmp_path: Path) -> None:
-    """A row for each rank with its node, its domains and its cell; the headers name the levels."""
-    shown = show(page, tmp_path, width=400, act=CHOOSE)
-    assert shown.said == []
-    assert re.findall(r'data-column="\w+">([^<]*)<', shown.dom) == [
-        "node_rank",
-        "node",
-        "minipod / rack",
-        "dp",
-        "stage (pp)",
-    ]
-    columns = JOB.grid.node_rank  # the rank of each cell, [rows, columns]
-    expected = {
-        int(columns[row, column]): [CLUSTER.names[15 - (2 * row + column)], str(row), str(column)]
-        for row in range(3)
-        for column in range(2)
-    }
-    found = rows_of(shown.dom)
-    assert [int(row[0]) for row in found] == list(range(6))
-    assert [[row[1], row[3], row[4]] for row in found] == [expected[rank] for rank in range(6)]
-    assert {row[2] for row in found} == {"mp2 / r3", "mp2 / r4"}
 
 
 PINCH = """
@@ -85,23 +55,53 @@ PINCH = """
 """
 
 
-def test_two_fingers_and_buttons_make_the_map_larger(page: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def shown(page: str, tmp_path_factory: pytest.TempPathFactory) -> Shown:
+    """On a telephone, after the other algorithm was chosen and the map pinched."""
+    return show(page, tmp_path_factory.mktemp("browser"), width=400, act=f"{{{CHOOSE}}}{{{PINCH}}}")
+
+
+def rows_of(dom: str) -> list[list[str]]:
+    """Cells of the table of nodes by rank."""
+    body = re.findall(r'<table class="ranks">.*?<tbody>(.*?)</tbody>', dom, re.S)[0]
+    return [re.findall(r"<t[hd][^>]*>([^<]*)<", row) for row in body.split("</tr>")[:-1]]
+
+
+def test_nodes_by_rank_follow_the_algorithm(shown: Shown) -> None:
+    """A row for each rank with its node, its domains and its cell; the headers name the levels."""
+    assert shown.said == []
+    assert re.findall(r'data-column="\w+">([^<]*)<', shown.dom) == [
+        "node_rank",
+        "node",
+        "minipod / rack",
+        "dp",
+        "stage (pp)",
+    ]
+    columns = JOB.grid.node_rank  # the rank of each cell, [rows, columns]
+    expected = {
+        int(columns[row, column]): [CLUSTER.names[15 - (2 * row + column)], str(row), str(column)]
+        for row in range(3)
+        for column in range(2)
+    }
+    found = rows_of(shown.dom)
+    assert [int(row[0]) for row in found] == list(range(6))
+    assert [[row[1], row[3], row[4]] for row in found] == [expected[rank] for rank in range(6)]
+    assert {row[2] for row in found} == {"mp2 / r3", "mp2 / r4"}
+
+
+def test_two_fingers_and_buttons_make_the_map_larger(shown: Shown) -> None:
     """Fingers three times as far apart: three times as large, with what is between them at its place; never smaller
     than it was.  The page itself does not get wider.
     """
-    shown = show(page, tmp_path, width=400, act=PINCH)
-    assert shown.said == []
     assert 'data-zoom="3 true 1"' in shown.dom
     assert shown.width <= 400
 
 
-def test_what_is_cut_says_so(page: str, tmp_path: Path) -> None:
-    """On a telephone the table of algorithms goes on beyond its frame, which the keyboard reaches then; on a laptop it
-    does not.
-    """
-    frame = r'class="scroll( cut)?"( tabindex="0"[^>]*)?>\s*<table class="algorithms"'
-    cuts = [re.findall(frame, show(page, tmp_path, width=width).dom) for width in (400, 1280)]
-    assert [(cut, bool(reached)) for [(cut, reached)] in cuts] == [(" cut", True), ("", False)]
+def test_what_is_cut_says_so(shown: Shown) -> None:
+    """The table of algorithms goes on beyond its frame, which the keyboard reaches then; that of spreads does not."""
+    frame = r'class="scroll( cut)?"( tabindex="0"[^>]*)?>\s*<table class="(algorithms|narrow-cells)"'
+    found = {table: (cut, bool(reached)) for cut, reached, table in re.findall(frame, shown.dom)}
+    assert found == {"algorithms": (" cut", True), "narrow-cells": ("", False)}
 
 
 def test_the_footer_names_the_level(page: str) -> None:
