@@ -270,12 +270,12 @@ class Job:
 class Overrides:
     """What the command line says instead of the job file; ``None`` = nothing."""
 
-    alpha: float | None = field(default=None, metadata={"metavar": "SHARE"})
-    """DP affinity, instead of the job's."""
-    level: str | None = field(default=None, metadata={"metavar": "NAME"})
-    """Level whose domains spread counts, instead of the job's."""
-    avoid: Avoid | None = None
-    """Slow nodes: never, at a price, or freely."""
+    alpha: float | None = field(default=None, metadata={"metavar": "SHARE", "default": "the job's"})
+    """DP affinity of the job, 0 to 1; the PP affinity is what is left to 1."""
+    level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "the job's"})
+    """Level of the cluster whose domains spread counts."""
+    avoid: Avoid | None = field(default=None, metadata={"default": "the job's"})
+    """Whether slow nodes are used: never, at the price of their slowdown, or freely."""
 
 
 def stage_slowdown(slowdown: npt.ArrayLike, *, stages: int, microbatches: int | None) -> npt.NDArray[np.float64]:

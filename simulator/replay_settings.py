@@ -32,12 +32,16 @@ RESUME = 30.0  # Seconds until a job works again that was stopped at the end of 
 class QueueSettings:
     """Which job is next: options of every command that replays jobs under one policy."""
 
-    policy: str = field(default="fifo", metadata={"metavar": "NAME"})
-    """Which job is tried next, and which may pass others."""
-    weights: tuple[str, ...] = field(default=(), kw_only=True, metadata={"metavar": "NAME=W,..", "separator": ","})
-    """Weights of namespaces under fair-share; 1 where not said."""
+    policy: str = field(default="fifo", metadata={"metavar": "NAME[,..]"})
+    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share, shortest-first, arnold, gavel or hadar."""
+    weights: tuple[str, ...] = field(
+        default=(),
+        kw_only=True,
+        metadata={"option": "--share-weights", "metavar": "NAME=NUMBER,..", "separator": ",", "default": "1 for each"},
+    )
+    """Weights of namespaces under the policy fair-share."""
     share_by: ShareBy = field(default="queue", kw_only=True)
-    """What of a job names its namespace under fair-share."""
+    """Key of a job that names its namespace under the policy fair-share."""
 
     def __post_init__(self) -> None:
         """Refuse, by :class:`InvalidInput`, what are no weights."""
@@ -48,7 +52,7 @@ class QueueSettings:
         """The weights by namespace."""
         from scheduler.queue.fair_share import read_weights
 
-        return read_weights(self.weights, where="--weights")
+        return read_weights(self.weights, where="--share-weights")
 
     def check_policies(self, policies: Iterable[QueuePolicy], records: Sequence[JobRecord]) -> None:
         """Refuse, by :class:`InvalidInput`, weights that no policy heeds or no job has, and jobs that name nothing.
@@ -57,7 +61,9 @@ class QueueSettings:
         """
         if not any(policy.sharing for policy in policies):
             if self.weights:
-                raise InvalidInput("no policy of this run shares", where="--weights", fix="choose --policy fair-share")
+                raise InvalidInput(
+                    "no policy of this run shares", where="--share-weights", fix="choose --policy fair-share"
+                )
             return
         names = {getattr(record, self.share_by) for record in records} - {""}
         if not names:
@@ -68,34 +74,37 @@ class QueueSettings:
         if unknown := [name for name in self.weight_of if name not in names]:
             some = ", ".join(name[:40] for name in sorted(names)[:5]) + (", ..." if len(names) > 5 else "")
             fix = f"{did_you_mean(unknown[0], names)}give the {self.share_by} of a job: {some}"
-            raise InvalidInput(f"no job has the {self.share_by} {unknown[0][:40]!r}", where="--weights", fix=fix)
+            raise InvalidInput(f"no job has the {self.share_by} {unknown[0][:40]!r}", where="--share-weights", fix=fix)
 
 
 @dataclass(frozen=True)
 class ReplaySettings(QueueSettings):
     """What decides in a replay, and what it knows: options of ``arnold simulate``."""
 
-    algorithm: str = field(default="exact", metadata={"metavar": "NAME"})
-    """Where gangs go; none = GPUs are counted, no nodes."""
+    algorithm: str = field(default="exact", metadata={"metavar": "NAME[,..]"})
+    """Placement algorithm, one that `arnold compare --list` names; none counts GPUs and places nothing."""
     placement_seconds: Annotated[float, Gt(0)] = field(
         default=1.0, metadata={"option": "--time-limit", "metavar": "SECONDS"}
     )
-    """Seconds of counted work for each placement; then the best so far."""
+    """Seconds for each placement; then the best so far counts."""
     predictor: str = field(default="oracle", metadata={"metavar": "NAME"})
-    """What the scheduler is told of run times: oracle, estimate, history, boosting."""
-    cost: str | None = field(default=None, metadata={"metavar": "NAME", "default": "anchored where jobs have places"})
-    """What spread costs jobs: anchored, spread, alpha-beta, hierarchical, flows; none = place has no effect. Slow nodes
-    cost the same in all of them."""
+    """What the scheduler knows of run times: oracle (all), estimate, history or boosting."""
+    cost: str | None = field(
+        default=None,
+        metadata={"option": "--cost-model", "metavar": "NAME", "default": "anchored where jobs have places"},
+    )
+    """Model of what spread costs jobs: anchored, spread, alpha-beta, hierarchical or flows; none where it costs
+    nothing."""
     level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "broadest with several"})
-    """Level whose domains spread counts."""
+    """Level of the cluster whose domains spread counts."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
-    """Same seed, same run."""
+    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
     records: tuple[Gains, ...] = field(default=(), metadata={"option": False})
     """Own measurements of what spread costs jobs."""
     resume_seconds: Annotated[float, Ge(0)] | None = field(
         default=None, metadata={"metavar": "SECONDS", "default": f"{RESUME:g}"}
     )
-    """Until a job works again that gavel or hadar stopped at a round's end; with --startup that is a start-up."""
+    """Seconds until a job works again that a queue policy had stopped; with --startup that is a start-up."""
     throughputs: Throughputs | None = field(default=None, metadata={"option": False})
     """How fast jobs are on types of GPU; ``None`` = as fast on each."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})
@@ -135,7 +144,7 @@ class ReplaySettings(QueueSettings):
             raise InvalidInput("nodes keep images, and this run only counts GPUs", where="--startup", fix=fix)
         if self.cost not in (None, NO_COST):
             asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
-            raise InvalidInput(asked, where="--cost", fix=f"{fix}, or --cost none")
+            raise InvalidInput(asked, where="--cost-model", fix=f"{fix}, or --cost-model none")
 
     def check_policies(self, policies: Iterable[QueuePolicy], records: Sequence[JobRecord]) -> None:
         """Refuse, by :class:`InvalidInput`, what no policy heeds besides: seconds after the end of a round."""

@@ -32,7 +32,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "_ARNOLD_COMPLETE=fish_source": ("", "needs fish"),
     },
     "docs/how-it-works/generations.md": {
-        "arnold study generations": ("arnold study generations --made 8 --seeds 2 --load 1", "takes a minute"),
+        "arnold study generations": ("arnold study generations --trace-jobs 8 --seeds 2 --load 1", "takes a minute"),
         "arnold simulate --cluster mixed.csv": (
             "",
             "is of one's own cluster and throughputs; tests/arnold/commands/test_cli_generations.py has such",
@@ -58,12 +58,12 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-it-works/health/recovery.md": {
         "py-spy dump": ("", "needs a job; tests/health/test_recovery_pyspy.py reads what it prints"),
-        "arnold recover evict": ("", "needs stacks of 512 ranks; tests/health/test_recovery_eviction.py"),
-        "arnold recover replay": ("", "is of a job of 64 machines; tests/health/test_recovery_replay.py"),
-        "arnold recover peers": ("", "is of a job of 64 machines; tests/health/test_recovery_peers.py"),
+        "arnold health evict": ("", "needs stacks of 512 ranks; tests/health/test_recovery_eviction.py"),
+        "arnold health isolate": ("", "is of a job of 64 machines; tests/health/test_recovery_replay.py"),
+        "arnold health backups": ("", "is of a job of 64 machines; tests/health/test_recovery_peers.py"),
     },
     "docs/reference/op-traces.md": {
-        "arnold traces convert torch_profile": ("", "profiles of PyTorch; tests/health/whatif make them"),
+        "arnold health op-trace torch_profile": ("", "profiles of PyTorch; tests/health/whatif make them"),
     },
     "docs/how-it-works/health/whatif.md": {
         "arnold stragglers trace-AR": ("", PUBLIC_TRACE),
@@ -79,7 +79,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "all algorithms take half a minute",
         ),
         "arnold study fragmented": (
-            "arnold study fragmented --clusters 1 --algorithms exact,slurm-tree --json",
+            "arnold study fragmented --clusters 1 --algorithm exact,slurm-tree --json",
             "takes a minute; one cluster of it is run",
         ),
         "arnold study simulate": (SLOW, "takes seconds"),
@@ -87,7 +87,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/dead-nodes.md": {
         "sbatch ": ("", LAUNCHERS),
-        "arnold recover evict": ("", "needs stacks of all ranks; tests/health/test_recovery_eviction.py"),
+        "arnold health evict": ("", "needs stacks of all ranks; tests/health/test_recovery_eviction.py"),
     },
     "docs/how-to/kubernetes.md": {
         "arnold place --cluster kube:": ("", CLUSTER),
@@ -95,7 +95,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "kubectl": ("", CLUSTER),
     },
     "docs/how-to/slow-job.md": {
-        "arnold traces convert": ("", "profiles of PyTorch; tests/health/whatif make them"),
+        "arnold health op-trace": ("", "profiles of PyTorch; tests/health/whatif make them"),
     },
     "docs/how-to/slurm.md": {
         "scontrol": ("", "needs Slurm; the demo has what it would print"),
@@ -104,7 +104,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/what-to-buy.md": {
         "arnold capacity minipods": (
-            "arnold capacity minipods --price-node 300000 --nodes 256 --size 32 --job 8x8x4 --seeds 1",
+            "arnold capacity minipods --price-node 300000 --cluster-nodes 256 --size 32 --grid 8x8x4 --seeds 1",
             "takes half a minute",
         ),
         "arnold capacity grow": (
@@ -116,7 +116,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/how-to/write-an-algorithm.md": {
         "uv pip install": ("", "is of a package of the reader's"),
         "arnold compare": (
-            "arnold compare --cluster cluster.csv --job job.yaml --algorithms exact",
+            "arnold compare --cluster cluster.csv --job job.yaml --algorithm exact",
             "without that package",
         ),
         "arnold simulate": ("", "without that package"),
@@ -146,7 +146,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/how-it-works/simulation.md": {
         "arnold simulate": (SLOW, "takes seconds"),
         "arnold study simulate --cluster small.csv": (
-            "arnold study simulate --cluster cluster.csv --trace jobs.csv --policies fifo --algorithms exact --seeds 1",
+            "arnold study simulate --cluster cluster.csv --trace jobs.csv --policy fifo --algorithm exact --seeds 1",
             "takes minutes; one replay of it is run",
         ),
     },

@@ -6,6 +6,7 @@ with the name by which errors call it.  Every writer ends in :func:`write_file`,
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import zlib
@@ -21,6 +22,7 @@ from topology.errors import InvalidInput, TooLarge
 
 STDIN = "-"  # The file name that means standard input
 GZIP = b"\x1f\x8b"  # First bytes of a gzip file, RFC 1952
+_LOG = logging.getLogger(__name__)
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS  # For zlib: the largest window, behind the header of gzip
 _IF_LARGER = "split it, or leave out what is not needed"
 
@@ -90,6 +92,7 @@ def read_bytes(path: str | Path, *, max_bytes: int, if_larger: str = _IF_LARGER)
 def opened(path: str | Path, *, error: type[InvalidInput] = InvalidInput) -> Iterator[tuple[str, BinaryIO]]:
     """Open a file, or standard input for ``-``, while it is read; yield how errors (of class ``error``) call it too."""
     name = "stdin" if str(path) == STDIN else str(path)
+    _LOG.info("reading %s", name)
     if not name:
         raise error("the name of a file is empty", where="''", fix="give the path of a file")
     try:
@@ -158,6 +161,7 @@ def write_file(path: str | Path, content: str | bytes) -> None:
             raise
     except (OSError, ValueError) as error:
         raise _not_writable(path, error) from error
+    _LOG.info("wrote %s, %s bytes", path, f"{len(data):,}")
 
 
 def check_writable(path: str | Path) -> None:

@@ -12,6 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, print_sentences, table, to_json
 from arnold.commands.result_files import RESULT
+from arnold.commands.shared_options import SEED_HELP
 from topology.errors import InvalidInput, InvalidJob
 
 if TYPE_CHECKING:
@@ -36,16 +37,10 @@ Examples:
     "calibrate", cls=JsonCommand, document="arnold.documents.calibrate_answer:CalibrateDocument", epilog=EXAMPLES
 )
 @click.argument("steps", type=FILE)
-@click.option(
-    "--job", "job_file", type=FILE, metavar="FILE", help="The job, for its model: the file is then of its kind."
-)
-@click.option(
-    "--name", metavar="TEXT", help="What the measurement is called  [default: the job's name, else the file's]."
-)
-@click.option(
-    "--output", type=RESULT, metavar="FILE", help="Write the gains as --records of place, simulate, capacity."
-)
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help="Same seed, same bands.")
+@click.option("--job", "job_file", type=FILE, metavar="FILE", help="The job, YAML or JSON; - for standard input.")
+@click.option("--name", metavar="TEXT", help="Name of the measurement.  [default: the job's name, else the file's]")
+@click.option("--output", type=RESULT, metavar="FILE", help="Write what was found, for --records of other commands.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help=SEED_HELP)
 def command(
     *, as_json: bool, steps: str, job_file: str | None, name: str | None, output: str | None, seed: int
 ) -> None:
@@ -112,7 +107,7 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
         )
     gains = {family: 0.0 if gain is None else round(max(0.0, gain.value), 4) for family, gain in found.items()}
     if not any(gains.values()):
-        fix = "nothing has to be written: place with any alpha, and replay with --cost none"
+        fix = "nothing has to be written: place with any alpha, and replay with --cost-model none"
         raise InvalidInput("no family gains from being aligned", where="--output", fix=fix)
     steps = sum(one.steps for one in fit.placements)
     said: dict[str, Any] = {

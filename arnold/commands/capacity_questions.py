@@ -15,6 +15,8 @@ from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import GOOD, console, emit_json, print_rows, print_sentences, progress
 from arnold.commands.result_files import RESULT
+from arnold.commands.shared_options import CLUSTER_HELP, PAGE_HELP
+from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -40,15 +42,15 @@ READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resour
 EXAMPLES = """
   arnold capacity minipods
   arnold capacity minipods --price-node 300000 --price-switch-port 2000 --price-kwh 0.1
-  arnold capacity minipods --nodes 4096 --size 128 --size 256 --oversubscription 4 --html minipods.html
-  arnold capacity minipods --job 8x16x20 --algorithms exact,gpu-packing --json
-  arnold capacity spares --nodes 1200 --target 0.9
+  arnold capacity minipods --cluster-nodes 4096 --size 128 --size 256 --oversubscription 4 --html minipods.html
+  arnold capacity minipods --grid 8x16x20 --algorithm exact,gpu-packing --json
+  arnold capacity spares --nodes 1200 --target-ettr 0.9
   arnold capacity spares --nodes 1200 --failures 3..9 --repair-hours 12..48 --price-gpu-hour 2.5 --html spares.html
   arnold capacity spares --nodes 1200 --failure-domain leaf:32 --failure-domain feed:96:0.05 --tornado decides.svg
   arnold capacity spares --nodes 2048 --failures 6.5 --job-checkpoint-write 30 --repair-hours 48 --json
   arnold capacity reserve
-  arnold capacity reserve --made 6x32 --job 8x8x14 --html reserve.html
-  arnold capacity reserve --notice-hours 24 --load 0.8 --policies arnold,arnold-no-jct --json
+  arnold capacity reserve --made 6x32 --grid 8x8x14 --html reserve.html
+  arnold capacity reserve --notice-hours 24 --load 0.8 --policy arnold,arnold-no-jct --json
   arnold capacity fragmentation --cluster cluster.csv
   arnold capacity fragmentation --made 22x93 --busy-share 0.8 --html fragmentation.html
   arnold capacity fragmentation --cluster topology.conf --busy busy.txt --shape 8x8 --shape 8x16 --json
@@ -57,13 +59,13 @@ EXAMPLES = """
   arnold capacity grow --cluster cluster.csv --busy busy.txt --more 1 --more 4 --html grow.html
   arnold capacity grow --cluster cluster.csv --shape 8x16 --policy priority-age --load 0.8 --growth 0.1 --json
   arnold capacity power
-  arnold capacity power --cluster cluster.csv --power power.yaml --job 8x8x32 --job 8x8x16 --html power.html
-  arnold capacity power --job 8x8x64 --trace trace.parquet --communicate-share 0.5 --price-kwh 0.1 --json
+  arnold capacity power --cluster cluster.csv --power power.yaml --grid 8x8x32 --grid 8x8x16 --html power.html
+  arnold capacity power --grid 8x8x64 --op-trace trace.parquet --communicate-share 0.5 --price-kwh 0.1 --json
   arnold capacity cache --cache-gb 400
-  arnold capacity cache --samples 13333 --jobs 4 --job-samples 10000 --cache-gb 1 --html cache.html
+  arnold capacity cache --samples 13333 --readers 4 --job-samples 10000 --cache-gb 1 --html cache.html
   arnold study generations
-  arnold study generations --made 300 --seeds 5 --load 0.5 --load 1 --load 2 --html generations.html
-  arnold study generations --throughputs throughputs.csv --policies fifo,gavel,gavel-finish-time --json
+  arnold study generations --trace-jobs 300 --seeds 5 --load 0.5 --load 1 --load 2 --html generations.html
+  arnold study generations --throughputs throughputs.csv --policy fifo,gavel,gavel-finish-time --json
 """
 """Of all questions; the help of each shows its own."""
 
@@ -113,15 +115,20 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
         return 0 if answer.reached else 3
 
     for option in (
-        click.option("--tornado", type=RESULT, metavar="FILE", help="Save the figure of what decides as a picture."),
-        click.option("--svg", type=RESULT, metavar="FILE", help="Save the figure as a picture."),
-        click.option("--html", type=RESULT, metavar="FILE", help="Save all of the answer as a page."),
+        click.option(
+            "--tornado", type=RESULT, metavar="FILE", help="Save the figure of what decides on the answer, SVG."
+        ),
+        click.option("--svg", type=RESULT, metavar="FILE", help="Save the figure of the answer, SVG."),
+        click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP),
         options_of(kind),
     ):
         ask = option(ask)
     if reading:
         cluster = click.option(
-            "--cluster", type=FILE, metavar="FILE", help="The cluster, in any known format; - is stdin."
+            "--cluster",
+            type=FILE,
+            metavar="FILE",
+            help=CLUSTER_HELP,
         )
         ask = cluster(options_of(ClusterFiles, only=reading)(ask))
     examples = [line for line in EXAMPLES.splitlines() if line.split()[2:3] == [name]]
@@ -144,8 +151,8 @@ def _cluster(cluster: str | None, state: dict[str, Any]) -> dict[str, Any]:
             raise InvalidInput(f"{given[0]} belongs to a cluster file", where=given[0], fix="give --cluster FILE too")
         return {}
     tree, notes = read_cluster(cluster=cluster, **state)
-    for note in notes:
-        click.echo(note, err=True)
+    for sentence in notes:
+        note(sentence)
     return {"cluster": tree, "source": cluster}
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from arnold.commands.field_options import options_of
+from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne
 
@@ -23,38 +22,40 @@ class ClusterFiles:
     """A cluster file, how to read it, and what lies over it."""
 
     cluster: str = field(metadata={"file": True})
-    """The cluster: a file in any known format, - is stdin; kube:[CONTEXT] or slurm: reads a live one."""
+    """The cluster: a file in any known format, - for standard input; kube:[CONTEXT] or slurm: for a live one."""
     format: str | None = field(
         default=None,
-        metadata={"metavar": "NAME", "help": "Format of the cluster file  [default: recognised by content]"},
+        metadata={"metavar": "NAME", "help": "Format of the input.  [default: recognised by content]"},
     )
-    levels: str | None = field(default=None, metadata={"metavar": "A,B,.."})
-    """Labels to take as levels, broad to close (Kubernetes)."""
-    level_names: str | None = field(default=None, metadata={"metavar": "A,B,.."})
-    """What to call the levels, broad to close, e.g. pod,spine,leaf: Slurm does not name them."""
+    levels: str | None = field(default=None, metadata={"metavar": "LABEL,.."})
+    """Node labels that are the levels, from broad to close (Kubernetes)."""
+    level_names: str | None = field(default=None, metadata={"metavar": "NAME,..", "default": "those of the input"})
+    """Names of the levels, from broad to close, such as pod,spine,leaf: Slurm gives none."""
     domains: str | None = field(
         default=None,
-        metadata={"metavar": "NAME=LABEL,..", "help": "Second hierarchies by label: power=LABEL,.. (Kubernetes)"},
+        metadata={
+            "metavar": "NAME=LABEL,..",
+            "help": "Second hierarchies, by the node label of each: power=LABEL,failure=LABEL (Kubernetes).",
+        },
     )
     gpus_per_node: AtLeastOne | None = field(
         default=None,
-        metadata={"metavar": "N", "help": "GPUs of each node, where the cluster file does not say  [default: 8]"},
+        metadata={"metavar": "N", "help": "GPUs of each node, where nothing else says it.  [default: 8]"},
     )
     gpu_type: str | None = field(
-        default=None, metadata={"metavar": "NAME", "help": "Type of their GPUs, where the cluster file does not say it"}
+        default=None, metadata={"metavar": "NAME", "help": "Type of the nodes' GPUs, where nothing else says it."}
     )
     gpu_resource: str | None = field(
         default=None,
         metadata={
             "metavar": "NAME",
-            "help": "Resource that is GPUs (Kubernetes)  [default: nvidia.com/gpu and amd.com/gpu]",
+            "help": "Resource of Kubernetes that is GPUs.  [default: nvidia.com/gpu and amd.com/gpu]",
         },
     )
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
-    """Which nodes are in use: a node or Slurm hostlist a line, or what sinfo or scontrol say of nodes; may be repeated.
-    """
+    """Nodes in use: a node or Slurm hostlist a line, or what sinfo or scontrol print of nodes."""
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
-    """Slow and faulty nodes besides: YAML, JSON, flag store; may be repeated."""
+    """Slow and faulty nodes: YAML, JSON or a flag store."""
 
     def read(self) -> LoadedTopology:
         """Return the cluster with what lies over it.
@@ -93,17 +94,17 @@ class ClusterFiles:
         """
         loaded = self.read()
         if loaded.assumed:
-            click.echo(loaded.assumed, err=True)
+            note(loaded.assumed)
         return loaded
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-_OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy")
+OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy")
 
-state_options = options_of(ClusterFiles, only=("format", *_OVERLAY, "flags"))
+state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""
 
-overlay_options = options_of(ClusterFiles, only=_OVERLAY)
+overlay_options = options_of(ClusterFiles, only=OVERLAY)
 """Give a command what lies over a cluster file, flags aside; its ``--format`` is that of another file."""
 
 

@@ -1,4 +1,4 @@
-"""What all commands share: no value of an option is lost; and those that print one JSON document know its shape."""
+"""What all commands share: ``-q`` and ``-v``; no value of an option is lost; documents of one JSON shape."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 import click
 
+from arnold.commands.option_help import explained
 from arnold.commands.result_files import check_results
+from arnold.commands.verbosity import verbosity_options
 from topology.errors import InvalidInput
 
 
@@ -16,7 +18,24 @@ class Command(click.Command):
     """A command that refuses a second value of an option that takes one: click would keep the last and say nothing.
 
     A plain flag (``--json``) may be repeated: it says the same twice.  Nor may a result go to a file that is read.
+    ``--output`` has the short form ``-o``.  The help of each option says what holds without it.
     """
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        for option in self.params:
+            if isinstance(option, click.Option) and option.opts == ["--output"]:
+                option.opts = ["--output", "-o"]
+            if isinstance(option.type, click.IntRange) and option.metavar is None:
+                option.metavar = "N"
+        self.params += verbosity_options()
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options' lines of the help."""
+        options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
+        records = [(record[0], explained(option)) for option in options if (record := option.get_help_record(ctx))]
+        with formatter.section("Options"):
+            formatter.write_dl(records)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words after the name of the command.
@@ -41,6 +60,14 @@ class Command(click.Command):
 def _takes_one(option: click.Option) -> bool:
     """Return whether a second value would replace the first: no list, and no flag without an opposite."""
     return not option.multiple and (not option.is_flag or bool(option.secondary_opts))
+
+
+class Group(click.Group):
+    """A group of commands; ``-q`` and ``-v`` may stand before the name of its command as well as after."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.params += verbosity_options()
 
 
 class JsonCommand(Command):

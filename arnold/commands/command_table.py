@@ -8,13 +8,14 @@ takes neither ``arnold --help`` nor the commands of others down.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import click
 
-from arnold.commands.command import object_at
+from arnold.commands.command import Group, object_at
 from topology.errors import UnknownName, did_you_mean
 
 ENTRY_POINTS = "arnold.commands"
@@ -27,35 +28,50 @@ class CommandRow(NamedTuple):
     help: str
 
 
-COMMANDS: Mapping[str, CommandRow] = {
-    "demo": CommandRow("arnold.commands.demo:command", "See it work: 9,600 GPUs, every algorithm, one page. No input."),
-    "place": CommandRow("arnold.commands.place:command", "Find where a job goes, proved optimal or with its gap."),
-    "explain": CommandRow(
-        "arnold.commands.explain_placement:command", "Say why it cannot be better, or why it does not fit."
-    ),
-    "verify": CommandRow("arnold.commands.verify:command", "Check the certificate of a placement, without a search."),
-    "compare": CommandRow("arnold.commands.compare:command", "Run every algorithm on one job and one cluster."),
-    "repair": CommandRow("arnold.commands.repair:command", "Replace lost nodes of a placement, moving little."),
-    "defragment": CommandRow(
-        "arnold.commands.defragment:command", "Move running jobs, at the least cost, to make room for a new one."
-    ),
-    "recover": CommandRow("arnold.commands.recover:command", "Decide after a fault: evict, replay, standby, peers."),
-    "study": CommandRow("arnold.commands.study:command", "Run a placement study, the paper's table among them."),
-    "stragglers": CommandRow("arnold.commands.stragglers:command", "Say what a job loses to slow workers, and why."),
-    "topology": CommandRow("arnold.commands.topology:command", "Convert, show or validate a cluster file."),
-    "traces": CommandRow("arnold.commands.traces:command", "Make op traces of profiles; take names out of job traces."),
-    "extender": CommandRow("arnold.commands.extender:command", "Schedule gangs on Kubernetes: the scheduler extender."),
-    "kube": CommandRow("arnold.commands.kube:command", "Gangs and nodes of a live Kubernetes cluster; kubectl arnold."),
-    "flags": CommandRow("arnold.commands.flags:command", "Slow and faulty nodes: who says so, since when, why."),
-    "health": CommandRow("arnold.commands.health:command", "Find slow and faulty nodes in what was measured."),
-    "simulate": CommandRow("arnold.commands.simulate:command", "Replay a trace of jobs on a cluster, over time."),
-    "calibrate": CommandRow(
-        "arnold.commands.calibrate:command", "Say what spread costs your job, from its own step times."
-    ),
-    "capacity": CommandRow("arnold.commands.capacity_questions:command", "Say what to buy, reserve and keep spare."),
-    "formats": CommandRow("arnold.commands.formats:command", "List the formats of files that are read."),
-    "schema": CommandRow("arnold.commands.schema:command", "Print the JSON Schema of a command's --json output."),
+def _at(module: str, words: str) -> CommandRow:
+    """Return the row of a command that stands in a module of this package by its usual name."""
+    return CommandRow(f"arnold.commands.{module}:command", words)
+
+
+SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
+    "Start": {"demo": _at("demo", "See it work: 9,600 GPUs, every algorithm, one page. No input.")},
+    "Place a job": {
+        "place": _at("place", "Find where a job goes, proved optimal or with its gap."),
+        "explain": _at("explain_placement", "Say why it cannot be better, or why it does not fit."),
+        "compare": _at("compare", "Run every algorithm on one job and one cluster."),
+        "verify": _at("verify", "Check the certificate of a placement, without a search."),
+    },
+    "Change what runs": {
+        "repair": _at("repair", "Replace lost nodes of a placement, moving little."),
+        "defragment": _at("defragment", "Move running jobs, at least cost, to make room for a new one."),
+    },
+    "Describe the cluster": {"topology": _at("topology", "Convert, show or validate a cluster file.")},
+    "Find slow and faulty nodes": {
+        "stragglers": _at("stragglers", "Say what a job loses to slow workers, and why."),
+        "health": _at("health", "Judge metrics, collectives, stacks; what to do after a fault."),
+        "flags": _at("flags", "Record, show and hand on which nodes are slow or faulty."),
+    },
+    "Look over time": {
+        "simulate": _at("simulate", "Replay a trace of jobs on a cluster."),
+        "calibrate": _at("calibrate", "Say what spread costs your job, from its own step times."),
+        "anonymise": _at("anonymise", "Take the names out of a trace of jobs."),
+    },
+    "Plan": {
+        "capacity": _at("capacity_questions", "Say what to buy, reserve and keep spare."),
+        "study": _at("study", "Compare algorithms and policies in many runs."),
+    },
+    "Run on Kubernetes": {
+        "extender": _at("extender", "Schedule gangs: the scheduler extender."),
+        "kube": _at("kube", "Show gangs and nodes of a live cluster; kubectl arnold."),
+    },
+    "Look up": {
+        "formats": _at("formats", "List the formats of files that are read."),
+        "schema": _at("schema", "Print the JSON Schema of a command's --json output."),
+    },
 }
+"""Our own commands under the headings of ``arnold --help``, in the order in which a user meets them."""
+
+COMMANDS: Mapping[str, CommandRow] = {name: row for rows in SECTIONS.values() for name, row in rows.items()}
 
 
 def offers(group: str) -> Iterator[Any]:
@@ -80,13 +96,26 @@ def _warn_once(sentence: str) -> None:
     click.echo(f"Warning: {sentence}", err=True)
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group that knows its commands by name and imports one when it is called."""
 
-    def __init__(self, *, table: Mapping[str, CommandRow], plugins: str = "", **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        table: Mapping[str, CommandRow],
+        plugins: str = "",
+        sections: Mapping[str, Collection[str]] = MappingProxyType({}),
+        **settings: Any,
+    ) -> None:
+        """Make the group.
+
+        :param plugins: group of entry points through which other packages add commands; empty = none can.
+        :param sections: heading -> names of commands that stand below it in the help; the others come last.
+        """
         super().__init__(**settings)
         self._own = table
         self._plugins = plugins
+        self._sections = sections
 
     def table(self) -> dict[str, CommandRow]:
         """Return rows of all commands: our own first, then those of other packages."""
@@ -127,9 +156,14 @@ class LazyGroup(click.Group):
         return (name, command, args[1:]) if command else super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the commands' lines of the help, from the table."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, row.help) for name, row in self.table().items()])
+        """Write the commands' lines of the help, from the table, all in one column."""
+        left = self.table()
+        width = max(map(len, left), default=0)
+        for heading, names in (*self._sections.items(), ("More commands" if self._sections else "Commands", left)):
+            rows = [(name.ljust(width), left.pop(name).help) for name in tuple(names) if name in left]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -143,6 +177,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
 @click.group(
     cls=LazyGroup,
     table=COMMANDS,
+    sections=SECTIONS,
     plugins=ENTRY_POINTS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="Exit codes: 0 ok, 2 usage or bad input, 3 infeasible, 4 out of time with nothing valid, "

@@ -9,8 +9,9 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import answer, print_sentences, progress, table
-from arnold.commands.place import exit_code
+from arnold.commands.place import complete_algorithm, exit_code, log_outcome
 from arnold.commands.result_files import html_option
+from arnold.commands.shared_options import ALGORITHM_HELP
 from topology.errors import InvalidJob
 from topology.files import write_file
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   arnold compare --cluster cluster.csv --job job.yaml
-  arnold compare --cluster cluster.csv --job job.yaml --algorithms exact,gpu-packing --json
+  arnold compare --cluster cluster.csv --job job.yaml --algorithm exact,gpu-packing --json
   arnold compare --cluster cluster.csv --job job.yaml --html compare.html
   arnold compare --list
 """
@@ -51,10 +52,21 @@ def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
 
 @click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
 @placement_inputs
-@click.option("--algorithms", metavar="A,B,..", help="Only these  [default: all].")
+@click.option(
+    "--algorithm",
+    metavar="NAME[,..]",
+    shell_complete=complete_algorithm,
+    help=f"{ALGORITHM_HELP}  [default: all]",
+)
 @html_option
-@click.option("--list", is_flag=True, expose_value=False, callback=_list_algorithms, help="List the algorithms.")
-def command(*, as_json: bool, html: str | None, algorithms: str | None, inputs: PlacementInputs) -> int:
+@click.option(
+    "--list",
+    is_flag=True,
+    expose_value=False,
+    callback=_list_algorithms,
+    help="List the algorithms, and do nothing else.",
+)
+def command(*, as_json: bool, html: str | None, algorithm: str | None, inputs: PlacementInputs) -> int:
     """Run every algorithm on one job and one cluster, best first.
 
     The time limit holds for each algorithm. Exits 3 if the job does not fit, 4 if no algorithm found a placement.
@@ -62,7 +74,7 @@ def command(*, as_json: bool, html: str | None, algorithms: str | None, inputs: 
     from arnold.documents.compare_answer import compare_document
     from scheduler.placement.types import ALGORITHMS
 
-    names = ALGORITHMS.names() if algorithms is None else [name.strip() for name in algorithms.split(",")]
+    names = ALGORITHMS.names() if algorithm is None else [name.strip() for name in algorithm.split(",")]
     chosen = [ALGORITHMS.load(name) for name in names]
     instance = inputs.read()
     if instance.job.node_sizes:
@@ -99,6 +111,7 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
     with progress(f"Comparing {len(algorithms)} algorithms", total=len(algorithms)) as step:
         for algorithm in algorithms:
             outcomes.append(run(algorithm, instance.cluster, instance.job, limits))
+            log_outcome(outcomes[-1])
             step(algorithm.name)
     return outcomes
 

@@ -10,10 +10,11 @@ import click
 
 from arnold.commands.cluster_options import check_stdin
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import finite
+from arnold.commands.field_options import FILE, finite
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
-from arnold.commands.running_files import RUNNING, running_files, running_job
+from arnold.commands.running_files import running_files, running_job
+from arnold.commands.shared_options import RUNNING_HELP
 from topology.errors import InvalidInput
 from topology.quantities import decimal, plural
 
@@ -42,19 +43,20 @@ Examples:
 @placement_inputs
 @click.option(
     "--running",
+    type=FILE,
     required=True,
     multiple=True,
     metavar="FILES",
-    help=f"{RUNNING}: files, or a pattern in quotes; may be repeated.",
+    help=RUNNING_HELP,
 )
-@click.option("--moves", type=int, metavar="K", help="Move at most so many nodes.  [default: as many as it takes]")
+@click.option("--moves", type=int, metavar="N", help="Nodes that may move at most.  [default: as many as it takes]")
 @click.option(
     "--cost",
     type=float,
     callback=finite,
     metavar="GPU_HOURS",
-    help="Lose at most so much work since the last checkpoints, and as little as possible instead of moving few nodes; "
-    "checkpoint_age, in seconds, stands in each file of --running.",
+    help="Work since the last checkpoints that may be lost at most; then the least is lost, and not the fewest nodes "
+    "move. Each file of --running says its checkpoint_age in seconds.",
 )
 @click.option(
     "--target",

@@ -11,10 +11,12 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.compare import print_results, run_all
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.field_options import options_of, take
 from arnold.commands.output import BAD, answer, print_sentences, progress
 from arnold.commands.place import exit_code
 from arnold.commands.result_files import RESULT, refuse_clashes
+from arnold.commands.shared_options import PAGE_HELP, SAVE_HELP
+from arnold.commands.verbosity import note
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 from topology.files import check_writable, write_file
@@ -39,9 +41,9 @@ Examples:
 
 @click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument", epilog=EXAMPLES)
 @options_of(Limits, defaults={"seconds": 5.0})
-@click.option("--output", type=RESULT, default=PAGE, show_default=True, metavar="FILE", help="The HTML page to write.")
-@click.option("--save", type=FILE, metavar="FOLDER", help="Write files to try the other commands on too.")
-def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> int:
+@click.option("--html", type=RESULT, default=PAGE, show_default=True, metavar="FILE", help=PAGE_HELP)
+@click.option("--save", type=RESULT, metavar="FOLDER", help=SAVE_HELP)
+def command(*, as_json: bool, html: str, save: str | None, **options: Any) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
 
     Prints the comparison and writes one self-contained HTML page, which needs no network: the cluster with the job on
@@ -60,16 +62,16 @@ def command(*, as_json: bool, output: str, save: str | None, **options: Any) -> 
     limits = take(Limits, options)
     cluster, job = demo_instance(limits.seed)
     instance = Instance(cluster, job, "the demo's cluster")
-    files = [] if save is None else _save(save, demo_files(cluster, job, limits.seed), page=output)
-    check_writable(output)
+    files = [] if save is None else _save(save, demo_files(cluster, job, limits.seed), page=html)
+    check_writable(html)
     names = sorted(ALGORITHMS.names(), key=lambda name: name != "exact")
     if not sys.stderr.isatty():  # where a terminal shows a bar
-        click.echo(f"Placing the job with {len(names)} algorithms, each for at most {limits.seconds:g} s", err=True)
+        note(f"Placing the job with {len(names)} algorithms, each for at most {limits.seconds:g} s")
     outcomes = run_all([ALGORITHMS.load(name) for name in names], instance, limits)
     with progress("Drawing the page"):
         page = placement_page(cluster, job, outcomes, title="Arnold: 9,600 GPUs on a fragmented cluster")
-    write_file(output, page)
-    document = DemoDocument(output, tuple(files), compare_document(instance, outcomes))
+    write_file(html, page)
+    document = DemoDocument(html, tuple(files), compare_document(instance, outcomes))
     answer(document, lambda out, shown: _print(out, instance, outcomes[0], shown), as_json=as_json)
     return exit_code(*(outcome.status for outcome in outcomes))
 

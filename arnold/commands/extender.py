@@ -6,19 +6,19 @@ from typing import Any
 
 import click
 
-from arnold.commands.command import Command
+from arnold.commands.command import Command, Group
 from arnold.commands.field_options import options_of, take
 from extender.service.settings import ServeOptions
 
 EXAMPLES = """\b
 Examples:
   arnold extender serve --kubeconfig ~/.kube/config --levels example.com/minipod,example.com/rack
-  arnold extender serve --queue arnold --levels auto
+  arnold extender serve --policy arnold --levels auto
   arnold extender serve --bind 0.0.0.0:8443 --tls-cert tls.crt --tls-key tls.key --client-ca ca.crt --levels auto
 """
 
 
-@click.group("extender")
+@click.group("extender", cls=Group)
 def command() -> None:
     """Schedule gangs on Kubernetes: plan them whole, pin their pods, verify what kube-scheduler binds."""
 

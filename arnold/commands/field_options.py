@@ -21,7 +21,7 @@ its help.  NaN and infinities are refused.  What a type leaves open is in the ``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
 from math import inf, isfinite
 from types import MappingProxyType
@@ -159,6 +159,12 @@ def _type(admitted: FieldType) -> Any:
     low = None if admitted.low == -inf else admitted.low
     high = None if admitted.high == inf else admitted.high
     return ranged(low, high, min_open=admitted.low_open, max_open=admitted.high_open)
+
+
+def complete_names(names: Iterable[str], typed: str) -> list[str]:
+    """Return what completes the last of the names that were typed with commas between them."""
+    before, comma, last = typed.rpartition(",")
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
 
 def finite(_: click.Context, parameter: click.Parameter, value: Any) -> Any:

@@ -1,6 +1,7 @@
-"""Tables for a terminal.  The first column tells rows apart, so it is never cut, however narrow the terminal is.
+"""Tables for a terminal.  The columns that tell rows apart are never cut, however narrow the terminal is.
 
-Where rows do not fit, headers break between words, then the columns worth least are left out, then cells break.
+They are the first, and as many after it as it takes until no two rows are alike.  Where rows do not fit, headers break
+between words, then the columns worth least are left out, then cells break.
 ``--json`` always has everything.
 """
 
@@ -58,11 +59,12 @@ class FittedTable:
             pad_edge=False,
             padding=(0, gap, 0, 0),
         )
+        keys = self._keys(options.max_width)
         for i in columns:
             header = self.headers[i]
             left = i == 0 or header in self.left
             made.add_column(
-                header, justify="left" if left else "right", overflow="fold", no_wrap=i == 0, width=widths.get(i)
+                header, justify="left" if left else "right", overflow="fold", no_wrap=i < keys, width=widths.get(i)
             )
         for row, style in zip(self._rows, self._styles, strict=True):
             made.add_row(*(row[i] for i in columns), style=style)
@@ -70,21 +72,31 @@ class FittedTable:
 
     def _fit(self, room: int) -> tuple[list[int], dict[int, int], int]:
         """Return which columns are shown, the widths of those that must not break, and the blanks between columns."""
-        for columns in self._choices():
+        keys = self._keys(room)
+        for columns in self._choices(keys):
             for parts in (str.splitlines, str.split):
-                least = {i: max(_longest(parts(self.headers[i])), min(self._widest(i), ENOUGH)) for i in columns}
+                most = {i: self._widest(i) if i < keys else min(self._widest(i), ENOUGH) for i in columns}
+                least = {i: max(_longest(parts(self.headers[i])), most[i]) for i in columns}
                 # the last column takes what is left: its cells break no sooner than those of the others
                 unbroken = {i: least[i] for i in columns[1:-1] if self._widest(i) <= ENOUGH}
                 if _total(least.values(), GAP) <= room:
                     return columns, unbroken, GAP
         return columns, unbroken if _total(least.values(), TIGHT) <= room else {}, TIGHT
 
-    def _choices(self) -> Iterator[list[int]]:
-        """Yield columns to show: all, then without those that can be spared, one after the other."""
+    def _keys(self, room: int) -> int:
+        """Return how many columns, from the first on, tell all rows apart; 1 where none do, or they do not fit."""
+        for keys in range(1, len(self.headers)):
+            if len({row[:keys] for row in self._rows}) == len(self._rows):
+                fits = _total([self._widest(i) for i in range(keys)], TIGHT) <= room
+                return keys if fits else 1
+        return 1
+
+    def _choices(self, keys: int) -> Iterator[list[int]]:
+        """Yield columns to show: all, then without those that can be spared, one after the other, but no key."""
         columns = list(range(len(self.headers)))
         yield columns
         for header in self.spare:
-            columns = [i for i in columns if self.headers[i] != header]
+            columns = [i for i in columns if i < keys or self.headers[i] != header]
             yield columns
 
     def _widest(self, column: int) -> int:

@@ -11,6 +11,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, print_rows, progress, save_flags
 from arnold.commands.result_files import RESULT, html_option
+from arnold.commands.shared_options import FLAGS_HELP, lenient_option
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
@@ -23,7 +24,7 @@ EXAMPLES = """\b
 Examples:
   arnold health collectives progress.jsonl
   arnold health collectives nccl-inspector-4711/*.log --flags-out flags.json
-  arnold health collectives nccl_trace_rank_*.json --nodes nodes.csv --json
+  arnold health collectives nccl_trace_rank_*.json --node-map nodes.csv --json
   ncclras -f json > 1.json; sleep 10; ncclras -f json > 2.json; arnold health collectives 1.json 2.json
   arnold health collectives --converter > flight_recorder_to_json.py
 """
@@ -50,10 +51,10 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
     epilog=EXAMPLES,
 )
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
-@click.option("--format", metavar="NAME", help="Format of the files  [default: recognised by content]")
-@click.option("--nodes", type=FILE, metavar="FILE", help="Node of each rank: CSV with rank,node or host,node.")
-@click.option("--flags-out", type=RESULT, metavar="FILE", help="Write the flags here, as JSON for --flags.")
-@click.option("--lenient", is_flag=True, help="Go on without rows that cannot be used, and say how many.")
+@click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
+@click.option("--node-map", type=FILE, metavar="FILE", help="Node of each rank: a CSV of rank,node or host,node.")
+@click.option("--flags-out", type=RESULT, metavar="FILE", help=FLAGS_HELP)
+@lenient_option
 @options_of(TriggerSettings, only=("window", "period"))
 @click.option(
     "--converter",
@@ -70,7 +71,7 @@ def command(
     html: str | None,
     files: tuple[str, ...],
     format: str | None,
-    nodes: str | None,
+    node_map: str | None,
     flags_out: str | None,
     lenient: bool,
     **options: Any,
@@ -88,7 +89,7 @@ def command(
     from health.collectives.reading import diagnose_files, read_trace
     from topology.files import STDIN, read_source
 
-    if [*files, nodes].count(STDIN) > 1:
+    if [*files, node_map].count(STDIN) > 1:
         raise InvalidInput("standard input can be read once only", where="FILE", fix="give a file for all but one")
     with progress("Reading", total=len(files)) as say:
         sources = []
@@ -97,7 +98,7 @@ def command(
             sources.append(read_trace(file))
     settings = take(TriggerSettings, options)
     found, diagnosis = diagnose_files(sources, format=format, settings=settings, lenient=lenient)
-    node_of = nodes_of(diagnosis.members, read_source(nodes) if nodes is not None else None)
+    node_of = nodes_of(diagnosis.members, read_source(node_map) if node_map is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))
     document = collectives_document(diagnosis, format=found, node_of=node_of, flags=flags)
     save_flags(document.flags, flags_out)

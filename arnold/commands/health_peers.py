@@ -12,6 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import answer, emit_json, progress, save_flags, table
 from arnold.commands.result_files import RESULT, html_option
+from arnold.commands.shared_options import FLAGS_HELP, lenient_option
 from health.peers.sample_sources import SampleColumns
 
 if TYPE_CHECKING:
@@ -32,17 +33,32 @@ def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
 def detector_options(function: F) -> F:
     """Give a command the options that decide whether a machine stands out."""
     for option in (
-        click.option("--flags-out", type=RESULT, metavar="FILE", help="Write the flags here, for --flags of `place`."),
-        click.option("--nodes", metavar="NODE,..", help="Compare only these: names or Slurm hostlists."),
-        click.option("--window", type=click.IntRange(2, 1000), help="Samples in a window  [default: 8]"),
+        click.option("--flags-out", type=RESULT, metavar="FILE", help=FLAGS_HELP),
+        click.option("--only", metavar="NODE,..", help="Nodes to compare: names or Slurm hostlists.  [default: all]"),
+        click.option(
+            "--window-samples", "window", type=click.IntRange(2, 1000), help="Samples of a window.  [default: 8]"
+        ),
         positive_option(
             "--continuity",
-            "How long a machine has to stand out  [default: 240; in step times 60]",
+            "Seconds for which a machine has to stand out.  [default: 240, of step times 60]",
             metavar="SECONDS",
         ),
-        positive_option("--threshold", "Score of a candidate  [default: by machines, 4 to 14]"),
-        click.option("--denoiser", metavar="NAME", help="level (default), median, polynomial, pca, raw, lstm-vae"),
-        click.option("--order", metavar="METRIC,..", help="Metrics to ask first  [default: the Minder paper's order]"),
+        positive_option(
+            "--threshold",
+            "Score from which on a machine stands out.  [default: by the number of machines, 4 to 14]",
+            metavar="SCORE",
+        ),
+        click.option(
+            "--denoiser",
+            metavar="NAME",
+            help="Filter of the samples: level, median, polynomial, pca, raw or lstm-vae.  [default: level]",
+        ),
+        click.option(
+            "--metric-order",
+            "order",
+            metavar="METRIC,..",
+            help="Metrics to look at, the first first.  [default: the order of the Minder paper]",
+        ),
     ):
         function = option(function)
     return function
@@ -55,7 +71,7 @@ def settings_of(
     threshold: float | None,
     continuity: float | None,
     window: int | None,
-    step: float | None = None,
+    sample_interval: float | None = None,
 ) -> ComparisonSettings:
     """Return ComparisonSettings from options; what was not said stays as it is by default.
 
@@ -65,7 +81,7 @@ def settings_of(
     from health.peers.metrics import canonical
     from health.peers.pipeline import ComparisonSettings
 
-    said = {"threshold": threshold, "step": step, "window": window, "continuity": continuity}
+    said = {"threshold": threshold, "step": sample_interval, "window": window, "continuity": continuity}
     given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
     if order is not None:
         given["order"] = tuple(canonical(name) for name in order.split(",") if name.strip())
@@ -76,22 +92,22 @@ def settings_of(
     return ComparisonSettings(**given)
 
 
-def machines_of(nodes: str | None) -> list[str] | None:
-    """Return names of ``--nodes``.
+def machines_of(only: str | None) -> list[str] | None:
+    """Return names of ``--only``.
 
     :raises InvalidInput: not a hostlist.
     """
-    if nodes is None:
+    if only is None:
         return None
     from topology.hostlist import expand_hostlist
 
-    return expand_hostlist(nodes, where="--nodes")
+    return expand_hostlist(only, where="--only")
 
 
 PEERS_EXAMPLES = """\b
 Examples:
   arnold health peers metrics.parquet
-  arnold health peers metrics.csv --nodes 'n[0001-0128]' --flags-out flags.json
+  arnold health peers metrics.csv --only 'n[0001-0128]' --flags-out flags.json
   arnold health peers job_1_norm.csv --machine-column worker --metric-column none --value-column batch_time_norm
   curl -s "$URL/api/v1/query_range?..." | arnold health peers - --json
   arnold health peers smi/*.csv
@@ -100,16 +116,16 @@ Examples:
 ORDER_EXAMPLES = """\b
 Examples:
   arnold health order metrics.parquet --fault 1200:1740 --fault 5300:5900
-  arnold health peers new.parquet --order pfc_tx_packet_rate,cpu_usage
+  arnold health peers new.parquet --metric-order pfc_tx_packet_rate,cpu_usage
 """
 
 
 @click.command("peers", cls=JsonCommand, document="health.peers.peers_verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @detector_options
-@positive_option("--step", "Seconds between samples  [default: as sampled]")
-@click.option("--all-metrics", is_flag=True, help="Go on after the first alert.")
-@click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
+@positive_option("--sample-interval", "Seconds between samples.  [default: as sampled]", metavar="SECONDS")
+@click.option("--all-metrics", is_flag=True, help="Look at all metrics, also after the first alert.")
+@lenient_option
 @options_of(SampleColumns)
 @html_option
 def peers(
@@ -117,7 +133,7 @@ def peers(
     as_json: bool,
     html: str | None,
     files: tuple[str, ...],
-    nodes: str | None,
+    only: str | None,
     flags_out: str | None,
     all_metrics: bool,
     lenient: bool,
@@ -138,7 +154,7 @@ def peers(
     columns = replace(columns, metric=None) if columns.metric == "none" else columns
     settings = settings_of(**given)
     with progress("Comparing machines") as say:
-        recording = load_recordings(files, columns=columns, machines=machines_of(nodes), lenient=lenient)
+        recording = load_recordings(files, columns=columns, machines=machines_of(only), lenient=lenient)
         moment = is_moment(recording)
         examined = []
         for one in () if moment else detect(recording, settings, everything=all_metrics):
@@ -151,8 +167,15 @@ def peers(
 
 @click.command("order", cls=JsonCommand, document="health.peers.metrics:LearntOrder", epilog=ORDER_EXAMPLES)
 @click.argument("file", type=FILE)
-@click.option("--fault", "faults", multiple=True, required=True, metavar="FROM:TO", help="When something was wrong, s.")
-@click.option("--lenient", is_flag=True, help="Leave out rows that cannot be used, and say how many.")
+@click.option(
+    "--fault",
+    "faults",
+    multiple=True,
+    required=True,
+    metavar="FROM:TO",
+    help="When something was wrong, in seconds of the recording.",
+)
+@lenient_option
 def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -> None:
     """Learn from known faults which metric to ask first: a decision tree on how far the farthest machine is.
 

@@ -10,7 +10,8 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.health_peers import detector_options, machines_of, positive_option, settings_of
-from arnold.commands.output import save_flags
+from arnold.commands.output import as_written, save_flags
+from arnold.commands.shared_options import STORE_HELP
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 from topology.errors import InvalidInput
 
@@ -25,26 +26,30 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  arnold health watch --prometheus http://prometheus:9090 --nodes 'n[0001-0128]' --flags-out flags.json
+  arnold health watch --prometheus http://prometheus:9090 --only 'n[0001-0128]' --flags-out flags.json
   arnold health watch --prometheus $URL --query 'pfc_tx_packet_rate=sum by (node) (rate(tx_prio3_pause[30s]))' --json
-  arnold health watch --prometheus $URL --nodes 'n[0001-0128]' --store flags.db
+  arnold health watch --prometheus $URL --only 'n[0001-0128]' --store flags.db
   arnold health watch --prometheus $URL --once --json
 """
 
 
 @click.command("watch", cls=JsonCommand, document="arnold.documents.watch_answer:WatchDocument", epilog=EXAMPLES)
-@click.option("--prometheus", required=True, metavar="URL", help="Address of the server, without /api/v1.")
+@click.option("--prometheus", required=True, metavar="URL", help="Address of the Prometheus server, without /api/v1.")
 @click.option(
-    "--query", "queries", multiple=True, metavar="METRIC=PROMQL", help="A metric  [default: exporters' names]"
+    "--query",
+    "queries",
+    multiple=True,
+    metavar="METRIC=PROMQL",
+    help="Metric and the query that gives it.  [default: the names of known exporters]",
 )
 @click.option(
-    "--machine-label", metavar="LABEL", help="Label with the machine  [default: node, Hostname, .., instance]"
+    "--machine-label", metavar="LABEL", help="Label that names the machine.  [default: node, Hostname, .., instance]"
 )
-@click.option("--token-file", type=FILE, metavar="FILE", help="Bearer token for the server.")
+@click.option("--token-file", type=FILE, metavar="FILE", help="File with the bearer token for the server.")
 @options_of(WatchPlan)
-@positive_option("--timeout", "Seconds for an answer.", default=10.0, show_default=True)
-@click.option("--store", type=FILE, metavar="FILE", help="Record what each round finds in this flag store.")
-@click.option("--once", is_flag=True, help="One round, then end; exit 2 when nothing could be judged.")
+@positive_option("--timeout", "Seconds to wait for an answer.", metavar="SECONDS", default=10.0, show_default=True)
+@click.option("--store", type=FILE, metavar="FILE", help=STORE_HELP)
+@click.option("--once", is_flag=True, help="Make one round and end; exit 2 where nothing could be judged.")
 @detector_options
 def watch(
     *,
@@ -56,7 +61,7 @@ def watch(
     timeout: float,
     store: str | None,
     once: bool,
-    nodes: str | None,
+    only: str | None,
     flags_out: str | None,
     **given: Any,
 ) -> None:
@@ -64,7 +69,7 @@ def watch(
 
     With --json, each round is one JSON document on one line. A server that is away is asked again, sooner than usual;
     meanwhile nobody is flagged and nobody cleared. --flags-out is rewritten after each round that could be judged;
-    with --store the rules of the flag store decide when a flag begins and ends, not --hold.
+    with --store the rules of the flag store decide when a flag begins and ends, not --hold-hours.
     """
     from datetime import UTC, datetime
     from threading import Event
@@ -78,9 +83,9 @@ def watch(
         given,
         queries=_queries(queries) or DEFAULT_QUERIES,
         labels=(machine_label,) if machine_label else MACHINE_LABELS,
-        machines=machines_of(nodes),
+        machines=machines_of(only),
     )
-    settings = settings_of(**given, step=plan.step)
+    settings = settings_of(**given, sample_interval=plan.step)
     if store is not None:
         # A store that cannot be written to is told of before anything is asked.
         _record(store, (), now=datetime.now(UTC))
@@ -131,7 +136,7 @@ def _say(document: WatchDocument, *, as_json: bool) -> None:
     if as_json:
         from topology.json_record import json_data
 
-        click.echo(json.dumps(json_data(type(document), document), allow_nan=False))
+        click.echo(json.dumps(as_written(json_data(type(document), document)), allow_nan=False))
     else:
         at = document.at.strftime("%Y-%m-%dT%H:%M:%SZ")
         what = (

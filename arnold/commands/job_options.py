@@ -29,9 +29,10 @@ class JobFiles:
     """The files that describe a job."""
 
     job: str = field(metadata={"file": True})
-    """The job, YAML or JSON; - is stdin."""
+    """The job, YAML or JSON; - for standard input."""
     records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements (`arnold calibrate` writes them), where the job does not say alpha."""
+    """Own measurements that `arnold calibrate` wrote, for the alpha of jobs that do not say it, and their pace in
+    replays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,12 @@ class SeveralJobFiles:
     """The files that describe one job or several, and how much each counts."""
 
     job: tuple[str, ...] = field(metadata={"file": True})
-    """The job, YAML or JSON; - is stdin. Several, repeated: all are placed at once."""
-    weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER"})
-    """How much the objective of a job counts in the sum of several, 1 if not said; may be repeated."""
+    """The job, YAML or JSON; - for standard input."""
+    weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER", "default": "1 for each"})
+    """Weight of a job's objective in the sum of several. """
     records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements (`arnold calibrate` writes them), where a job does not say alpha."""
+    """Own measurements that `arnold calibrate` wrote, for the alpha of jobs that do not say it, and their pace in
+    replays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.cluster_options import ClusterFiles
-from arnold.commands.command import JsonCommand
+from arnold.commands.command import Group, JsonCommand
 from arnold.commands.field_options import options_of
 from arnold.commands.kubeconfig_options import kubeconfig_options
 from arnold.commands.output import answer, plain, print_rows, print_sentences, table
@@ -47,11 +47,11 @@ Examples:
   kubectl arnold nodes --levels example.com/minipod,example.com/rack --domains power=example.com/feed
 """
 
-_namespace = click.option("--namespace", "-n", metavar="NAME", help="Of this namespace alone.")
+_namespace = click.option("--namespace", "-n", metavar="NAME", help="Namespace to look at.  [default: all]")
 _labels = options_of(ClusterFiles, only=("levels", "domains"))
 
 
-@click.group("kube")
+@click.group("kube", cls=Group)
 def command() -> None:
     """Look at the gangs and nodes of a Kubernetes cluster; nothing is written.
 

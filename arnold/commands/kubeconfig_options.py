@@ -22,8 +22,13 @@ def kubeconfig_options(command: F) -> F:
 
         return command(which=WhichCluster(kubeconfig, context), **options)
 
-    asked = click.option("--context", metavar="NAME", help="Context of it  [default: its current one]")(call)
+    asked = click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current one]")(
+        call
+    )
     file = click.option(
-        "--kubeconfig", type=FILE, metavar="FILE", help="Cluster and user  [default: $KUBECONFIG or ~/.kube/config]"
+        "--kubeconfig",
+        type=FILE,
+        metavar="FILE",
+        help="File that names cluster and user.  [default: $KUBECONFIG or ~/.kube/config]",
     )
     return cast("F", file(asked))

@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from arnold.commands.verbosity import is_quiet
 from topology.files import write_file
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PLAIN_WIDTH = 120  # Width of text that goes to a file or a pipe unless COLUMNS says another, and of lines of JSON
+DIGITS, DECIMALS = 12, 6  # Of a number in JSON: what is beyond them is rounding of the floats that computed it
+LARGE = 10.0 ** (DIGITS - DECIMALS)  # From here on DIGITS would leave fewer than DECIMALS
 GOOD, SO_SO, BAD = "bold green", "bold yellow", "bold red"
 """Styles of what went well, of what may do, and of what did not."""
 
@@ -47,7 +50,22 @@ def to_json(document: object) -> str:
     """
     from topology.json_record import json_data
 
-    return _layout(json_data(type(document), document), "")
+    return _layout(as_written(json_data(type(document), document)), "")
+
+
+def as_written(value: Any) -> Any:
+    """Return JSON data with its numbers as people write them: 1.6, and not 1.5999999999999999.
+
+    Fractions keep 12 significant digits, and at least 6 decimals, which instants in seconds since 1970 need.
+    """
+    match value:
+        case float():
+            return float(f"{value:.{DIGITS}g}") if abs(value) < LARGE else round(value, DECIMALS)
+        case dict():
+            return {key: as_written(member) for key, member in value.items()}
+        case list():
+            return [as_written(member) for member in value]
+    return value
 
 
 def _layout(value: Any, indent: str) -> str:
@@ -176,7 +194,7 @@ def progress(label: str, *, total: int | None = None) -> Iterator[Callable[[str]
     :param total: number of steps; ``None`` = unknown, the bar pulses.
     :returns: call it with a short sentence; each call is a step when ``total`` is known.
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or is_quiet():
         yield lambda _: None
         return
     from rich.console import Console

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.field_options import FILE, complete_names, options_of, take
 from arnold.commands.job_options import PlacementInputs, joint_inputs
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import RESULT
-from arnold.commands.running_files import RUNNING, near_running_jobs
+from arnold.commands.running_files import near_running_jobs
+from arnold.commands.shared_options import ALGORITHM_HELP, PAGE_HELP, RUNNING_HELP
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
-    from scheduler.placement.types import Limits, Status
+    from scheduler.placement.types import Limits, PlacementAlgorithm, Status
 
 EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
 OUT_OF_TIME = 4  # Of every other status: nothing valid was found, and nothing proved
@@ -43,7 +45,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     """Return names of algorithms, for the shell."""
     from scheduler.placement.types import ALGORITHMS
 
-    return [name for name in ALGORITHMS.names() if name.startswith(incomplete)]
+    return complete_names(ALGORITHMS.names(), incomplete)
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
@@ -54,7 +56,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     show_default=True,
     metavar="NAME",
     shell_complete=complete_algorithm,
-    help="See `arnold compare --list`.",
+    help=ALGORITHM_HELP,
 )
 @options_of(PlacementOutputs)
 @click.option(
@@ -62,11 +64,12 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
     type=FILE,
     multiple=True,
     metavar="FILES",
-    help=f"{RUNNING}, whose nodes are in use: of equally good placements the job gets the one nearest to those that "
-    "read its data_sets. Files, or a pattern in quotes; may be repeated.",
+    help=RUNNING_HELP,
 )
-@click.option("--certificate", type=RESULT, metavar="FILE", help="Save what proves the answer, for `arnold verify`.")
-@click.option("--html", type=RESULT, metavar="FILE", help="Save a page with the cluster drawn and the job on it.")
+@click.option(
+    "--certificate", type=RESULT, metavar="FILE", help="Save what proves the answer, JSON, for `arnold verify`."
+)
+@click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
 def command(
     *,
     as_json: bool,
@@ -79,31 +82,30 @@ def command(
 ) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (--job a --job b) all at once.
 
+    With --running, of equally good placements the job gets the one nearest to those that read its data_sets.
     Several: the weighted sum of their objectives is least, and --output and --html have {job} in the name. Exits 3 if
     a job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document
     from scheduler.algorithm_run import fits, run
-    from scheduler.placement.types import ALGORITHMS
 
     files = take(PlacementOutputs, outputs)
     files.formats()
-    solver, instance = ALGORITHMS.load(algorithm), inputs.read()
-    costs = None
-    if running:
-        if certificate is not None:
-            fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
-            raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
-        costs, instance = near_running_jobs(running, instance)
+    if running and certificate is not None:
+        fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
+        raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
+    solver, instance = load_algorithm(algorithm), inputs.read()
+    costs, instance = near_running_jobs(running, instance) if running else (None, instance)
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
         outcome = run(solver, cluster, job, limits, costs=costs)
+        log_outcome(outcome)
         would_fit = None
         if outcome.status == "infeasible":
             # asked of exact, whatever was chosen: the rule of another algorithm may refuse what fits
-            would_fit = fits(cluster.emptied(), job, solver=ALGORITHMS.load("exact"), limits=of_a_change(limits))
+            would_fit = fits(cluster.emptied(), job, solver=load_algorithm("exact"), limits=of_a_change(limits))
         instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
     if certificate is not None and outcome.status in ("optimal", "feasible", "infeasible"):
@@ -119,6 +121,19 @@ def command(
     return exit_code(outcome.status)
 
 
+def load_algorithm(name: str) -> PlacementAlgorithm:
+    """Return the algorithm of a name.
+
+    :raises InvalidInput: several are named; UnknownName: no package offers it.
+    """
+    from scheduler.placement.types import ALGORITHMS
+
+    if "," in name:
+        fix = f"give one, or compare them: arnold compare --algorithm {name}"
+        raise InvalidInput("a job is placed by one algorithm", where="--algorithm", fix=fix)
+    return ALGORITHMS.load(name)
+
+
 def save_certificate(file: str, instance: Instance, outcome: Outcome) -> None:
     """Write what proves an outcome."""
     from arnold.commands.output import to_json
@@ -126,6 +141,12 @@ def save_certificate(file: str, instance: Instance, outcome: Outcome) -> None:
     from topology.files import write_file
 
     write_file(file, to_json(certificate_of(instance, outcome)) + "\n")
+
+
+def log_outcome(outcome: Outcome) -> None:
+    """Tell `--verbose` how a search ended."""
+    solver = logging.getLogger(__name__)
+    solver.info("%s, %.3f s: %s", outcome.algorithm, outcome.proposal.solve_seconds, outcome.verdict)
 
 
 def of_a_change(limits: Limits) -> Limits:

@@ -24,11 +24,11 @@ class PlacementOutputs:
     """Files that a placement is saved to, and their formats."""
 
     output: tuple[str, ...] = field(default=(), metadata={"file": "result"})
-    """Save the placement, as JSON for `arnold repair` or for a launcher; may be repeated."""
+    """Save the placement, as JSON for `arnold repair` or in the format of a launcher."""
     output_format: tuple[PlacementFormat, ...] = field(
         default=(), metadata={"default": "what the name of the file ends in, else json"}
     )
-    """Format of the --output of the same number."""
+    """Format of the --output of the same number, one for each or none."""
 
     def formats(self) -> Mapping[str, PlacementFormat]:
         """Return file -> format, in order; raise ``InvalidInput``: there are not as many formats as files."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from arnold.commands.field_options import options_of, take
 from arnold.commands.output import GOOD, answer, print_sentences, progress, table
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import EARLIER, html_option
+from arnold.commands.shared_options import PLACEMENT_HELP
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
 
@@ -36,20 +37,20 @@ Examples:
 
 @click.command("repair", cls=JsonCommand, document="arnold.documents.place_answer:RepairDocument", epilog=EXAMPLES)
 @cluster_options
-@click.option("--placement", required=True, type=EARLIER, metavar="FILE", help="What `arnold place --output` saved.")
+@click.option("--placement", required=True, type=EARLIER, metavar="FILE", help=PLACEMENT_HELP)
 @click.option(
     "--lost",
     required=True,
     multiple=True,
     metavar="NODE,..",
-    help="Nodes that are gone: names or Slurm hostlists; may be repeated.",
+    help="Nodes that are gone: names or Slurm hostlists, or @FILE with one or some a line.",
 )
 @click.option(
     "--prefer",
     type=click.Choice(["moves", "objective"]),
     default="moves",
     show_default=True,
-    help="What comes first: fewest moved cells, or the best objective.",
+    help="What comes first: the fewest moved cells, or the best objective.",
 )
 @options_of(Limits)
 @options_of(PlacementOutputs)
@@ -70,7 +71,14 @@ def command(
 
     limits, files = take(Limits, inputs), take(PlacementOutputs, inputs)
     files.formats()
-    check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
+    lists = [text.removeprefix("@") for text in lost if text.startswith("@")]
+    check_stdin(
+        {
+            "--placement": placement,
+            "--lost": lists,
+            **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")},
+        }
+    )
     loaded = ClusterFiles(**inputs).read_aloud()
     cluster = loaded.cluster
     saved = load_placement(read_source(placement), cluster)
@@ -120,16 +128,29 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
     """
     from topology.hostlist import expand_hostlist
 
-    # a node whose own name has brackets or commas is that node
-    listed = ([text] if text in cluster.index_of else expand_hostlist(text, where="--lost") for text in hostlists)
-    names = list(dict.fromkeys(name for part in listed for name in part))
-    if stranger := next((name for name in names if name not in cluster.index_of), None):
-        raise UnknownName(
-            f"the cluster has no node {stranger!r}",
-            where="--lost",
-            fix=f"{did_you_mean(stranger, cluster.index_of)}name nodes of the cluster file",
-        )
-    return names
+    names: dict[str, None] = {}
+    for text, where in _written(hostlists):
+        # a node whose own name has brackets or commas is that node
+        listed = [text] if text in cluster.index_of else expand_hostlist(text, where=where)
+        if stranger := next((name for name in listed if name not in cluster.index_of), None):
+            fix = f"{did_you_mean(stranger, cluster.index_of)}name nodes of the cluster file"
+            raise UnknownName(f"the cluster has no node {stranger!r}", where=where, fix=fix)
+        names |= dict.fromkeys(listed)
+    return list(names)
+
+
+def _written(hostlists: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the hostlists, those of the lines of ``@FILE`` among them, each with where it stands."""
+    from topology.files import read_source
+
+    for text in hostlists:
+        if not text.startswith("@"):
+            yield text, "--lost"
+            continue
+        source = read_source(text.removeprefix("@"), may_be_empty=True)
+        for number, line in enumerate(source.lines(), 1):
+            if hostlist := line.partition("#")[0].strip():
+                yield hostlist, source.at(number)
 
 
 def _known(document: RepairDocument) -> tuple[str, str]:

@@ -26,19 +26,19 @@ class ReplayFiles:
     """Files that were asked for."""
 
     jobs_out: str | None = field(default=None, metadata={"file": "result"})
-    """One row per job: .csv, .parquet or .jsonl."""
+    """Write a row for each job: .csv, .parquet or .jsonl."""
     series_out: str | None = field(default=None, metadata={"file": "result"})
-    """The run over time: .csv, .parquet or .jsonl."""
+    """Write the run over time: .csv, .parquet or .jsonl."""
     series_step: Annotated[float, Gt(0)] | None = field(
         default=None, metadata={"metavar": "SECONDS", "default": "at most 480 of a round length"}
     )
-    """Length of its buckets."""
+    """Seconds of a row of --series-out."""
     chrome_trace: str | None = field(default=None, metadata={"file": "result"})
-    """Jobs on nodes for Perfetto; .gz packs."""
+    """Write a Chrome trace for Perfetto, packed where the name ends in .gz."""
     html: str | None = field(default=None, metadata={"file": "result"})
-    """One page with the cluster over time; needs no network."""
-    compare: str | None = field(default=None, metadata={"file": True})
-    """Rows of `arnold study simulate`, shown on the page."""
+    """Save a page with tables and drawings: one file that needs no network."""
+    study: str | None = field(default=None, metadata={"file": True})
+    """Runs that `arnold study simulate --runs-out` saved, to show on the page of --html."""
 
     def check(self) -> None:
         """Refuse what cannot be, before anything is computed for it.
@@ -51,10 +51,10 @@ class ReplayFiles:
             check_suffix(self.jobs_out, "--jobs-out")
         if self.series_out is not None:
             check_suffix(self.series_out, "--series-out")
-        if self.compare is not None and self.html is None:
-            raise InvalidInput("there is no page to compare on", where="--compare", fix="add --html FILE")
-        if self.compare is not None and not Path(self.compare).is_file():
-            raise InvalidInput("there is no such file", where=self.compare, fix="check the path")
+        if self.study is not None and self.html is None:
+            raise InvalidInput("there is no page to compare on", where="--study", fix="add --html FILE")
+        if self.study is not None and not Path(self.study).is_file():
+            raise InvalidInput("there is no such file", where=self.study, fix="check the path")
         if self.series_step is not None and self.series_out is None:
             raise InvalidInput("there is no series to cut", where="--series-step", fix="add --series-out FILE")
         files = (self.jobs_out, self.series_out, self.chrome_trace, self.html)
@@ -109,7 +109,7 @@ def write_replay(
         from arnold.pages.replay.replay_page import simulation_page
         from simulator.study.study_file import read_comparison
 
-        compared = None if outputs.compare is None else read_comparison(outputs.compare)
+        compared = None if outputs.study is None else read_comparison(outputs.study)
         tables = [*replay_tables(document)]
         made[file] = simulation_page(past, summary, replay, series[file], tables=tables, compared=compared)
     for file, content in made.items():

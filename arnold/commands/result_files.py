@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from arnold.commands.shared_options import PAGE_HELP
 from topology.errors import InvalidInput
 
 
@@ -34,7 +35,7 @@ class EarlierResult(click.Path):
 RESULT = ResultFile()
 EARLIER = EarlierResult()
 
-html_option = click.option("--html", type=RESULT, metavar="FILE", help="Save the answer as a page.")
+html_option = click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
 """Give a command --html."""
 
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from scheduler.several.running_jobs import RunningJob
     from topology.cluster import Cluster, FloatArray
 
-RUNNING = "What `arnold place --output` saved of each running job"
-
 
 def running_files(patterns: Sequence[str]) -> list[str]:
     """Return the files that patterns name, each once, in order.

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from arnold.commands.command import JsonCommand, object_at
+from arnold.commands.command import Command, JsonCommand, object_at
 from arnold.commands.command_table import arnold, offers
 from topology.errors import UnknownName, did_you_mean
 
@@ -25,12 +25,15 @@ OTHERS: Mapping[str, str] = {
 }
 """Documents beside those of the commands: errors, `place` of several jobs, certificates, and what users write."""
 
+EXAMPLES = "\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job"
 ENTRY_POINTS = "arnold.files"
 """Entry points for files that other packages let users write: each names a table like :data:`OTHERS`."""
 
 
 @click.command(
-    "schema", epilog="\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job"
+    "schema",
+    cls=Command,
+    epilog="\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job",
 )
 @click.argument("command", nargs=-1)
 def command(command: tuple[str, ...]) -> None:

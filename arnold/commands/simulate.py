@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 from annotated_types import Ge
+from click.core import ParameterSource
 
-from arnold.commands.cluster_options import check_stdin, overlay_options, read_cluster
+from arnold.commands.cluster_options import ClusterFiles, check_stdin, overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.compared_runs import grid_of
+from arnold.commands.field_options import complete_names, option_names, options_of, take
 from arnold.commands.model_files import ModelFiles
-from arnold.commands.output import emit_json
+from arnold.commands.output import emit_json, plain
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
 from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
+from arnold.commands.verbosity import note
 from simulator.replay_settings import ReplaySettings
-from topology.errors import InvalidTopology
+from topology.errors import InvalidInput, InvalidTopology
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from simulator.replay import Replay
+    from simulator.study.study_run import Inputs, StudyGrid
 
 EXAMPLES = """\b
 Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv
   arnold simulate --cluster cluster.csv --trace philly.csv.gz --lenient --policy fifo-backfill --json
+  arnold simulate --cluster cluster.csv --trace jobs.csv --policy fifo,fifo-backfill --algorithm exact,best-fit
   arnold simulate --cluster cluster.csv --trace jobs.csv --scale-load 1.5 --jobs-out jobs.parquet
   arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
   arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
@@ -41,28 +49,25 @@ def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> l
     """Return names of queue policies, for the shell."""
     from scheduler.queue.queue_policy import POLICIES
 
-    return [name for name in POLICIES.names() if name.startswith(incomplete)]
+    return complete_names(POLICIES.names(), incomplete)
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """How a run is kept from getting lost, and from never ending."""
 
-    scale_load: float | None = field(default=None, metadata={"metavar": "F"})
-    """Submissions F times as dense."""
     checkpoint: str | None = field(default=None, metadata={"file": "result"})
-    """Save this run now and then, and go on from there if the file exists."""
+    """Save this run in the file now and then, and go on from there if it exists."""
     checkpoint_every: Annotated[float, Ge(0)] = field(default=60.0, metadata={"metavar": "SECONDS"})
-    """Wall time between two savings of the run."""
+    """Seconds of wall time between two savings of the run."""
     max_backlog_years: Annotated[float, Ge(0)] = field(default=100.0, metadata={"metavar": "N"})
-    """Give up when the work that waits would take the whole cluster longer; 0 = never."""
+    """Years of work of the whole cluster that may wait before the run is given up; 0 for any."""
 
 
 @click.command(
     "simulate", cls=JsonCommand, document="arnold.documents.simulate_answer:SimulateDocument", epilog=EXAMPLES
 )
-@click.option("--cluster", required=True, type=FILE, metavar="FILE", help="The cluster, in any known format.")
-@click.option("--cluster-format", metavar="NAME", help="Format of the cluster  [default: recognised by content]")
+@options_of(ClusterFiles, only=("cluster",))
 @overlay_options
 @options_of(FlagOptions)
 @options_of(TraceOptions)
@@ -71,12 +76,64 @@ class RunOptions:
 @options_of(ModelFiles)
 @options_of(ReplayFiles)
 @options_of(RunOptions)
-def command(*, as_json: bool, **options: Any) -> int:
+def command(*, as_json: bool, **options: Any) -> None:
     """Replay a trace of jobs on a cluster, in simulated time, with the production scheduler.
 
     Jobs that a cluster could never hold are said before the run starts; with --lenient they are left out and counted.
-    Ctrl-C leaves a checkpoint if one is asked for, and no half-written result.
+    Ctrl-C leaves a checkpoint if one is asked for, and no half-written result. Several policies, algorithms or factors
+    (--policy a,b --algorithm x,y) are compared, each with each, as by `arnold study simulate`.
     """
+    check_stdin({f"--{name}": options[name] for name in READ})
+    outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
+    outputs.check()
+    grid = grid_of(options, clusters=[plain(Path(options["cluster"]).stem)], seeds=[options["seed"]])
+    several = len(grid.points) > 1
+    if several:
+        _refuse_what_is_of_one_run()
+    options |= {"policy": grid.policies[0], "algorithm": grid.algorithms[0]}
+    file = options["cluster"]
+    try:
+        inputs, notes = _read(options, grid)
+        if several:
+            _compare(inputs, grid, notes, html=outputs.html, as_json=as_json)
+        else:
+            _run(inputs, grid, outputs, keeping, notes, as_json=as_json)
+    except InvalidTopology as error:
+        raise InvalidTopology(error.message, where=error.where or file, fix=error.fix) from error
+
+
+def _refuse_what_is_of_one_run() -> None:
+    """Raise ``InvalidInput`` where an option is given that means nothing for several runs."""
+    context = click.get_current_context()
+    of_one = [field for kind in (ReplayFiles, RunOptions) for field in option_names(kind).items() if field[0] != "html"]
+    for name, option in of_one:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            fix = "leave it out, or give one --policy, one --algorithm and one --scale-load"
+            raise InvalidInput("is of one run, and several are compared", where=option, fix=fix)
+
+
+def _compare(inputs: Inputs, grid: StudyGrid, notes: Sequence[str], *, html: str | None, as_json: bool) -> None:
+    """Make the runs of all policies, algorithms and factors, and show how they compare."""
+    from arnold.commands.compared_runs import compare_runs
+    from scheduler.study.executors import local_executor
+
+    for algorithm in grid.algorithms:
+        replace(inputs.settings, algorithm=algorithm)  # refuses what it cannot be given, before anything is run
+    for sentence in notes:
+        note(sentence)
+    compare_runs(inputs, grid, local_executor(1), as_json=as_json, html=html)
+
+
+def _run(
+    inputs: Inputs,
+    grid: StudyGrid,
+    outputs: ReplayFiles,
+    keeping: RunOptions,
+    notes: Sequence[str],
+    *,
+    as_json: bool,
+) -> None:
+    """Make one run, write its files, and show it."""
     from arnold.commands.interrupts import asked_to_stop
     from arnold.commands.simulate_text import run_progress, show
     from arnold.documents.simulate_answer import simulate_document
@@ -86,18 +143,12 @@ def command(*, as_json: bool, **options: Any) -> int:
     from simulator.results.run_summary import run_summary
     from simulator.results.time_series import time_series
 
-    check_stdin({f"--{name}": options[name] for name in READ})
-    outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
-    outputs.check()
-    chosen, failing = take(TraceOptions, options), take(FailureOptions, options)
-    known = {"records": chosen.measured(), "throughputs": chosen.rates()}
-    settings = take(ReplaySettings, options, **known, failures=failing.settings())
-    replay, of_inputs = _prepare(options, chosen, settings, scale=keeping.scale_load, restart=failing.restart)
+    replay = _prepare(inputs, grid.loads[0])
     engine = replay.engine
     started = perf_counter()
     with kept_in(keeping.checkpoint, replay) as file:
         if file is not None and file.found:
-            click.echo(f"Going on from {keeping.checkpoint}: {engine.completed:,} jobs have ended.", err=True)
+            note(f"Going on from {keeping.checkpoint}: {engine.completed:,} jobs have ended.")
         try:
             with run_progress(len(engine.jobs)) as show_progress, asked_to_stop() as interrupted:
                 save = None if file is None else file.save
@@ -105,45 +156,45 @@ def command(*, as_json: bool, **options: Any) -> int:
                 engine.run(watch, overload=Overload(years=keeping.max_backlog_years))
         except KeyboardInterrupt:
             if file is not None:
-                click.echo(f"\nSaved in {keeping.checkpoint}: the same command goes on from there.", err=True)
+                note(f"\nSaved in {keeping.checkpoint}: the same command goes on from there.")
             raise
         seconds = perf_counter() - started if file is None else file.wall_seconds
         past = run_history(engine, replay.log, replay.places)
         summary = run_summary(past)
         series = {file: time_series(past, step=step, most=most) for file, (step, most) in outputs.buckets.items()}
         document = simulate_document(summary, replay, past, wall_seconds=seconds)
-        notes = [*of_inputs, *write_replay(outputs, replay, past, summary, document=document, series=series)]
+        told = [*notes, *write_replay(outputs, replay, past, summary, document=document, series=series)]
         if not as_json:
             show(document, replay)
         else:
             emit_json(document)
-        for note in [*replay.trace.notes, *notes] if as_json else notes:
-            click.echo(note, err=True)
-    return 0
+        for sentence in [*replay.trace.notes, *told] if as_json else told:
+            note(sentence)
 
 
-def _prepare(
-    options: dict[str, Any],
-    chosen: TraceOptions,
-    settings: ReplaySettings,
-    *,
-    scale: float | None,
-    restart: str | None,
-) -> tuple[Replay, tuple[str, ...]]:
-    """Return the run that the options describe, and notes about its cluster."""
+def _read(options: dict[str, Any], grid: StudyGrid) -> tuple[Inputs, tuple[str, ...]]:
+    """Return what the options describe, and notes about it."""
+    from simulator.study.study_run import Inputs
+
+    chosen, failing = take(TraceOptions, options), take(FailureOptions, options)
+    known = {"records": chosen.measured(), "throughputs": chosen.rates()}
+    settings = take(ReplaySettings, options, **known, failures=failing.settings())
+    flagged, models = take(FlagOptions, options), take(ModelFiles, options)
+    cluster, notes = read_cluster(format=chosen.formats()[1], **options)
+    trace = chosen.read()
+    settings, of_models = models.settings(settings, trace, [cluster], restart=failing.restart)
+    settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
+    inputs = Inputs(trace, {grid.clusters[0]: cluster}, settings, lenient=chosen.lenient)
+    return inputs, (*notes, *of_models, *of_flags)
+
+
+def _prepare(inputs: Inputs, scale: float) -> Replay:
+    """Return the one run of the inputs."""
     from scheduler.queue.queue_policy import POLICIES
     from simulator.replay import prepare
     from simulator.traces import scale_load
 
-    flagged, models = take(FlagOptions, options), take(ModelFiles, options)
-    cluster, notes = read_cluster(format=options.pop("cluster_format"), **options)
-    trace = chosen.read()
-    settings, of_models = models.settings(settings, trace, [cluster], restart=restart)
-    settings.check_policies([POLICIES.load(settings.policy)], trace.records)
-    settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
-    if scale is not None:
-        trace = scale_load(trace, scale)
-    try:
-        return prepare(trace, cluster, settings, lenient=chosen.lenient), (*notes, *of_models, *of_flags)
-    except InvalidTopology as error:
-        raise InvalidTopology(error.message, where=error.where or options["cluster"], fix=error.fix) from error
+    inputs.settings.check_policies([POLICIES.load(inputs.settings.policy)], inputs.trace.records)
+    trace = inputs.trace if scale == 1.0 else scale_load(inputs.trace, scale)
+    (cluster,) = inputs.clusters.values()
+    return prepare(trace, cluster, inputs.settings, lenient=inputs.lenient)

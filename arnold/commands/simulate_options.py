@@ -11,7 +11,7 @@ from annotated_types import Ge, Interval
 
 from arnold.commands.cluster_options import check_stdin
 from arnold.commands.field_options import option_names
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
     from scheduler.affinity import Gains
@@ -27,25 +27,28 @@ class TraceOptions:
     """A trace, and what is done to it before it is replayed."""
 
     trace: str = field(metadata={"file": True})
-    """The jobs, in any known format; - is stdin."""
+    """Jobs to replay, in any known format; - for standard input."""
     format: str | None = field(default=None, metadata={"metavar": "NAME", "default": "recognised by content"})
-    """Format of the trace."""
-    lenient: bool = field(default=False, metadata={"option": "--lenient/--strict"})
-    """Count rows and jobs that cannot be, or stop at the first."""
+    """Format of the trace, of the cluster, or of both with a comma between them."""
+    lenient: bool = field(default=False, metadata={"option": "--lenient/--strict", "default": "strict"})
+    """Leave out what cannot be used and say how much, or stop at the first."""
     column: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=THEIRS"})
-    """What a CSV trace calls a column: gpus=num_gpu; repeat it."""
+    """Column of a CSV trace under its own name: gpus=num_gpu."""
     time_format: str | None = field(default=None, metadata={"metavar": "PATTERN", "default": "seconds or ISO dates"})
     """How the trace writes times: '%d.%m.%Y %H:%M:%S', or milliseconds."""
     merge: tuple[str, ...] = field(default=(), metadata={"file": True})
-    """Another trace on the same clock; repeat it."""
-    window: str | None = field(default=None, metadata={"metavar": "START..END"})
-    """Only jobs submitted then: 0..86400, 2017-10-01..2017-10-08, +1d..+8d (after the first)."""
+    """Another trace on the same clock, whose jobs come too."""
+    window: str | None = field(default=None, metadata={"metavar": "START..END", "default": "all"})
+    """When the jobs were submitted that are replayed: 0..86400, 2017-10-01..2017-10-08, +1d..+8d after the first."""
     records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements of what spread costs jobs (`arnold calibrate` writes them), for their alpha and their pace."""
-    max_gpus: float | None = field(default=None, metadata={"metavar": "N"})
-    """Only jobs of at most N GPUs."""
+    """Own measurements that `arnold calibrate` wrote, for the alpha of jobs that do not say it, and their pace in
+    replays."""
+    max_gpus: float | None = field(default=None, metadata={"metavar": "N", "default": "all"})
+    """GPUs of the largest job that is replayed."""
     throughputs: str | None = field(default=None, metadata={"file": True})
-    """How fast jobs run on types of GPU: Gavel's JSON, or a CSV."""
+    """Speed of jobs on each type of GPU: Gavel's JSON, or a CSV."""
+    scale_load: str = field(default="1", metadata={"metavar": "FACTOR[,..]"})
+    """Factor by which the submissions are denser than in the trace."""
 
     def rates(self) -> Throughputs | None:
         """Return the throughputs; ``None`` = none were given.
@@ -73,6 +76,29 @@ class TraceOptions:
         check_stdin({"--trace": self.trace, "--records": self.records})
         return load_records(read_source(self.records))
 
+    def formats(self) -> tuple[str | None, str | None]:
+        """Return the formats of the trace and of the cluster that ``--format`` names; ``None`` = it is recognised.
+
+        A name that both have is that of the trace, and a second time that of the cluster.
+
+        :raises UnknownName: neither has it, or none is left that it could be of.
+        """
+        from simulator.traces.trace_loading import TRACE_READERS
+        from topology.readers.types import TOPOLOGY_READERS
+
+        found: dict[str, str] = {}
+        known = {"trace": TRACE_READERS.names(), "cluster": TOPOLOGY_READERS.names()}
+        for name in (part.strip() for part in (self.format or "").split(",") if part.strip()):
+            free = [one for one, names in known.items() if name in names and one not in found]
+            if not free:
+                names = sorted({*known["trace"], *known["cluster"]})
+                fix = f"{did_you_mean(name, names)}formats of traces: {', '.join(known['trace'])}; of clusters: "
+                raise UnknownName(
+                    f"no input is left of the format {name!r}", where="--format", fix=fix + ", ".join(known["cluster"])
+                )
+            found[free[0]] = name
+        return found.get("trace"), found.get("cluster")
+
     def read(self) -> JobTrace:
         """Return the trace, merged and cut.
 
@@ -82,7 +108,7 @@ class TraceOptions:
 
         columns = parse_columns(self.column)
         found = read_trace(
-            self.trace, format=self.format, lenient=self.lenient, columns=columns, time_format=self.time_format
+            self.trace, format=self.formats()[0], lenient=self.lenient, columns=columns, time_format=self.time_format
         )
         if self.merge:
             found = merge([found, *(read_trace(other, lenient=self.lenient) for other in self.merge)])
@@ -96,9 +122,9 @@ class FlagOptions:
     """Flags that begin and end while a trace is replayed."""
 
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
-    """Slow and faulty nodes besides, each from its since to its until: YAML, JSON, flag store; may be repeated."""
+    """Slow and faulty nodes: YAML, JSON or a flag store."""
     starts_at: str | None = field(default=None, metadata={"metavar": "TIME", "default": "as the trace's dates say"})
-    """When the first job is submitted, by the clock of the flags."""
+    """Time of the first submission, by the clock of the flags."""
 
     def settings(
         self, settings: ReplaySettings, trace: JobTrace, nodes: Collection[str]
@@ -136,24 +162,24 @@ def _out_of_time(flags: Sequence[NodeFlag], first: float, last: float) -> Iterat
 class FailureOptions:
     """The options of ``arnold simulate`` on failures; without ``--failures`` or ``--stragglers`` nothing goes wrong."""
 
-    failures: str | None = field(default=None, metadata={"metavar": "RATE-or-NAME"})
-    """Failures per 1,000 node-days, or rsc-1, rsc-2, llama3, byterobust; without it nothing fails."""
+    failures: str | None = field(default=None, metadata={"metavar": "RATE|NAME", "default": "nothing fails"})
+    """Failures per 1,000 node-days: a number, or rsc-1, rsc-2, llama3, byterobust as measured there."""
     mix: str = field(default="llama3", metadata={"metavar": "NAME"})
-    """What fails: llama3, byterobust."""
+    """Mix of the kinds of failures: llama3 or byterobust."""
     stragglers: Annotated[float, Interval(ge=0, le=1_000)] = field(default=0.0, metadata={"metavar": "RATE"})
     """Nodes that become slow, per 1,000 node-days."""
     repair_hours: Annotated[float, Interval(gt=0, le=8_766)] = field(default=24.0, metadata={"metavar": "HOURS"})
-    """Hours until failed hardware is back, on average."""
-    restart: str | None = field(default=None, metadata={"metavar": "SECONDS|requeue|hot-update", "default": "300"})
-    """Time from a failure to training again."""
+    """Hours until a failed node is back, on average."""
+    restart: str | None = field(default=None, metadata={"metavar": "SECONDS|NAME", "default": "300"})
+    """Seconds from a failure to training again; or requeue or hot-update, as ByteRobust measured."""
     job_checkpoint_interval: Annotated[float, Interval(gt=0, le=1e9)] | None = field(
         default=None, metadata={"metavar": "SECONDS", "default": "the best for each"}
     )
-    """Seconds between the checkpoints of a job."""
+    """Seconds of training between the checkpoints of a job."""
     job_checkpoint_write: Annotated[float, Interval(gt=0, le=86_400)] = field(
         default=10.0, metadata={"metavar": "SECONDS"}
     )
-    """Seconds that writing its checkpoint keeps a job from training."""
+    """Seconds for which writing a checkpoint keeps the job from training."""
     spares: Annotated[int, Ge(0)] = field(default=0, metadata={"metavar": "N"})
     """Nodes that wait for others to fail."""
 

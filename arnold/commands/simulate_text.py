@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from arnold.commands.output import console, plain, print_rows, table
+from arnold.commands.verbosity import is_quiet
 from arnold.documents.replay_tables import replay_tables
 from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.engine import Engine
@@ -65,7 +66,7 @@ def run_progress(jobs: int) -> Iterator[Callable[[Engine], None] | None]:
 
     :param jobs: of the run.
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or is_quiet():
         yield None
         return
     from rich.console import Console

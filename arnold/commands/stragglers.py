@@ -12,6 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, progress, save_flags
 from arnold.commands.result_files import RESULT
+from arnold.commands.shared_options import FLAGS_HELP, PAGE_HELP, lenient_option
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\b
 Examples:
   arnold stragglers trace.parquet --meta meta.yaml
-  arnold stragglers trace.parquet --meta meta.yaml --nodes workers.csv --flags-out flags.json
+  arnold stragglers trace.parquet --meta meta.yaml --node-map workers.csv --flags-out flags.json
   arnold place --cluster cluster.csv --job job.yaml --flags flags.json
   arnold stragglers trace.parquet --meta meta.yaml --html report.html --chrome-trace steps.json.gz
 """
@@ -34,36 +35,55 @@ Examples:
     "stragglers", cls=JsonCommand, document="arnold.documents.straggler_answers:StragglersDocument", epilog=EXAMPLES
 )
 @click.argument("trace", type=FILE)
-@click.option("--meta", type=FILE, metavar="FILE", help="Sizes of the job, YAML  [default: those that the rows show].")
-@click.option("--lenient", is_flag=True, help="Leave out what does not fit, and say how much and why.")
-@click.option("--nodes", type=FILE, metavar="FILE", help="Workers' nodes: CSV dp,stage,node or `arnold place` JSON.")
-@click.option("--flags-out", type=RESULT, metavar="FILE", help="Write the nodes to avoid as --flags of `arnold place`.")
-@click.option("--ended", metavar="TIME", help="When the last traced step ended: flags then say since when.")
-@click.option("--html", type=RESULT, metavar="FILE", help="Write a page with drawings too.")
-@click.option("--chrome-trace", type=RESULT, metavar="FILE", help="Write the steps for Perfetto too; .gz packs.")
+@click.option(
+    "--meta",
+    type=FILE,
+    metavar="FILE",
+    help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the trace shows]",
+)
+@lenient_option
+@click.option(
+    "--node-map",
+    type=FILE,
+    metavar="FILE",
+    help="Node of each worker: a CSV of dp,stage,node, or what `arnold place` saved.",
+)
+@click.option("--flags-out", type=RESULT, metavar="FILE", help=FLAGS_HELP)
+@click.option(
+    "--ended",
+    metavar="TIME",
+    help="Time when the last traced step ended, from which on flags hold.  [default: not said]",
+)
+@click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
+@click.option(
+    "--chrome-trace",
+    type=RESULT,
+    metavar="FILE",
+    help="Write a Chrome trace for Perfetto, packed where the name ends in .gz.",
+)
 def command(
-    *, as_json: bool, trace: str, nodes: str | None, flags_out: str | None, ended: str | None, **options: Any
+    *, as_json: bool, trace: str, node_map: str | None, flags_out: str | None, ended: str | None, **options: Any
 ) -> None:
     """Say what a job loses to stragglers, why, and which nodes are to blame.
 
     TRACE is a Parquet file of operations (docs: whatif.md); - is stdin. The job is replayed with traced and with
     ideal durations. Nodes are flagged only where slow workers are the cause, each with its own factor.
     """
-    if [trace, options["meta"], nodes].count("-") > 1:
+    if [trace, options["meta"], node_map].count("-") > 1:
         raise InvalidInput(
             "standard input can be read once only", where="arnold stragglers", fix="give a file for all but one"
         )
-    if flags_out is not None and nodes is None:
+    if flags_out is not None and node_map is None:
         raise InvalidInput(
             "nobody can be flagged: which worker ran on which node is not known",
             where="--flags-out",
-            fix="add --nodes FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
+            fix="add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
     from arnold.commands.flags.store_commands import parse_time
     from arnold.commands.stragglers_text import print_stragglers
 
     end = None if ended is None else parse_time(ended, option="--ended")[1]
-    document = _analyse(trace, nodes, ended=end, **options)
+    document = _analyse(trace, node_map, ended=end, **options)
     save_flags(document.flags, flags_out)
     answer(document, print_stragglers, as_json=as_json)
 

@@ -55,7 +55,9 @@ def _print_flags(out: Console, document: StragglersDocument) -> None:
     elif document.slow_workers:
         unknown = any(worker.node is None for worker in document.slow_workers)
         out.print()
-        out.print("Nobody is flagged: --nodes FILE says where these workers ran." if unknown else "Nobody is flagged.")
+        out.print(
+            "Nobody is flagged: --node-map FILE says where these workers ran." if unknown else "Nobody is flagged."
+        )
 
 
 def _print_links(out: Console, document: StragglersDocument) -> None:

@@ -14,6 +14,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import finite, options_of, take
 from arnold.commands.output import answer, progress, table
+from arnold.commands.shared_options import ALGORITHM_HELP
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
@@ -34,11 +35,9 @@ FRAGMENTED_EXAMPLES = """\b
 Examples:
   arnold study fragmented
   arnold study fragmented --clusters 100 --jobs 4 --json > study.json
-  arnold study fragmented --algorithms exact,arnold-mip,kueue-preferred
+  arnold study fragmented --algorithm exact,arnold-mip,kueue-preferred
 """
 
-
-TIME_LIMIT = "Seconds for each algorithm on each cluster; then its best placement so far and its bound."
 
 STUDIES: Mapping[str, CommandRow] = {
     "table1": CommandRow("arnold.commands.study:table1", "The paper's Table 1, and what is optimal."),
@@ -63,11 +62,11 @@ class SweepLimits(Limits):
     """Limits of each run of a sweep, and how many runs there are at once."""
 
     jobs: Annotated[int, Interval(ge=1, le=256)] = 1
-    """Processes."""
+    """Processes that run at once."""
 
 
 @click.command("table1", cls=JsonCommand, document="scheduler.study.table1:Table1", epilog=TABLE1_EXAMPLES)
-@options_of(SweepLimits, defaults={"seconds": 10.0}, helps={"seconds": TIME_LIMIT})
+@options_of(SweepLimits, defaults={"seconds": 10.0})
 @click.option(
     "--unevenness",
     type=click.FloatRange(0.0, 0.9),
@@ -75,7 +74,7 @@ class SweepLimits(Limits):
     default=0.0,
     show_default=True,
     metavar="SHARE",
-    help="Minipods differ from the mean by up to this share.",
+    help="Share of the mean size by which minipods differ from it at most.",
 )
 def table1(*, as_json: bool, unevenness: float, **options: Any) -> None:
     """The paper's Table 1: its settings, its program, its baselines, and what is optimal."""
@@ -90,16 +89,16 @@ def table1(*, as_json: bool, unevenness: float, **options: Any) -> None:
 @click.command(
     "fragmented", cls=JsonCommand, document="scheduler.study.fragmented:FragmentedStudy", epilog=FRAGMENTED_EXAMPLES
 )
-@options_of(SweepLimits, defaults={"seconds": 2.0}, helps={"seconds": TIME_LIMIT})
-@click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="How many.")
-@click.option("--algorithms", metavar="A,B,..", help="Only these, and exact to compare with  [default: all].")
-def fragmented(*, as_json: bool, clusters: int, algorithms: str | None, **options: Any) -> None:
+@options_of(SweepLimits, defaults={"seconds": 2.0})
+@click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of clusters.")
+@click.option("--algorithm", metavar="NAME[,..]", help=f"{ALGORITHM_HELP}  [default: all]")
+def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, **options: Any) -> None:
     """Fragmented clusters, all algorithms side by side."""
     from scheduler.placement.types import ALGORITHMS
     from scheduler.study import fragmented as study
     from scheduler.study.table1 import EXACT
 
-    named = ALGORITHMS.names() if algorithms is None else tuple(name.strip() for name in algorithms.split(","))
+    named = ALGORITHMS.names() if algorithm is None else tuple(name.strip() for name in algorithm.split(","))
     chosen = tuple(dict.fromkeys((EXACT, *named)))
     limits = take(SweepLimits, options)
     cases = study.cases(clusters, limits.seed)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from arnold.commands.cluster_options import ClusterFiles, state_options
-from arnold.commands.command import JsonCommand
+from arnold.commands.command import Group, JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, emit_json, plain, progress, table
 from arnold.commands.result_files import RESULT
+from arnold.commands.verbosity import is_quiet
 from topology.quantities import plural
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ Examples:
 SHOW_EXAMPLES = """\b
 Examples:
   arnold topology show cluster.csv
-  arnold topology show topology.yaml --busy busy.txt --output cluster.svg
+  arnold topology show topology.yaml --busy busy.txt --figure cluster.svg
   arnold topology show cluster.csv --depth 1 --json
 """
 
@@ -45,7 +46,7 @@ Examples:
 """
 
 
-@click.group("topology")
+@click.group("topology", cls=Group)
 def command() -> None:
     """Convert, show or validate a cluster file of any known format."""
 
@@ -62,8 +63,8 @@ def _file_command(name: str, document: str, examples: str) -> Callable[[F], clic
 
 
 @_file_command("convert", "ConvertDocument", CONVERT_EXAMPLES)
-@click.option("--to", required=True, metavar="FORMAT", help="csv, slurm-conf, slurm-yaml or topograph.")
-@click.option("--output", type=RESULT, metavar="FILE", help="Write here  [default: standard output]")
+@click.option("--to", required=True, metavar="FORMAT", help="New format: csv, slurm-conf, slurm-yaml or topograph.")
+@click.option("--output", type=RESULT, metavar="FILE", help="File to write to.  [default: standard output]")
 def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: Any) -> None:
     """Write a cluster in another format.  FILE may be - for standard input.
 
@@ -93,9 +94,11 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
 
 
 @_file_command("show", "ShowTopologyDocument", SHOW_EXAMPLES)
-@click.option("--output", type=RESULT, metavar="FILE", help="Draw into this .svg, .png or .html file too.")
-@click.option("--depth", type=click.IntRange(1, 32), help="Levels of the text tree  [default: as many as fit]")
-def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **state: Any) -> None:
+@click.option("--figure", type=RESULT, metavar="FILE", help="Save a drawing of the cluster: .svg, .png or .html.")
+@click.option(
+    "--depth", type=click.IntRange(1, 32), help="Levels of the tree that is printed.  [default: as many as fit]"
+)
+def show(*, as_json: bool, file: str, figure: str | None, depth: int | None, **state: Any) -> None:
     """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""
     from arnold.documents.topology_answer import show_document
     from topology.drawing import draw_cluster
@@ -103,11 +106,11 @@ def show(*, as_json: bool, file: str, output: str | None, depth: int | None, **s
     from topology.validate import summarise_second
 
     topology = ClusterFiles(file, **state).read_aloud()
-    if output is not None:
+    if figure is not None:
         with progress("Drawing"):
-            draw_cluster(topology.cluster, output, title=plain(file) if file != "-" else "Cluster")
+            draw_cluster(topology.cluster, figure, title=plain(file) if file != "-" else "Cluster")
     if as_json:
-        emit_json(show_document(topology, output=output))
+        emit_json(show_document(topology, output=figure))
         return
     # not by click's own choice, which is UTF-8 where the encoding is ASCII
     click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)
@@ -163,5 +166,5 @@ def _types(nodes: Mapping[str, int]) -> str:
 
 
 def _print_notes(notes: Sequence[str], *, word: str = "Note", err: bool = False) -> None:
-    for note in notes:
-        click.echo(f"{word}: {note}".encode(errors="replace"), err=err)
+    for sentence in () if err and is_quiet() else notes:
+        click.echo(f"{word}: {sentence}".encode(errors="replace"), err=err)

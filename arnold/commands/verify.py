@@ -34,7 +34,9 @@ Examples:
 @click.command("verify", cls=JsonCommand, document="scheduler.verification.verification:Verification", epilog=EXAMPLES)
 @click.argument("certificate", type=FILE)
 @placement_inputs
-@click.option("--solver", is_flag=True, help="Ask a solver where arithmetic cannot tell, --time-limit for each pair.")
+@click.option(
+    "--solver", is_flag=True, help="Ask a solver where arithmetic cannot tell, for --time-limit at each pair."
+)
 def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementInputs) -> int:
     """Check a CERTIFICATE of `arnold place` against the cluster and the job, without a search.
 

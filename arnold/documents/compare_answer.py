@@ -74,7 +74,7 @@ class InstalledAlgorithm(JsonRecord):
     """An installed algorithm."""
 
     name: str
-    """Name for --algorithm and --algorithms."""
+    """Name for --algorithm."""
     summary: str
     """What it does, in one line."""
 

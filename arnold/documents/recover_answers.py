@@ -1,4 +1,4 @@
-"""JSON of ``arnold recover evict``, ``peers``, ``replay`` and ``standby``."""
+"""JSON of ``arnold health evict``, ``backups`` and ``isolate``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from annotated_types import Ge, Interval
+from annotated_types import Ge
 
 from health.recovery.checkpoint_peers import CheckpointPeer, Peers, Rule, peer_notes, peer_sentence
 from health.recovery.dumps import Dropped, Dumps
 from health.recovery.eviction import Doubt, Eviction, Unit, evict_notes, evict_sentence
 from health.recovery.machines import JobMachine, Machines
 from health.recovery.stacks import StackView
-from health.recovery.standby import RateRange, StandbyPool
 from health.recovery.two_phase_replay import (
     PHASES,
     Answer,
@@ -24,7 +23,7 @@ from health.recovery.two_phase_replay import (
     replay_sentence,
 )
 from topology.cluster import Cluster
-from topology.field_types import AtLeastOne, Count, Share
+from topology.field_types import AtLeastOne, Count
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord, record_of
 from topology.validate import ClusterSummary, summarise_cluster
@@ -120,7 +119,7 @@ class CheckpointPeersDocument(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayDocument(JsonRecord):
+class IsolateDocument(JsonRecord):
     """How to cut the job in both phases, and which machines are left where groups have failed."""
 
     verdict: str
@@ -155,36 +154,6 @@ class ReplayDocument(JsonRecord):
     """Groups of the second phase that failed."""
     suspects: tuple[JobMachine, ...]
     """Machines in a failed group of each phase; empty where no group was given."""
-    notes: tuple[str, ...]
-    """What is worth knowing, one sentence each."""
-
-
-@dataclass(frozen=True, slots=True)
-class PublishedPools(JsonRecord):
-    """Published pools, and the rates that explain all of them."""
-
-    pools: dict[int, int]
-    """Machines of a job -> P99 pool (arXiv 2509.16293)."""
-    rates: RateRange
-    """The rates for which Binomial(machines, rate) gives all of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class StandbyDocument(JsonRecord):
-    """Warm standby pools."""
-
-    verdict: str
-    """The pools in a sentence."""
-    rate: Share
-    """Probability that a machine fails on a day."""
-    quantile: Annotated[float, Interval(gt=0, lt=1)]
-    """Share of days whose failures the pool covers."""
-    switch: int | None
-    """Machines of a dead switch; null = not asked for."""
-    pools: tuple[StandbyPool, ...]
-    """One entry for each size asked for."""
-    published: PublishedPools
-    """The measure of the rate."""
     notes: tuple[str, ...]
     """What is worth knowing, one sentence each."""
 
@@ -241,15 +210,15 @@ def peers_document(
     )
 
 
-def replay_document(
+def isolate_document(
     plan: ReplayPlan, machines: Machines, *, horizontal: Sequence[int], vertical: Sequence[int]
-) -> ReplayDocument:
+) -> IsolateDocument:
     """Return the document of a plan and of what came of it."""
     failed = bool(horizontal or vertical)
     suspects = plan.suspects(horizontal, vertical) if failed else ()
     cut = [tuple(plan.members(phase, group) for group in range(plan.groups)) for phase in PHASES]
     return record_of(
-        ReplayDocument,
+        IsolateDocument,
         plan,
         verdict=replay_sentence(plan, machines, suspects, failed=failed),
         answer=replay_answer(suspects, failed=failed),

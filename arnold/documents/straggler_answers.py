@@ -43,7 +43,7 @@ class StragglersDocument(JsonRecord):
     where one data-parallel rank cannot tell a slow node from more work, late-rank where the others wait for one rank in
     collectives, unknown where no rule fits."""
     flags: tuple[NodeFlag, ...]
-    """Nodes with evidence against them; empty without --nodes, and where no worker is the cause."""
+    """Nodes with evidence against them; empty without --node-map, and where no worker is the cause."""
     why: str
     """The numbers that led to the cause."""
     help: tuple[str, ...]

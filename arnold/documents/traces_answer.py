@@ -1,4 +1,4 @@
-"""JSON of ``arnold traces``: what became of a trace, and what could not be recovered."""
+"""JSON of ``arnold health op-trace`` and ``arnold anonymise``: what became of a trace, what could not be recovered."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TracesConvertDocument(ConversionStatement):
-    """What ``arnold traces convert --json`` prints."""
+class OpTraceDocument(ConversionStatement):
+    """What ``arnold health op-trace --json`` prints."""
 
     files: tuple[str, ...]
     """Files that were written: the op trace, its metadata, and this statement."""
@@ -29,8 +29,8 @@ class TracesConvertDocument(ConversionStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TracesAnonymiseDocument(JsonRecord):
-    """What ``arnold traces anonymise --json`` prints."""
+class AnonymiseDocument(JsonRecord):
+    """What ``arnold anonymise --json`` prints."""
 
     output: str
     """The file that was written."""
@@ -42,10 +42,10 @@ class TracesAnonymiseDocument(JsonRecord):
     """Users and groups after whom something that was kept is called: a partition, a QOS, a job id."""
 
 
-def traces_convert_document(conversion: Conversion, layout: RankLayout, files: Sequence[str]) -> TracesConvertDocument:
+def op_trace_document(conversion: Conversion, layout: RankLayout, files: Sequence[str]) -> OpTraceDocument:
     """Return the document of a conversion."""
     return record_of(
-        TracesConvertDocument,
+        OpTraceDocument,
         conversion,
         files=tuple(files),
         workers=layout.dp * layout.pp - len(conversion.absent),

@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import click
 
 from arnold.commands.command_table import arnold
+from arnold.commands.option_help import option_help
 from docs.generate.markdown import prose, table
 
 HEADING = """\
 # Commands
 
 Usage and options of every command, as `arnold COMMAND --help` prints them; [cli.md](cli.md) has what all commands
-share. Every command takes `-h` and `--help`.
+share. Every command takes `-h` and `--help`, `-q` and `--quiet`, `-v` and `--verbose`.
 
 """
 
@@ -39,7 +40,9 @@ def _section(command: click.Command, context: click.Context, depth: int) -> str:
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
     parts = [f"{'#' * depth} {context.command_path}", f"```text\n{usage}\n```", *_paragraphs(command.help or "")]
     options = [
-        _row(option, context) for option in command.params if isinstance(option, click.Option) and not option.hidden
+        _row(option, context)
+        for option in command.params
+        if isinstance(option, click.Option) and not option.hidden and option.name not in ("quiet", "verbose")
     ]
     if options:
         parts.append(table(("option", "default", "meaning"), options).rstrip())
@@ -51,13 +54,8 @@ def _row(option: click.Option, context: click.Context) -> tuple[str, str, str]:
     """Return name with placeholder, default, and meaning of an option with the range of its values."""
     names = "/".join([", ".join(option.opts), *option.secondary_opts])
     placeholder = "" if option.is_flag or option.count else f" {option.make_metavar(context)}"
-    extra = option.get_help_extra(context)
-    said, _, in_words = (option.help or "").rstrip("]").partition(" [default: ")
-    default = "required" if extra.get("required") else f"`{extra['default']}`" if "default" in extra else in_words
-    if allowed := extra.get("range"):
-        said += f" `{allowed}`"
-    if option.multiple and "repeated" not in said:
-        said += " May be repeated."
+    words, default, bounds = option_help(option)
+    said = f"{words} ({bounds})" if bounds else words
     return f"`{names}{placeholder}`", default, prose(said)
 
 

@@ -64,7 +64,7 @@ def decide_reservation(
         note = "its gang did not come in time"
         return Next(_given_back(new, ReservationPhase.EXPIRED, "Expired", note, now))
     if not policy.reserving:
-        note = f"the queue policy {policy.name} heeds no reservations\nTo fix: start the extender with --queue arnold"
+        note = f"the queue policy {policy.name} heeds no reservations\nTo fix: start the extender with --policy arnold"
         new = new.with_condition("Heeded", False, "Policy", note, now)
         return Next(_given_back(new, ReservationPhase.ANNOUNCED, "NotHeeded", note, now))
     new = new.with_condition("Heeded", True, "Policy", policy.name, now)

@@ -42,53 +42,55 @@ class ServeOptions:
     """All there is to set."""
 
     kubeconfig: str | None = field(default=None, metadata={"file": True, "default": "the pod's service account"})
-    """Cluster and user."""
+    """File that names cluster and user."""
     bind: str = field(default="127.0.0.1:8888", metadata={"metavar": "HOST:PORT"})
-    """Where to listen."""
-    levels: str = field(default="auto", metadata={"metavar": "LABEL,.."})
-    """Node labels that are the levels, broad to close; auto: those of a cloud or tool that is known."""
+    """Address and port to listen on."""
+    levels: str = field(
+        default="auto", metadata={"metavar": "LABEL,..", "default": "auto: those of a known cloud or tool"}
+    )
+    """Node labels that are the levels, from broad to close (Kubernetes)."""
     domains: str | None = field(default=None, metadata={"metavar": "NAME=LABEL,.."})
-    """Second hierarchies by node label, which constraints may name: power=LABEL,failure=LABEL."""
+    """Second hierarchies, by the node label of each: power=LABEL,failure=LABEL (Kubernetes)."""
     power_caps: str | None = field(default=None, metadata={"metavar": "NAME=WATTS,.."})
-    """What each domain of a second hierarchy may draw, as pods say by arnold.dev/peak-watts: power=600000."""
+    """Watts that each domain of a second hierarchy may draw, as pods say by arnold.dev/peak-watts: power=600000."""
     gpu_classes: str = field(default=",".join(GPU_CLASSES), metadata={"metavar": "NAME,.."})
     """DeviceClasses whose devices are whole GPUs; claims of others are not counted."""
     tls_cert: str | None = field(default=None, metadata={"file": True})
-    """Our certificate, PEM; needed off loopback."""
+    """Certificate of the server, PEM; needed off loopback."""
     tls_key: str | None = field(default=None, metadata={"file": True})
-    """Its key, PEM."""
+    """Key of --tls-cert, PEM."""
     client_ca: str | None = field(default=None, metadata={"file": True})
-    """CA of the clients that may ask, PEM."""
+    """Certificate authority of the clients that may ask, PEM."""
     body_limit: Annotated[int, Ge(1024)] = field(default=64 * 2**20, metadata={"metavar": "BYTES", "default": "64 MiB"})
-    """Longest request.
+    """Bytes of the longest request.
 
     The default takes 1,000 nodes of 60 kB in full-node mode.
     """
     bind_timeout: Annotated[float, Gt(0)] = field(default=Timeouts.bind.total_seconds(), metadata=SECONDS)
-    """A plan whose pods are not on their nodes by then expires."""
+    """Seconds after which a plan expires whose pods are not on their nodes."""
     lost_after: Annotated[float, Gt(0)] = field(default=Timeouts.lost.total_seconds(), metadata=SECONDS)
-    """A node not Ready for so long is lost to pods that do not run yet."""
+    """Seconds after which a node that is not Ready is lost to pods that do not run yet."""
     time_limit: Annotated[float, Gt(0)] = field(default=2.0, metadata=SECONDS)
-    """Of the solver, for one gang; then its best placement so far."""
+    """Seconds for each placement; then the best so far counts."""
     workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
-    """Threads of the solver."""
-    queue: str = field(default="priority-age", metadata={"metavar": "NAME"})
-    """Who comes first, who may pass."""
-    rate: Annotated[float, Gt(0)] = field(default=1000.0, metadata={"metavar": "N"})
+    """Threads that a solver may use."""
+    queue: str = field(default="priority-age", metadata={"option": "--policy", "metavar": "NAME"})
+    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share, shortest-first, arnold, gavel or hadar."""
+    rate: Annotated[float, Gt(0)] = field(default=1000.0, metadata={"option": "--write-rate", "metavar": "N/s"})
     """Writes to the API server a second, at most."""
     drain_timeout: Annotated[float, Gt(0)] = field(default=10.0, metadata=SECONDS)
-    """After SIGTERM, for what is under way."""
+    """Seconds to end what is under way after SIGTERM."""
     lease_namespace: str = field(
         default="kube-system",
         metadata={"metavar": "NAME", "envvar": "POD_NAMESPACE", "default": "$POD_NAMESPACE, else kube-system"},
     )
-    """Where the Lease of the leader is."""
+    """Namespace of the Lease that the leader holds."""
     lease_name: str = field(default="arnold-extender", metadata={"metavar": "NAME"})
-    """Its name."""
+    """Name of the Lease that the leader holds."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What is worth a line on standard error."""
+    """Least level of a line in the log on standard error."""
     log_format: LogFormat = "json"
-    """One JSON object a line, or text."""
+    """Format of the log: one JSON object a line, or text."""
     identity: str = field(default_factory=_identity, metadata={"option": False})
     """A name that no other replica has."""
     arrive_seconds: float = field(default=10.0, metadata={"option": False})
@@ -168,13 +170,13 @@ def live_policy(name: str) -> QueuePolicy:
     """Return a policy, or raise ``InvalidInput``: for simulation alone; ``UnknownName``: no package offers it."""
     from scheduler.queue.queue_policy import POLICIES
 
-    policy = POLICIES.load(name, where="--queue")
+    policy = POLICIES.load(name, where="--policy")
     if policy.stops_any_time:
         raise InvalidInput(
             f"the queue policy {name} is for simulation alone: it stops jobs at any time, and on a cluster the nodes "
             "that one gives back come free one by one, minutes apart: single pods would take them before the gang for "
             "which it was stopped",
-            where="--queue",
+            where="--policy",
             fix="choose priority-age, and let kube-scheduler preempt single pods; or arnold, which stops preemptible "
             "ones for gangs that were announced",
         )

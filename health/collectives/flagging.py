@@ -71,7 +71,7 @@ def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
     elif diagnosis.certainty != "certain":
         reason = "the evidence does not leave one suspect alone"
     elif all(culprit.member not in node_of for culprit in diagnosis.culprits):
-        reason = "the records do not say which node the rank runs on; --nodes FILE does"
+        reason = "the records do not say which node the rank runs on; --node-map FILE does"
     return f"no node is flagged: {reason}" if reason else ""
 
 

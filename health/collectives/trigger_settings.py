@@ -15,12 +15,12 @@ Span = Annotated[float, Interval(ge=0.5, le=86_400)]
 class TriggerSettings:
     """How to watch."""
 
-    window: Span = field(default=10.0, metadata={"metavar": "SECONDS"})
-    """Time that a look of the trigger spans.
+    window: Span = field(default=10.0, metadata={"option": "--span", "metavar": "SECONDS"})
+    """Seconds of data that each round looks at.
 
     It judges the second half of it too."""
-    period: Span = field(default=10.0, metadata={"metavar": "SECONDS"})
-    """Time between two looks."""
+    period: Span = field(default=10.0, metadata={"option": "--every", "metavar": "SECONDS"})
+    """Seconds between two rounds."""
     factor: float = 2.0
     """A rate divided by this, or an interval multiplied by it, is a straggler."""
     history: int = 3

@@ -261,7 +261,7 @@ class Endpoint:
             raise EndpointAway(f"cannot be reached: {reason}", where=self.url, fix="check the address") from None
         if len(data) > MAX_ANSWER:
             raise InvalidInput(
-                "answers with more than 512 MB", where=self.url, fix="ask for less: --span, --step, --nodes"
+                "answers with more than 512 MB", where=self.url, fix="ask for less: --span, --sample-interval, --only"
             )
         try:
             return matrix(json.loads(data), where=f"{self.url}: {query[:80]}")

@@ -30,18 +30,21 @@ class SampleColumns:
     """How the columns of a table are called; a table without one of metrics has one metric, called as its values."""
 
     time: str = field(default="time", metadata={"option": "--time-column", "metavar": "NAME"})
-    """Seconds, ms or dates."""
+    """Column of times: seconds, milliseconds or dates."""
     machine: str = field(default="machine", metadata={"option": "--machine-column", "metavar": "NAME"})
-    """Which machine."""
+    """Column of machines."""
     metric: str | None = field(default="metric", metadata={"option": "--metric-column", "metavar": "NAME"})
-    """none = one metric only."""
+    """Column of metrics; none where there is one metric."""
     value: str = field(default="value", metadata={"option": "--value-column", "metavar": "NAME"})
-    """What was measured."""
+    """Column of what was measured."""
 
     @property
     def names(self) -> list[str]:
         """Return those that must be there."""
         return [name for name in (self.time, self.machine, self.metric, self.value) if name is not None]
+
+
+SECONDS = {"metavar": "SECONDS"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,20 +54,20 @@ class WatchPlan:
     queries: Mapping[str, str] = field(default_factory=lambda: DEFAULT_QUERIES, metadata={"option": False})
     labels: Collection[str] = field(default=MACHINE_LABELS, metadata={"option": False})
     machines: Collection[str] | None = field(default=None, metadata={"option": False})
-    every: Positive = 480.0
-    """Seconds between rounds.
+    every: Positive = field(default=480.0, metadata=SECONDS)
+    """Seconds between two rounds.
 
     The paper's 8 minutes.
     """
-    span: Positive = 900.0
-    """Seconds of data a round.
+    span: Positive = field(default=900.0, metadata=SECONDS)
+    """Seconds of data that each round looks at.
 
     The paper's 15 minutes.
     """
-    step: Positive = 1.0
+    step: Positive = field(default=1.0, metadata={"option": "--sample-interval", **SECONDS})
     """Seconds between samples."""
-    hold: Positive = 3600.0
-    """Seconds a flag stays.
+    hold_hours: Positive = field(default=1.0, metadata={"metavar": "HOURS"})
+    """Hours for which a flag holds.
 
     Since it was last seen: what hysteresis a watch has of its own.
     """

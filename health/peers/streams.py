@@ -161,7 +161,7 @@ def align(
     if columns * len(rows) > MAX_CELLS:
         raise TooLarge(
             f"{samples.metric}: {len(rows):,} machines at {columns:,} times, {step:g} s apart, are too many numbers",
-            fix="cut the recording into shorter pieces, or give a longer --step",
+            fix="cut the recording into shorter pieces, or give a longer --sample-interval",
         )
     index_of = {name: row for row, name in enumerate(rows)}
     row_of = np.array([index_of.get(name, -1) for name in samples.machines], dtype=np.int64)

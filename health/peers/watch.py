@@ -58,7 +58,7 @@ def watch(
         failures = failures + 1 if isinstance(error, EndpointAway) else 0
         at = instant(begun)
         for flag in verdict.flags if verdict else ():
-            held[flag.node] = _renewed(flag, held.get(flag.node), at + timedelta(seconds=plan.hold))
+            held[flag.node] = _renewed(flag, held.get(flag.node), at + timedelta(hours=plan.hold_hours))
         held = {name: flag for name, flag in held.items() if flag.active(at)}
         yield WatchRound(at, verdict, error, tuple(held.values()))
         wait = min(plan.every, FIRST_RETRY * 2.0 ** (failures - 1)) if failures else plan.every

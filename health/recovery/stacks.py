@@ -62,15 +62,15 @@ class StackView:
     """What of a stack is compared, and with which others; helper threads are rarely all in the same place."""
 
     compare: Literal["job", "stage"] = "job"
-    """Each rank with all others, or with those of its pipeline stage."""
+    """Whether each rank is compared with all others, or with those of its pipeline stage."""
     threads: Literal["main", "all"] = "main"
-    """What of a process is compared."""
+    """Threads of a process whose stacks are compared."""
     lines: bool = False
     """Compare line numbers too."""
     addresses: bool = False
     """Compare addresses of native calls too."""
     dominant: Annotated[float, Interval(gt=0, le=1)] = field(default=DOMINANT, metadata={"metavar": "SHARE"})
-    """A stack is healthy from this share of the commonest stack's ranks on."""
+    """Share of the commonest stack's ranks from which on a stack is healthy."""
 
     def signature(self, processes: Iterable[Process]) -> Signature:
         """Return what of a rank is compared, whatever the order of processes and threads; equal ones count once."""

@@ -101,7 +101,7 @@ def plan_replay(job: Job, *, k: int | None = None) -> ReplayPlan:
         return max((plan for plan in plans.values() if plan.unique), key=lambda plan: plan.k, default=plans[1])
     if k not in plans:
         wrong = f"{replicas} replicas do not cut into two or more groups of {k}"
-        raise InvalidInput(wrong, where="--k", fix=f"choose one of: {', '.join(map(str, plans))}")
+        raise InvalidInput(wrong, where="--replicas", fix=f"choose one of: {', '.join(map(str, plans))}")
     return plans[k]
 
 
@@ -136,7 +136,7 @@ def replay_notes(
     if not plan.unique:
         notes.append(
             f"One culprit is certain only where m <= n; here m = {plan.group_size}, n = {plan.groups}. "
-            f"{'Fewer suspects are impossible: ' if plan.k == 1 else 'A smaller --k leaves fewer suspects; '}"
+            f"{'Fewer suspects are impossible: ' if plan.k == 1 else 'Fewer --replicas leave fewer suspects; '}"
             "exchange all that are left for standby machines, or test them one by one."
         )
     if plan.k == 1 and plan.unique:

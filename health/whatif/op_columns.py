@@ -36,7 +36,7 @@ COLUMNS = (*WHOLE, "optype", *SECONDS, *UNUSED)
 FORMAT = FileFormat(
     name="op-trace",
     source="op trace in Parquet, a row an operation, as published with arXiv 2505.05713 and as conversions write it",
-    export="arnold traces convert FILES --output FOLDER",
+    export="arnold health op-trace FILES --save FOLDER",
     read="all columns that the analysis uses, and the statement of a conversion",
     left_out="gmc; rank but for the tensor-parallel size",
 )

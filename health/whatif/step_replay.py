@@ -188,7 +188,7 @@ def prepare(trace: Trace, *, lenient: bool = False) -> Replayed:
             f"clocks disagree by at least {durations.early[step]:.3f} s: in step {trace.steps[step]}, "
             f"{operation.optype} {trace.sequence[place]} of stage {operation.stage} ends before all its partners began",
             where=trace.at(place, step=step),
-            fix="give files of one run; --align-clocks of `arnold traces convert` shifts clocks that differ"
+            fix="give files of one run; --align-clocks of `arnold health op-trace` shifts clocks that differ"
             + ("" if skewed.all() else ", or use --lenient to leave such steps out"),
         )
     trace = trace.without_steps(skewed, "step with clocks that disagree")

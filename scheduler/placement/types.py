@@ -54,9 +54,9 @@ class Limits:
     """
 
     seconds: Annotated[float, Gt(0)] = field(default=10.0, metadata={"option": "--time-limit", "metavar": "SECONDS"})
-    """Seconds; then the best placement so far and its bound."""
+    """Seconds for each placement; then the best so far counts."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
-    """Same seed, same answer, as long as time does not run out."""
+    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
     workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
     """Threads that a solver may use."""
     progress: Callable[[str], None] | None = field(default=None, metadata={"option": False})

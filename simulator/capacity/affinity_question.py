@@ -27,12 +27,13 @@ class AffinityQuestion(CapacityQuestion[A]):
     alpha: Share | None = field(
         default=None, metadata={"metavar": "SHARE", "default": f"by --model, else {DEFAULT_ALPHA:g}"}
     )
-    """DP affinity of the jobs, for the objective (Eq. 2)."""
+    """DP affinity of the job, 0 to 1; the PP affinity is what is left to 1."""
     model: str | None = field(default=None, metadata={"metavar": "NAME|YAML"})
-    """What the jobs train, for their alpha: a model's name or shape, as in a job file."""
+    """Model that the jobs train, for their alpha: its name or shape, as in a job file."""
 
     records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements (`arnold calibrate` writes them), for the alpha of the jobs where --alpha is not given."""
+    """Own measurements that `arnold calibrate` wrote, for the alpha of jobs that do not say it, and their pace in
+    replays."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

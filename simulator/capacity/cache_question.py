@@ -97,33 +97,33 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     answer_type: ClassVar = CacheAnswer
 
     cache_gb: Annotated[float, Interval(gt=0, le=1e9)] = field(default=100.0, metadata={"metavar": "GB"})
-    """The cache, of a node or of a rack."""
+    """Size of the cache, of a node or of a rack, in GB."""
     samples: Annotated[float, Interval(ge=1, le=1e12)] = field(default=1_281_167, metadata={"metavar": "N"})
     """Samples of the data set; the default is ImageNet-1K."""
-    jobs: Annotated[int, Interval(ge=1, le=10_000)] = 1
+    jobs: Annotated[int, Interval(ge=1, le=10_000)] = field(default=1, metadata={"option": "--readers"})
     """Jobs that read near the cache at the same time."""
     job_samples: Annotated[float | None, Interval(ge=1, le=1e12)] = field(
         default=None, metadata={"metavar": "N", "default": "all"}
     )
     """Samples that each job reads, a random part of the data set."""
-    encoded_kb: str = field(default="110", metadata={"metavar": "KB"})
-    """Size of a sample as it is stored."""
-    prepared_kb: str = field(default="602", metadata={"metavar": "KB"})
-    """Size of a decoded sample, and of an augmented one; the default is 224 x 224 x 3 numbers of 4 bytes."""
-    cache_bandwidth: str = field(default="2..8", metadata={"metavar": "GB/s"})
-    """Of the cache, for each node."""
-    storage_bandwidth: str = field(default="0.1..1", metadata={"metavar": "GB/s"})
-    """Of the storage behind it, for each node."""
-    decode_rate: str = field(default="2000..6000", metadata={"metavar": "N/s"})
+    encoded_kb: str = field(default="110", metadata={"metavar": "KB|RANGE"})
+    """Size of a sample as it is stored, in kB."""
+    prepared_kb: str = field(default="602", metadata={"metavar": "KB|RANGE"})
+    """Size of a decoded or augmented sample, in kB; the default is 224 x 224 x 3 numbers of 4 bytes."""
+    cache_bandwidth: str = field(default="2..8", metadata={"metavar": "GB/s|RANGE"})
+    """Bandwidth of the cache for each node, in GB/s."""
+    storage_bandwidth: str = field(default="0.1..1", metadata={"metavar": "GB/s|RANGE"})
+    """Bandwidth of the storage behind the cache for each node, in GB/s."""
+    decode_rate: str = field(default="2000..6000", metadata={"metavar": "N/s|RANGE"})
     """Samples that a node decodes and augments in a second."""
-    augment_rate: str = field(default="6000..20000", metadata={"metavar": "N/s"})
+    augment_rate: str = field(default="6000..20000", metadata={"metavar": "N/s|RANGE"})
     """Decoded samples that a node augments in a second."""
     fresh: bool = False
-    """Each use needs a newly augmented sample: then those that are cached buy nothing."""
+    """Take a newly augmented sample for each use, so that cached ones buy nothing."""
     draws: Annotated[int, Interval(ge=10, le=2_000)] = 400
-    """Draws of the inputs."""
+    """Draws of the uncertain inputs."""
     seed: Seed = 0
-    """Same seed, same answer."""
+    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -37,9 +37,9 @@ class ClusterQuestion(CapacityQuestion[A]):
     source: str = field(default="the cluster", metadata=NO_OPTION)
     """What the given cluster is called."""
     made: str = field(default="22x93", metadata={"metavar": "MxN"})
-    """Without --cluster: so many minipods of so many nodes."""
+    """Cluster to make where none is given: minipods x nodes of each."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
-    """Same seed, same answer."""
+    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
 
     @cached_property
     def empty(self) -> Cluster:
@@ -60,15 +60,15 @@ class ShapesQuestion(AffinityQuestion[A], ClusterQuestion[A]):
     """A question about jobs of several shapes on a cluster in use."""
 
     busy_share: Share = field(default=0.6, metadata={"metavar": "SHARE"})
-    """Of a made cluster: nodes in use, as running jobs leave them."""
+    """Share of the nodes of a made cluster that other jobs use."""
     shapes: tuple[str, ...] = field(
         default=(), metadata={"option": "--shape", "metavar": "TPxPP", "default": "8x1 .. 8x16"}
     )
-    """Shape of jobs; may be repeated."""
+    """Shape of a job, whose PP groups are as many as fit."""
     level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "the broadest with several"})
-    """Level whose domains count."""
+    """Level of the cluster whose domains spread counts."""
     time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.3, metadata={"metavar": "SECONDS"})
-    """For each placement by the exact algorithm."""
+    """Seconds for each placement; then the best so far counts."""
 
     @cached_property
     def now(self) -> Cluster:

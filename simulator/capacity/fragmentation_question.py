@@ -26,8 +26,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
 
     answer_type: ClassVar = FragmentationAnswer
 
-    trace: str | None = field(default=None, metadata={"file": True})
-    """Jobs to replay on the empty cluster: the range is over its hours, in place of one state."""
+    trace: str | None = field(default=None, metadata={"file": True, "default": "none: one state is looked at"})
+    """Jobs to replay, in any known format; - for standard input."""
     spreads: tuple[int, ...] = field(default=(1, 2, 4), metadata=NO_OPTION)
     """Numbers of domains that groups may touch."""
     shares: tuple[Share, ...] = field(default=(0.25, 0.5, 0.75, 0.9), metadata=NO_OPTION)

@@ -94,7 +94,7 @@ def kept_over_replay(trace: str, cluster: Cluster, level: Level, shapes: Sequenc
     replay.engine.run()
     source = f"{len(recorder.free):,} samples of a replay of {len(records):,} jobs"
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in replay.trace.dropped.items() if count)
-    how = f" under {settings.policy}, placed by {settings.algorithm}, --cost {settings.cost_model}" + (
+    how = f" under {settings.policy}, placed by {settings.algorithm}, --cost-model {settings.cost_model}" + (
         f", without {dropped}" if dropped else ""
     )
     hours = tuple(recorder.step / HOUR * i for i in range(len(recorder.free)))

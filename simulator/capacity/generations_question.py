@@ -55,23 +55,24 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     answer_type: ClassVar = GenerationsAnswer
 
     throughputs: str | None = field(default=None, metadata={"file": True, "default": "as Gavel measured"})
-    """How fast jobs are on each type: Gavel's JSON, or a CSV."""
+    """Speed of jobs on each type of GPU: Gavel's JSON, or a CSV."""
     policies: tuple[str, ...] = field(
-        default=("fifo", "gavel-agnostic", "gavel", "hadar"), metadata={"metavar": "A,B,..", "separator": ","}
+        default=("fifo", "gavel-agnostic", "gavel", "hadar"),
+        metadata={"option": "--policy", "metavar": "NAME[,..]", "separator": ","},
     )
-    """Of the queue; the others are compared with the first."""
+    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share, shortest-first, arnold, gavel or hadar."""
     loads: tuple[Annotated[float, Interval(ge=0.01, le=10)], ...] = field(
-        default=(0.5, 1.0, 2.0), metadata={"option": "--load", "metavar": "F", "default": "0.5, 1, 2"}
+        default=(0.5, 1.0, 2.0), metadata={"option": "--load", "metavar": "SHARE", "default": "0.5, 1, 2"}
     )
-    """GPU time asked for over what there is; may be repeated."""
+    """GPU time that jobs ask for, as a share of what the cluster has."""
     gpus: Annotated[int, Interval(ge=8, le=10_000)] = 36
     """GPUs of each type, on nodes of four."""
-    made: Annotated[int, Interval(ge=2, le=100_000)] = 100
+    jobs: Annotated[int, Interval(ge=2, le=100_000)] = field(default=100, metadata={"option": "--trace-jobs"})
     """Jobs of each run."""
     seeds: Annotated[int, Interval(ge=2, le=1_000)] = 5
-    """Workloads, the same under each policy."""
+    """Number of seeds, 0 to N-1, each of which draws anew."""
     resume_seconds: Annotated[float, Interval(ge=0, le=360)] = field(default=0.0, metadata={"metavar": "SECONDS"})
-    """Until a job works again that was stopped; Gavel's simulator has 0."""
+    """Seconds until a job works again that a queue policy had stopped."""
 
     def __post_init__(self) -> None:
         from scheduler.queue.queue_policy import POLICIES
@@ -81,10 +82,10 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             wrong = f"{self.gpus} GPUs are no whole nodes of {NODE_GPUS}"
             raise InvalidInput(wrong, where="--gpus", fix=f"give a multiple of {NODE_GPUS}")
         for name in self.policies:
-            POLICIES.load(name, where="--policies")
+            POLICIES.load(name, where="--policy")
         if len(set(self.policies)) < max(2, len(self.policies)):
             wrong = f"{','.join(self.policies)} are not two or more different policies"
-            raise InvalidInput(wrong, where="--policies", fix="give two or more, each once, as in fifo,gavel")
+            raise InvalidInput(wrong, where="--policy", fix="give two or more, each once, as in fifo,gavel")
 
     @cached_property
     def known(self) -> Throughputs:
@@ -115,7 +116,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         return GenerationsAnswer(
             types=self.types,
             gpus=self.gpus,
-            jobs=self.made,
+            jobs=self.jobs,
             seeds=self.seeds,
             cells=tuple(self._cell(runs, load, policy) for load in (*self.loads, BATCH) for policy in self.policies),
             kinds=tuple(self._kinds(runs.get((max(self.loads), "gavel"), []))),
@@ -128,7 +129,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         cluster, runs = mixed_cluster(self.types, self.gpus), Runs()
         rate = self.gpus * len(self.types) / job_hours(self.known, self.types)
         for load, seed in product((*self.loads, BATCH), range(self.seeds)):
-            trace = workload(self.known, self.types, count=self.made, per_hour=load * rate or None, seed=seed)
+            trace = workload(self.known, self.types, count=self.jobs, per_hour=load * rate or None, seed=seed)
             for policy in self.policies:
                 step(f"{policy}, {_at(load)}, seed {seed}")
                 run = generations_run(trace, cluster, self.known, policy=policy, seed=seed, resume=self.resume_seconds)
@@ -145,7 +146,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             jct_gain=_gain(mine, first, "jct"),
             makespan_hours=Band.of([one.makespan / HOUR for one in mine]),
             makespan_gain=_gain(mine, first, "makespan"),
-            stops=fmean(one.stops for one in mine) / self.made,
+            stops=fmean(one.stops for one in mine) / self.jobs,
         )
 
     def _published(self, runs: Runs) -> Iterator[PublishedGain]:

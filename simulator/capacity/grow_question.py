@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simulator.capacity.wait_curve import WaitCurve
     from topology.cluster import Cluster
 
-RANGE = {"metavar": "N|P10..P90"}
+RANGE = {"metavar": "SHARE|RANGE"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,30 +40,30 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
     answer_type: ClassVar = GrowAnswer
 
     load: str = field(default="0.65..0.75", metadata=RANGE)
-    """GPU time that jobs ask for today, as a share of the cluster."""
+    """GPU time that jobs ask for, as a share of what the cluster has."""
     growth: tuple[str, ...] = field(default=("0.05..0.12", "0..0.04", "0.15..0.3"), metadata=RANGE)
-    """Scenario, growth of demand a quarter; may be repeated, the first makes the headline."""
+    """Growth of demand a quarter, a scenario each; the first makes the headline."""
     objective_wait: Annotated[float, Interval(gt=0, le=100_000)] = field(default=60.0, metadata={"metavar": "MINUTES"})
-    """95 % of the jobs are to wait no longer."""
-    lead_time: str = field(default="6..9", metadata={"metavar": "MONTHS"})
-    """From the order to nodes that run jobs; a number or P10..P90."""
+    """Minutes that 95 % of the jobs are to wait at most."""
+    lead_time: str = field(default="6..9", metadata={"metavar": "MONTHS|RANGE"})
+    """Months from the order to nodes that run jobs."""
     quarters: Annotated[int, Interval(ge=1, le=40)] = field(default=8, metadata={"metavar": "N"})
     """Quarters in tables and figure."""
     more: tuple[Annotated[int, Interval(ge=1, le=1_000)], ...] = field(default=(1, 2), metadata={"metavar": "N"})
-    """Domains to add; may be repeated."""
+    """Domains to add."""
     domain_nodes: Annotated[int | None, Interval(ge=1, le=100_000)] = field(
         default=None, metadata={"metavar": "N", "default": "as many as most have"}
     )
     """Nodes of each domain that is added."""
     policy: str = field(default="fifo-backfill", metadata={"metavar": "NAME"})
-    days: Annotated[float, Interval(gt=0, le=366)] = 7.0
-    """Length of each replay."""
+    days: Annotated[float, Interval(gt=0, le=366)] = field(default=7.0, metadata={"metavar": "DAYS"})
+    """Simulated days of each run."""
     workloads: Annotated[int, Interval(ge=1, le=1_000)] = field(default=5, metadata={"metavar": "N"})
-    """Workloads drawn, the same for all loads."""
+    """Workloads to draw; more of them make the answer surer."""
     draws: Annotated[int, Interval(ge=10, le=100_000)] = field(default=1_000, metadata={"metavar": "N"})
-    """Draws of what is uncertain."""
+    """Draws of the uncertain inputs."""
     time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=0.3, metadata={"metavar": "SECONDS"})
-    """For each placement by the exact algorithm."""
+    """Seconds for each placement; then the best so far counts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,9 +26,9 @@ class NodePrices:
     price_kwh: Price = field(default=None, metadata=MONEY)
     """Price of a kilowatt-hour, cooling included, for nodes that are bought."""
     node_kilowatts: Annotated[float, Interval(gt=0, le=1_000)] = field(default=10.2, metadata={"metavar": "KW"})
-    """What a node draws; 10.2 is the maximum of a DGX H100 (NVIDIA's data sheet)."""
+    """Kilowatts that a node draws; 10.2 is the maximum of a DGX H100 (NVIDIA's data sheet)."""
     years: Annotated[float, Interval(gt=0, le=30)] = field(default=4.0, metadata={"metavar": "YEARS"})
-    """How long what is bought is used, in equal shares of its price."""
+    """Years for which what is bought is used, in equal shares of its price."""
 
     def check_prices(self) -> None:
         """Refuse prices that say the same thing twice, or nothing.

@@ -100,7 +100,7 @@ def parse_job(text: str, *, gpus_per_node: int = 8) -> tuple[JobShape, int]:
     sizes = numbers_between_x(text, 9_999, 9_999, 100_000)
     if sizes is None:
         fix = "give tp, pp and the number of PP groups, for example 8x16x20"
-        raise InvalidJob(f"{text[:40]!r} is no job", where="--job", fix=fix)
+        raise InvalidJob(f"{text[:40]!r} is no job", where="--grid", fix=fix)
     return parse_shape(f"{sizes[0]}x{sizes[1]}", gpus_per_node=gpus_per_node), sizes[2]
 
 

@@ -46,33 +46,35 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
 
     answer_type: ClassVar = MinipodsAnswer
 
-    nodes: Annotated[int, Interval(ge=8, le=100_000)] = 2048
-    """Nodes of each cluster."""
+    nodes: Annotated[int, Interval(ge=8, le=100_000)] = field(default=2048, metadata={"option": "--cluster-nodes"})
+    """Nodes of each cluster that is made."""
     sizes: tuple[AtLeastOne, ...] = field(
         default=(), metadata={"option": "--size", "metavar": "N", "default": "32, 64 .. 1024 as far as there are nodes"}
     )
-    """Nodes of a minipod; may be repeated."""
+    """Nodes of a minipod."""
     ratios: tuple[Annotated[float, Interval(ge=1, le=1_000)], ...] = field(
         default=(1.0, 2.0, 4.0, 8.0),
         metadata={"option": "--oversubscription", "metavar": "RATIO", "default": "1, 2, 4, 8"},
     )
-    """Between minipods, 1 = none; may be repeated."""
-    crossing: str = field(default="0.1..0.5", metadata={"metavar": "N|P10..P90"})
+    """Oversubscription between minipods; 1 is none."""
+    crossing: str = field(default="0.1..0.5", metadata={"metavar": "SHARE|RANGE"})
     """Share of their bandwidth that nodes send out of their minipods at once."""
-    busy_share: Share = 0.6
-    """Nodes that other jobs use."""
+    busy_share: Share = field(default=0.6, metadata={"metavar": "SHARE"})
+    """Share of the nodes of a made cluster that other jobs use."""
     jobs: tuple[str, ...] = field(
-        default=("8x4x16", "8x8x32", "8x8x75"), metadata={"option": "--job", "metavar": "TPxPPxROWS"}
+        default=("8x4x16", "8x8x32", "8x8x75"), metadata={"option": "--grid", "metavar": "TPxPPxROWS"}
     )
-    """A job, in PP groups; may be repeated."""
-    algorithms: tuple[str, ...] = field(default=("exact", "best-fit"), metadata={"metavar": "A,B,..", "separator": ","})
-    """Placement algorithms."""
+    """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
+    algorithms: tuple[str, ...] = field(
+        default=("exact", "best-fit"), metadata={"option": "--algorithm", "metavar": "NAME[,..]", "separator": ","}
+    )
+    """Placement algorithm, one that `arnold compare --list` names."""
     seeds: Annotated[int, Interval(ge=1, le=1_000)] = 5
-    """States of each cluster."""
+    """Number of seeds, 0 to N-1, each of which draws anew."""
     time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.5, metadata={"metavar": "SECONDS"})
-    """For each placement."""
+    """Seconds for each placement; then the best so far counts."""
     draws: Annotated[int, Interval(ge=10, le=100_000)] = field(default=200, metadata={"metavar": "N"})
-    """Draws of what is uncertain."""
+    """Draws of the uncertain inputs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +88,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
         if largest > free:
             raise InvalidInput(
                 f"a job of {largest:,} nodes does not fit: {free:,} of {self.nodes:,} nodes are free",
-                where="--job",
+                where="--grid",
                 fix="choose smaller jobs, a larger cluster or a smaller --busy-share",
             )
         if beyond := [size for size in self.sizes if size > self.nodes]:

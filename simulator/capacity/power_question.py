@@ -49,35 +49,35 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     answer_type: ClassVar = PowerAnswer
 
     power: str | None = field(default=None, metadata={"file": True})
-    """Power file: watts by phase, ramps, floor, storage, specification (YAML; `arnold schema power`)."""
+    """What nodes draw, and caps of power domains, YAML (see `arnold schema power`)."""
     jobs: tuple[str, ...] = field(
-        default=("8x8x64", "8x8x32", "8x4x32", "8x4x32"), metadata={"option": "--job", "metavar": "TPxPPxROWS"}
+        default=("8x8x64", "8x8x32", "8x4x32", "8x4x32"), metadata={"option": "--grid", "metavar": "TPxPPxROWS"}
     )
-    """A job, in PP groups; may be repeated."""
-    traces: tuple[str, ...] = field(default=(), metadata={"option": "--trace", "file": True})
-    """Op trace of `arnold stragglers`, for step and compute share of the jobs in turn; may be repeated."""
-    step_seconds: str | None = field(default=None, metadata=_drawn("step_seconds", "A[..B]"))
+    """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
+    traces: tuple[str, ...] = field(default=(), metadata={"option": "--op-trace", "file": True})
+    """Op trace of `arnold stragglers` that gives step and compute share of the jobs in turn."""
+    step_seconds: str | None = field(default=None, metadata=_drawn("step_seconds", "SECONDS|RANGE"))
     """Seconds of a step, drawn for each job."""
-    compute_share: str | None = field(default=None, metadata=_drawn("compute_share", "A[..B]"))
+    compute_share: str | None = field(default=None, metadata=_drawn("compute_share", "SHARE|RANGE"))
     """Share of a step in which nodes compute."""
-    communicate_share: str | None = field(default=None, metadata=_drawn("communicate_share", "A[..B]"))
+    communicate_share: str | None = field(default=None, metadata=_drawn("communicate_share", "SHARE|RANGE"))
     """What a node draws while it communicates, as a share of what it draws while it computes."""
     feed_nodes: Annotated[int, Interval(ge=1, le=100_000)] = field(default=120, metadata={"metavar": "N"})
     """Nodes of each power domain of a made cluster, in the order of its nodes."""
     seconds: Annotated[float, Interval(ge=20, le=3_600)] = field(default=120.0, metadata={"metavar": "SECONDS"})
-    """How much time is looked at."""
+    """Seconds that are looked at."""
     draws: Annotated[int, Interval(ge=10, le=10_000)] = field(default=100, metadata={"metavar": "N"})
     """Draws of the uncertain inputs."""
     time_limit: Annotated[float, Interval(gt=0, le=3_600)] = field(default=0.5, metadata={"metavar": "SECONDS"})
-    """For each placement by the exact algorithm."""
+    """Seconds for each placement; then the best so far counts."""
     price_kwh: Price = field(default=None, metadata=MONEY)
-    """Price of a kilowatt-hour."""
+    """Price of a kilowatt-hour, cooling included, for nodes that are bought."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.inputs
         if not self.jobs:
-            raise InvalidInput("no job runs", where="--job", fix="give a job, for example --job 8x8x32")
+            raise InvalidInput("no job runs", where="--grid", fix="give a job, for example --grid 8x8x32")
 
     @cached_property
     def site(self) -> Cluster:

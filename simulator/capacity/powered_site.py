@@ -45,7 +45,7 @@ def place_in_turn(cluster: Cluster, jobs: Sequence[str], limits: Limits) -> tupl
         shape, rows = parse_job(text, gpus_per_node=cluster.node_size)
         placed = place_gang(cluster, shape.job(rows), limits)
         if placed is None:
-            raise Infeasible(f"job {text} finds no room", where="--job", fix="choose smaller jobs, or fewer")
+            raise Infeasible(f"job {text} finds no room", where="--grid", fix="choose smaller jobs, or fewer")
         found.append(placed)
         cluster = cluster.with_busy(placed.nodes.ravel().tolist())
     return tuple(found)

@@ -55,33 +55,33 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     answer_type: ClassVar = ReserveAnswer
 
     made: str = field(default="11x93", metadata={"metavar": "MxN"})
-    """Without --cluster: so many minipods of so many nodes."""
-    job: str = field(default="8x8x75", metadata={"metavar": "TPxPPxROWS"})
-    """The large job, in PP groups."""
+    """Cluster to make where none is given: minipods x nodes of each."""
+    job: str = field(default="8x8x75", metadata={"option": "--grid", "metavar": "TPxPPxROWS"})
+    """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
     notice_hours: Hours = field(default=4.0, metadata=HOURS)
-    """From the announcement of the large job to its arrival."""
+    """Hours from the announcement of the large job to its arrival."""
     run_hours: Hours = field(default=24.0, metadata=HOURS)
-    """How long the large job runs."""
+    """Hours for which the large job runs."""
     after_hours: Hours = field(default=48.0, metadata=HOURS)
-    """How long others are submitted after the arrival."""
+    """Hours for which others are submitted after the arrival."""
     workloads: Annotated[int, Interval(ge=1, le=1_000)] = field(default=3, metadata={"metavar": "N"})
-    """Workloads drawn: how sure the answer is."""
-    load: str = field(default="0.9", metadata={"metavar": "SHARE|P10..P90"})
-    """GPU time that the others ask for, as a share of the cluster's."""
+    """Workloads to draw; more of them make the answer surer."""
+    load: str = field(default="0.9", metadata={"metavar": "SHARE|RANGE"})
+    """GPU time that jobs ask for, as a share of what the cluster has."""
     longest_hours: Hours = field(default=168.0, metadata=HOURS)
-    """How long any of the others runs at most; the longest of Kalos ran a week."""
+    """Hours that any of the others runs at most; the longest of Kalos ran a week."""
     preemptible: Annotated[float, Interval(gt=0, le=1)] = field(default=1.0, metadata={"metavar": "SHARE"})
     """Share of the others that may be stopped, as a remedy."""
     checkpoint_hours: Hours = field(default=1.0, metadata=HOURS)
-    """Between the checkpoints of jobs that are stopped."""
+    """Hours between the checkpoints of jobs that are stopped."""
     policies: tuple[str, ...] = field(
-        default=("arnold", "fifo-backfill"), metadata={"metavar": "A,B,..", "separator": ","}
+        default=("arnold", "fifo-backfill"), metadata={"option": "--policy", "metavar": "NAME[,..]", "separator": ","}
     )
-    """Queue policies."""
+    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share, shortest-first, arnold, gavel or hadar."""
     predictor: str = field(default="oracle", metadata={"metavar": "NAME"})
-    """What is known of run times: oracle (all), estimate, history, boosting."""
+    """What the scheduler knows of run times: oracle (all), estimate, history or boosting."""
     time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=10.0, metadata={"metavar": "SECONDS"})
-    """To place the large job; the others go by a rule that takes no time."""
+    """Seconds for each placement; then the best so far counts."""
     warm_hours: Hours = field(default=48.0, metadata=NO_OPTION)
     """How long the replay runs before the announcement."""
     announced_at: float = field(default=18.0, metadata=NO_OPTION)
@@ -132,7 +132,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         if nodes > usable:
             raise InvalidInput(
                 f"the large job has {nodes:,} nodes of {size} GPUs, the cluster {usable:,}",
-                where="--job",
+                where="--grid",
                 fix="choose a smaller job or a larger cluster",
             )
         return JobRecord(

@@ -47,44 +47,48 @@ SECONDS = {"metavar": "SECONDS"}
 class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     """Say how many spares make the useful hours of a job cheapest, by formula and by Monte Carlo.
 
-    Inputs may be ranges, P10..P90: the answer has one too.  Exits 3 if no number of spares reaches --target.
+    Inputs may be ranges, P10..P90: the answer has one too.  Exits 3 if no number of spares reaches --target-ettr.
     """
 
     answer_type: ClassVar = SparesAnswer
 
     nodes: Annotated[int, Interval(ge=1, le=1_000_000)] = field(metadata={"metavar": "N"})
     """Nodes of the job."""
-    target: Annotated[float | None, Interval(gt=0, lt=1)] = field(default=None, metadata={"metavar": "SHARE"})
-    """ETTR to reach: how many spares that takes is told beside."""
-    failures: str = field(default=PUBLISHED, metadata={"metavar": "RATE-or-NAME"})
-    """Failures per 1,000 node-days, 1.2..6.5 a range; or rsc-1, rsc-2, llama3, byterobust; published = all four."""
-    repair_hours: str = field(default=REPAIR, metadata={"metavar": "HOURS"})
-    """Until a failed node is back, on average."""
-    restart: str = field(default=RESTART, metadata={"metavar": "SECONDS|requeue|hot-update"})
-    """From a failure to training again; by name, ByteRobust's costs and the time to see a failure."""
+    target: Annotated[float | None, Interval(gt=0, lt=1)] = field(
+        default=None, metadata={"option": "--target-ettr", "metavar": "SHARE"}
+    )
+    """ETTR to reach; the answer says how many spares that takes."""
+    failures: str = field(
+        default=PUBLISHED, metadata={"metavar": "RATE|NAME|RANGE", "default": "all four, as published"}
+    )
+    """Failures per 1,000 node-days: a number, or rsc-1, rsc-2, llama3, byterobust as measured there."""
+    repair_hours: str = field(default=REPAIR, metadata={"metavar": "HOURS|RANGE"})
+    """Hours until a failed node is back, on average."""
+    restart: str = field(default=RESTART, metadata={"metavar": "SECONDS|NAME|RANGE"})
+    """Seconds from a failure to training again; or requeue or hot-update, as ByteRobust measured."""
     failure_domains: tuple[str, ...] = field(
         default=(), metadata={"option": "--failure-domain", "metavar": "NAME[:NODES[:RATE[:HOURS]]]"}
     )
-    """Nodes that fail at once: leaf:32, with failures per 1,000 domain-days and hours; without nodes a level of the
-    cluster; may be repeated."""
+    """Nodes that fail at once, leaf:32, with failures per 1,000 domain-days and hours; without nodes a level of the
+    cluster."""
     gpus_per_node: Annotated[int, Interval(ge=1, le=4096)] = field(default=8, metadata={"metavar": "N"})
-    """GPUs of a node: what a restart costs hangs on the GPUs of the job."""
+    """GPUs of each node, where nothing else says it."""
     job_checkpoint_write: Annotated[float, Interval(gt=0, le=86_400)] = field(default=10.0, metadata=SECONDS)
-    """Time for which writing its checkpoint keeps the job from training."""
+    """Seconds for which writing a checkpoint keeps the job from training."""
     job_checkpoint_interval: Annotated[float | None, Interval(gt=0, le=1e9)] = field(
         default=None, metadata=SECONDS | {"default": "the best, sqrt(2 w / (N r))"}
     )
-    """Productive time between checkpoints."""
+    """Seconds of training between the checkpoints of a job."""
     draws: Annotated[int | None, Interval(ge=10, le=10_000)] = field(
         default=None, metadata={"metavar": "N", "default": "1000, with failure domains 250"}
     )
-    """Draws of the inputs."""
-    days: Annotated[float, Interval(ge=1, le=3_660)] = 180.0
-    """Length of each run of the Monte Carlo."""
+    """Draws of the uncertain inputs."""
+    days: Annotated[float, Interval(ge=1, le=3_660)] = field(default=180.0, metadata={"metavar": "DAYS"})
+    """Simulated days of each run."""
     runs: Annotated[int, Interval(ge=2, le=10_000)] = 20
     """Runs of the Monte Carlo."""
     seed: Seed = 0
-    """Same seed, same answer."""
+    """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
     cluster: Cluster | None = field(default=None, repr=False, compare=False, metadata={"option": False})
     """The cluster whose levels are failure domains."""
     source: str = field(default="the cluster", metadata={"option": False})

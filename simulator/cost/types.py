@@ -181,6 +181,6 @@ class CommModel(Protocol):
 
 
 COMM_MODELS: PluginGroup[CommModel] = PluginGroup(
-    "arnold.cost", unknown="no model of communication is called", where="--cost"
+    "arnold.cost", unknown="no model of communication is called", where="--cost-model"
 )
 """All installed models of communication."""

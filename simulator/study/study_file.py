@@ -20,6 +20,7 @@ from topology.files import write_file
 INPUTS = "arnold.inputs"
 TITLE = "arnold.title"
 LARGEST = 1e18  # No run makes a larger number, in seconds or jobs; the sum of squares of what is smaller is a float too
+_FIX = "give what --runs-out of a study wrote"
 
 
 def point_of(row: Mapping[str, Any]) -> StudyPoint:
@@ -45,20 +46,18 @@ def read_rows(path: str) -> tuple[dict[StudyPoint, Row], Mapping[str, str]]:
     except FileNotFoundError:
         raise InvalidInput("there is no such file", where=path, fix="check the path") from None
     except (OSError, pa.ArrowException) as error:
-        raise InvalidInput(
-            "is no Parquet file that can be read", where=path, fix="give what --out of a study wrote"
-        ) from error
+        raise InvalidInput("is no Parquet file that can be read", where=path, fix=_FIX) from error
     if missing := [name for name in COLUMNS if name not in table.column_names]:
-        raise InvalidInput(
-            f"is no file of a study: column {missing[0]!r} is missing", where=path, fix="give what --out wrote"
-        )
+        raise InvalidInput(f"is no file of a study: column {missing[0]!r} is missing", where=path, fix=_FIX)
     for name in COLUMNS:
         column = table.column(name)
         numbers = pc.list_flatten(column) if pa.types.is_list(column.type) else column
         largest = pc.max(pc.abs(numbers)).as_py() if pa.types.is_floating(numbers.type) else None
         if largest is not None and largest > LARGEST:
             raise InvalidInput(
-                f"is no file of a study: column {name!r} holds {largest:g}", where=path, fix="give what --out wrote"
+                f"is no file of a study: column {name!r} holds {largest:g}",
+                where=path,
+                fix=_FIX,
             )
     metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     return {point_of(row): row for row in table.select(list(COLUMNS)).to_pylist()}, metadata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -89,6 +90,7 @@ def read_trace(
         raise TraceFormatError(
             f"holds no jobs{left_out}", where=source.name, fix="give a trace with at least one job of GPUs"
         )
+    logging.getLogger(__name__).info("%s is of the format %s: %d jobs", source.name, reader.format.name, len(records))
     late = sum(b.submit < a.submit for a, b in pairwise(records))
     if late:
         bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")

@@ -26,7 +26,7 @@ from topology.generate import generate
 
 RBAC = "rbac.authorization.k8s.io"
 MERGE = "application/merge-patch+json"
-SLOWLY = "--rate=10"
+SLOWLY = "--write-rate=10"
 """Writes a second, so that there is time for something to fail while a gang is being released."""
 
 

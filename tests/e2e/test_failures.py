@@ -15,7 +15,7 @@ from tests.e2e.harness.waiting import stays, wait_until
 from topology.cluster import Cluster
 from topology.generate import fragment, generate
 
-SLOWLY = "--rate=10"
+SLOWLY = "--write-rate=10"
 """Writes a second, so that there is time for something to fail while a gang is being released."""
 
 

@@ -26,7 +26,7 @@ def test_a_gang_of_the_smaller_share_goes_before_a_flood(arnold_plane: ControlPl
     make_real(plane.admin, cluster)
     plane.admin.create(namespace_object(other))
     plane.admin.patch("namespaces", flood, {"metadata": {"annotations": {WEIGHT: "9" * 5_000}}})
-    with running(plane, levels=level_labels(cluster), options=["--queue=fair-share"]), guarded(plane):
+    with running(plane, levels=level_labels(cluster), options=["--policy=fair-share"]), guarded(plane):
         plane.admin.create_all(pod for i in range(40) for pod in gang(f"f{i}", flood, size=1))
         wait_until(lambda: len(bound(plane.admin, flood)) == NODES, "a full cluster")
         plane.admin.create_all(gang("late", other, size=3))

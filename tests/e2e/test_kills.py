@@ -17,7 +17,7 @@ from topology.generate import fragment, generate
 
 STAGES = ("planning", "releasing", "binding")
 SIZE = 48
-SLOWLY = "--rate=20"
+SLOWLY = "--write-rate=20"
 """Writes a second, and as many at once: releasing takes more than a second, so that a kill meets it."""
 
 

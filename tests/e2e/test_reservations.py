@@ -15,7 +15,7 @@ from tests.e2e.harness.pods import bound, gang, gated, indexed_job, pod
 from tests.e2e.harness.waiting import stays, wait_until
 from topology.generate import generate
 
-ARNOLD = "--queue=arnold"
+ARNOLD = "--policy=arnold"
 
 
 def reservation(name: str, namespace: str, **spec: Any) -> Object:

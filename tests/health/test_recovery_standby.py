@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from health.recovery.standby import PUBLISHED, coverage, rates_of_pools, standby_pool
+from health.recovery.standby import standby_pool
 from tests.case_counts import examples
 from topology.errors import InvalidInput
+
+PUBLISHED = {128: 2, 256: 2, 512: 3, 1024: 4}
+"""Machines of a job -> P99 pool (arXiv 2509.16293)."""
 
 
 def exact(machines: int, rate: Fraction, pool: int) -> Fraction:
@@ -26,7 +29,6 @@ def test_the_quantile_is_that_of_exact_fractions(machines: int, rate: int, quant
     p, q = Fraction(rate, 1000), Fraction(quantile, 1000)
     brute = next(k for k in range(machines + 1) if exact(machines, p, k) >= q)
     assert standby_pool(machines, rate=rate / 1000, quantile=quantile / 1000) == brute
-    assert coverage(machines, brute, rate=rate / 1000) == pytest.approx(float(exact(machines, p, brute)), abs=1e-12)
 
 
 def test_a_tie_is_covered() -> None:
@@ -41,28 +43,9 @@ def test_published_pools() -> None:
     The ends, by bisection of exact fractions: 128 machines need a second from 1.1645e-3 on, 1,024 a fifth from
     1.2508e-3 on.
     """
-    rates = rates_of_pools(PUBLISHED)
-    assert (rates.low, rates.high) == (pytest.approx(1.1645e-3, rel=1e-4), pytest.approx(1.2508e-3, rel=1e-4))
     for rate, same in ((1.16e-3, False), (1.17e-3, True), (1.2e-3, True), (1.25e-3, True), (1.26e-3, False)):
         pools = {machines: standby_pool(machines, rate=rate) for machines in PUBLISHED}
-        assert (pools == dict(PUBLISHED)) == same
-
-
-@examples(40)
-@given(st.integers(1, 2000), st.floats(1e-5, 0.5))
-def test_rates_of_a_pool_hold_the_rate(machines: int, rate: float) -> None:
-    """The rate that led to a pool lies within the rates for which the pool is the same; the pool changes outside."""
-    pool = standby_pool(machines, rate=rate)
-    rates = rates_of_pools({machines: pool})
-    assert rates.low * (1 - 1e-9) <= rate <= rates.high * (1 + 1e-9)
-    if rates.high < 1.0:
-        assert standby_pool(machines, rate=min(1.0, rates.high * 1.001)) > pool
-
-
-def test_pools_that_no_rate_explains() -> None:
-    """More machines with a smaller pool: the range is empty."""
-    rates = rates_of_pools({128: 4, 1024: 1})
-    assert rates.low >= rates.high
+        assert (pools == PUBLISHED) == same
 
 
 @pytest.mark.parametrize(("rate", "pool"), [(0.0, 0), (1.0, 100_000), (0.5, 50_368)])
@@ -78,7 +61,6 @@ def test_ends_and_size(rate: float, pool: int) -> None:
     [(0, 0.1, 0.9), (2_000_000, 0.1, 0.9), (5, -0.1, 0.9), (5, float("nan"), 0.9), (5, 0.1, 0.0), (5, 0.1, 1.0)],
 )
 def test_out_of_range(machines: int, rate: float, quantile: float) -> None:
-    """Each is refused with its option."""
-    with pytest.raises(InvalidInput) as caught:
+    """Each is refused."""
+    with pytest.raises(InvalidInput):
         standby_pool(machines, rate=rate, quantile=quantile)
-    assert caught.value.where.startswith("--")

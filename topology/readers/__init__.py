@@ -5,6 +5,7 @@ One module a format, each found through an entry point and imported only when a 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -143,10 +144,13 @@ def _read(
             if given is not None and not reader.chooses_levels:
                 wrong = f"the format {reader.format.name} names its own {option.removeprefix('--')}"
                 raise InvalidInput(wrong, where=option, fix=f"leave {option} out")
-        return _with_domains(reader.read(source, levels=levels, now=now), domains)
+        reading = _with_domains(reader.read(source, levels=levels, now=now), domains)
     except InvalidInput as error:
         error.where = error.where or source.name
         raise
+    words = "%s is of the format %s: %d nodes"
+    logging.getLogger(__name__).info(words, source.name, reader.format.name, len(reading.cluster))
+    return reading
 
 
 def _with_domains(reading: Reading, domains: Mapping[str, str]) -> Reading:

@@ -20,6 +20,7 @@ from arnold.commands.flags.store_commands import (
 )
 from arnold.commands.output import answer, emit_json, plain, table
 from arnold.commands.result_files import RESULT
+from arnold.commands.shared_options import STORE_HELP
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -54,9 +55,11 @@ STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or o
 
 @click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument", epilog=IMPORT_EXAMPLES)
 @click.argument("file", type=FILE)
-@click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Whose findings to take.")
-@click.option("--store", type=FILE, metavar="FILE", help="Take them into this flag store.")
-@click.option("--output", type=RESULT, metavar="FILE", help="Save them as a flag file.")
+@click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Tool that the input is from.")
+@click.option("--store", type=FILE, metavar="FILE", help=STORE_HELP)
+@click.option(
+    "--output", type=RESULT, metavar="FILE", help="File to write the flags to, for --flags of other commands."
+)
 @at_option
 def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str | None, at: str | None) -> None:
     """Take what a monitor of Kubernetes nodes found: conditions of nodes, and events about them.
@@ -124,7 +127,7 @@ def _print(out: Console, document: ImportDocument) -> None:
 
 @click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument", epilog=EXPORT_EXAMPLES)
 @store_option
-@click.option("--output", type=RESULT, metavar="FILE", help="Write them here instead of to stdout.")
+@click.option("--output", type=RESULT, metavar="FILE", help="File to write to.  [default: standard output]")
 def export(*, as_json: bool, store: str, output: str | None) -> None:
     """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
 

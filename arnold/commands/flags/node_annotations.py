@@ -113,7 +113,7 @@ def list_(*, as_json: bool, which: WhichCluster) -> None:
 
 @click.command("clear", cls=JsonCommand, document=f"{ANSWERS}:FlagsChangedDocument", epilog=CLEAR_EXAMPLES)
 @click.argument("nodes", nargs=-1, metavar="[NODE]...")
-@click.option("--all", "everything", is_flag=True, help="Of all nodes.")
+@click.option("--all", "everything", is_flag=True, help="Clear the flags of all nodes.")
 @kubeconfig_options
 def clear(*, as_json: bool, nodes: tuple[str, ...], everything: bool, which: WhichCluster) -> None:
     """Take the flags off nodes: names or Slurm hostlists."""

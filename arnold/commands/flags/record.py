@@ -24,7 +24,7 @@ ANSWERS = "arnold.documents.store_answers"
 RECORD_EXAMPLES = """\b
 Examples:
   arnold flags record --store flags.db slow.json
-  arnold stragglers job.parquet --meta job.yaml --nodes nodes.txt --json | arnold flags record --store flags.db -
+  arnold stragglers job.parquet --meta job.yaml --node-map nodes.txt --json | arnold flags record --store flags.db -
   arnold flags record --store flags.db --rules rules.yaml slow.json
 """
 
@@ -45,7 +45,12 @@ Examples:
 @click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=RECORD_EXAMPLES)
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
-@click.option("--rules", type=FILE, metavar="FILE", help="When to flag and when to end: YAML; kept in the store.")
+@click.option(
+    "--rules",
+    type=FILE,
+    metavar="FILE",
+    help="When flags begin and end, YAML; kept in the store.  [default: those of the store]",
+)
 @at_option
 def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | None, at: str | None) -> None:
     """Take findings of detectors into a flag store, which is made if it is not there.
@@ -76,8 +81,8 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
 @click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=LIFT_EXAMPLES)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @store_option
-@click.option("--because", required=True, metavar="TEXT", help="Why, for whoever asks later.")
-@click.option("--by", metavar="NAME", help="Who lifts them  [default: the name of the user]")
+@click.option("--because", required=True, metavar="TEXT", help="Reason, for those who ask later.")
+@click.option("--by", metavar="NAME", help="Name of the person who lifts the flags.  [default: the user's name]")
 @at_option
 def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, at: str | None) -> None:
     """End the flags of nodes at once, by your word: names or Slurm hostlists.
@@ -107,9 +112,13 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
 @click.command("compact", cls=JsonCommand, document="health.flags.store:Compaction", epilog=COMPACT_EXAMPLES)
 @store_option
 @click.option(
-    "--keep", default="90d", show_default=True, metavar="TIME", help="History that stays whole: 12h, 90d, 26w."
+    "--keep",
+    default="90d",
+    show_default=True,
+    metavar="DURATION",
+    help="Age up to which history stays whole: 12h, 90d, 26w.",
 )
-@click.option("--archive", type=RESULT, metavar="FILE", help="Write the whole store as it was here first.")
+@click.option("--archive", type=RESULT, metavar="FILE", help="File to write the whole store to first, as it was.")
 def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> None:
     """Forget old history, so that a store does not grow for ever.
 

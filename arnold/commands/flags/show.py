@@ -12,6 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.flags.store_commands import at_option, factor, minute, parse_time, print_events, store_option
 from arnold.commands.output import answer, plain, print_sentences, table
 from arnold.commands.result_files import RESULT
+from arnold.commands.shared_options import AT_HELP
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ Examples:
 @click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument", epilog=SHOW_EXAMPLES)
 @store_option
 @at_option
-@click.option("--output", type=RESULT, metavar="FILE", help="Save it too, as a flag file for --flags.")
+@click.option(
+    "--output", type=RESULT, metavar="FILE", help="File to write the flags to as well, for --flags of other commands."
+)
 def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
     """Show the nodes that are flagged, now or at a time: who says so, until when, why."""
     from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding
@@ -81,9 +84,9 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
 @click.command("why", cls=JsonCommand, document=f"{ANSWERS}:WhyFlaggedDocument", epilog=WHY_EXAMPLES)
 @click.argument("node")
 @store_option
-@click.option("--at", metavar="TIME", help="At a time, or on a day such as 2026-11-17 (in UTC).")
-@click.option("--since", metavar="TIME", help="From a time or day  [default: the beginning]")
-@click.option("--until", metavar="TIME", help="Up to a time or day  [default: now]")
+@click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: --since to --until]")
+@click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: the beginning]")
+@click.option("--until", metavar="TIME", help="End at this time or day.  [default: now]")
 def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
     """Say why a node was avoided: what was held against it and when, who said so, how it ended."""
     from arnold.documents.store_answers import WhyFlaggedDocument, written

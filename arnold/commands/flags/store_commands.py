@@ -11,6 +11,7 @@ import click
 
 from arnold.commands.field_options import FILE
 from arnold.commands.output import plain, table
+from arnold.commands.shared_options import AT_HELP, STORE_HELP
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def store_option(function: F) -> F:
     """Give a command ``--store``."""
-    option = click.option("--store", required=True, type=FILE, metavar="FILE", help="The flag store, a file.")
+    option = click.option("--store", required=True, type=FILE, metavar="FILE", help=STORE_HELP)
     return option(function)
 
 
 def at_option(function: F) -> F:
     """Give a command ``--at``, the present by default."""
-    option = click.option("--at", metavar="TIME", help="Not now: a time such as 2026-11-17T14:00:00Z.")
+    option = click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: now]")
     return option(function)
 
 

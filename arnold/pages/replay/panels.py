@@ -17,8 +17,8 @@ NO_WAIT = "No job ever waited."
 NO_FAILURE = "Nothing failed and no job was preempted: no failures were asked for."
 NO_GANG = "No gang of several nodes was placed, so there is no spread."
 NO_LOSS = (
-    "Jobs ran at the pace of the trace: spread slowed none of them, or was to cost nothing (--cost none), and none lay "
-    "on a slow node."
+    "Jobs ran at the pace of the trace: spread slowed none of them, or was to cost nothing (--cost-model none), "
+    "and none lay on a slow node."
 )
 
 

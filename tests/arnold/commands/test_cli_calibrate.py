@@ -96,17 +96,17 @@ def test_the_file_is_taken_by_placement_replays_and_capacity(
     whole = 1000 * (1 + 0.01 * 3.2265)
     assert arnold("simulate", *replayed).json["makespan_seconds"] == pytest.approx(whole, abs=0.1)
     minipods = [
-        "--nodes",
+        "--cluster-nodes",
         64,
         "--size",
         8,
-        "--job",
+        "--grid",
         "8x2x4",
         "--seeds",
         1,
         "--oversubscription",
         2,
-        "--algorithms",
+        "--algorithm",
         "gpu-packing",
     ]
     asked = arnold("capacity", "minipods", *minipods, "--records", measured, "--json").json

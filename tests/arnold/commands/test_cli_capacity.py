@@ -30,21 +30,21 @@ QUESTIONS: dict[str, tuple[type[CapacityAnswer], list[str]]] = {
     "spares": (SparesAnswer, ["--nodes", "128", "--runs", "2", "--days", "20"]),
     "minipods": (
         MinipodsAnswer,
-        ["--nodes", "64", "--size", "16", "--oversubscription", "2", "--job", "8x2x4", "--seeds", "1"],
+        ["--cluster-nodes", "64", "--size", "16", "--oversubscription", "2", "--grid", "8x2x4", "--seeds", "1"],
     ),
     "fragmentation": (FragmentationAnswer, ["--made", "4x12", "--shape", "8x4"]),
-    "cache": (CacheAnswer, ["--cache-gb", "100", "--jobs", "2", "--draws", "20"]),
+    "cache": (CacheAnswer, ["--cache-gb", "100", "--readers", "2", "--draws", "20"]),
     "grow": (GrowAnswer, ["--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.1", "--workloads", "1"]),
     "power": (
         PowerAnswer,
-        ["--made", "2x8", "--job", "8x2x4", "--feed-nodes", "3", "--seconds", "20", "--draws", "10"],
+        ["--made", "2x8", "--grid", "8x2x4", "--feed-nodes", "3", "--seconds", "20", "--draws", "10"],
     ),
     "reserve": (
         ReserveAnswer,
         [
             "--made",
             "4x8",
-            "--job",
+            "--grid",
             "8x4x4",
             "--notice-hours",
             "1",
@@ -52,7 +52,7 @@ QUESTIONS: dict[str, tuple[type[CapacityAnswer], list[str]]] = {
             "1",
             "--workloads",
             "1",
-            "--policies",
+            "--policy",
             "arnold",
         ],
     ),
@@ -121,7 +121,7 @@ def test_the_cluster_of_a_file_has_its_name(arnold: Arnold, tmp_path: Path) -> N
 
 def test_spares_that_do_not_suffice(arnold: Arnold) -> None:
     """A target that no number of spares reaches is an answer, with exit code 3 and null."""
-    done = arnold("capacity", "spares", "--nodes", 2048, "--target", 0.99, "--runs", 2, "--days", 5, "--json")
+    done = arnold("capacity", "spares", "--nodes", 2048, "--target-ettr", 0.99, "--runs", 2, "--days", 5, "--json")
     assert done.code == 3
     assert json.loads(done.out)["needed"] is None
 
@@ -131,11 +131,11 @@ def test_spares_that_do_not_suffice(arnold: Arnold) -> None:
     [
         (["spares", "--nodes", "0"], "--nodes"),
         (["spares", "--nodes", "8", "--failures", "rsc3"], "rsc-1"),
-        (["spares", "--nodes", "8", "--target", "nan"], "finite"),
+        (["spares", "--nodes", "8", "--target-ettr", "nan"], "finite"),
         (["spares", "--nodes", "8", "--restart", "soon"], "hot-update"),
-        (["minipods", "--job", "8x8"], "8x16x20"),
+        (["minipods", "--grid", "8x8"], "8x16x20"),
         (["minipods", "--size", "9999"], "2,048 nodes"),
-        (["minipods", "--algorithms", "exakt"], "exact"),
+        (["minipods", "--algorithm", "exakt"], "exact"),
         (["fragmentation", "--made", "22"], "22x93"),
         (["fragmentation", "--shape", "3x4"], "divisors of 8"),
         (["fragmentation", "--busy", "busy.txt"], "--cluster"),
@@ -145,7 +145,7 @@ def test_spares_that_do_not_suffice(arnold: Arnold) -> None:
         (["grow", "--made", "2x4", "--growth", "-1"], "above -1"),
         (["grow", "--made", "2x4", "--objective-wait", "0"], "objective-wait"),
         (["reserve", "--made", "2x4"], "600 nodes"),
-        (["reserve", "--made", "4x8", "--job", "8x4x4", "--policies", "arnolt"], "arnold"),
+        (["reserve", "--made", "4x8", "--grid", "8x4x4", "--policy", "arnolt"], "arnold"),
         (["power", "--compute-share", "1.5"], "--compute-share"),
         (["power", "--communicate-share", "0.5..1.2"], "--communicate-share"),
         (["power", "--step-seconds", "0"], "--step-seconds"),
@@ -192,7 +192,7 @@ def test_nodes_of_four(arnold: Arnold, tmp_path: Path) -> None:
     more = json.loads(arnold("capacity", "grow", "--cluster", path, "--shape", "4x3", "--days", 0.1, "--json").out)
     assert [row["nodes"] for row in more["rows"]] == [18, 27, 36]
     options = [
-        "--job",
+        "--grid",
         "4x3x3",
         "--notice-hours",
         "1",
@@ -213,7 +213,18 @@ def test_simulate_with_failures(arnold: Arnold, tmp_path: Path) -> None:
     cluster, trace = tmp_path / "cluster.csv", tmp_path / "jobs.csv"
     cluster.write_text("\n".join(["node,rack", *(f"n{i:02},r{i // 4}" for i in range(20))]) + "\n")
     trace.write_text("job_id,submit,duration,gpus,nodes\n" + f"a,0,{90 * 86400},128,16\n")
-    files = ["simulate", "--cluster", cluster, "--trace", trace, "--algorithm", "best-fit", "--cost", "none", "--json"]
+    files = [
+        "simulate",
+        "--cluster",
+        cluster,
+        "--trace",
+        trace,
+        "--algorithm",
+        "best-fit",
+        "--cost-model",
+        "none",
+        "--json",
+    ]
     options = ["--failures", "rsc-1", "--spares", 2, "--repair-hours", 12, "--job-checkpoint-interval", 3600]
     done = arnold(*files, *options)
     assert done.code == 0, done.err

@@ -70,7 +70,7 @@ def test_nodes_file_translates(arnold: Arnold, trace: Path, tmp_path: Path) -> N
     """--nodes names the node of the rank."""
     nodes = tmp_path / "nodes.csv"
     nodes.write_text("rank,node\n2,gpu-17\n")
-    document = arnold("health", "collectives", trace, "--nodes", nodes, "--json").json
+    document = arnold("health", "collectives", trace, "--node-map", nodes, "--json").json
     assert [flag["node"] for flag in document["flags"]] == ["gpu-17"]
 
 

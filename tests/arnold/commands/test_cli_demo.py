@@ -52,7 +52,7 @@ def contents(folder: Path) -> Mapping[str, bytes]:
 def test_saved_files_are_what_was_placed(arnold: Arnold, quick: None, tmp_path: Path) -> None:
     """The cluster and the job read back are those of the demo; all files are there and named, the two first."""
     folder = tmp_path / "a folder" / "deep"
-    ran = arnold("demo", "--output", folder / "page.html", "--save", folder, "--json")
+    ran = arnold("demo", "--html", folder / "page.html", "--save", folder, "--json")
     assert ran.code == 0, ran.err
     assert set(contents(folder)) == {*FILES, "page.html"}
     assert [Path(file) for file in ran.json["files"][:2]] == [folder / "cluster.csv", folder / "job.yaml"]
@@ -78,7 +78,7 @@ def test_what_only_saved_files_need_is_not_imported_for_the_page() -> None:
 def test_saving_again_changes_nothing(arnold: Arnold, quick: None, tmp_path: Path) -> None:
     """The same seed, the same bytes: a second run finds its own files and goes on, also where one was taken away."""
     folder = tmp_path / "demo"
-    call = ("demo", "--output", tmp_path / "page.html", "--save", folder)
+    call = ("demo", "--html", tmp_path / "page.html", "--save", folder)
     assert arnold(*call).code == 0
     before = contents(folder)
     (folder / "jobs.csv").unlink()
@@ -89,7 +89,7 @@ def test_saving_again_changes_nothing(arnold: Arnold, quick: None, tmp_path: Pat
 def test_files_of_the_user_stay(arnold: Arnold, crashing: None, tmp_path: Path) -> None:
     """A file of that name with other content is an error before any algorithm runs; nothing is written."""
     (tmp_path / "job.yaml").write_text("name: mine\n")
-    ran = arnold("demo", "--output", tmp_path / "page.html", "--save", tmp_path)
+    ran = arnold("demo", "--html", tmp_path / "page.html", "--save", tmp_path)
     assert ran.code == 2
     assert ran.err == (
         f"Error: {tmp_path}: has job.yaml already, with other content, which was left as it is\n"
@@ -102,10 +102,10 @@ IMPOSSIBLE = [
     # Nothing can be made below a file, whoever asks, nor written to a folder that is not there.
     (["--save", "file/demo"], "file/demo: cannot be used: Not a directory"),
     (["--save", "file"], "file: cannot be used: File exists"),
-    (["--output", "missing/page.html"], "missing/page.html: cannot be written: No such file or directory"),
-    (["--output", "file/page.html"], "file/page.html: cannot be written: Not a directory"),
-    (["--output", "."], ".: cannot be written: Is a directory"),
-    (["--output", "demo/job.yaml", "--save", "demo"], "demo/job.yaml: two results go to one file"),
+    (["--html", "missing/page.html"], "missing/page.html: cannot be written: No such file or directory"),
+    (["--html", "file/page.html"], "file/page.html: cannot be written: Not a directory"),
+    (["--html", "."], ".: cannot be written: Is a directory"),
+    (["--html", "demo/job.yaml", "--save", "demo"], "demo/job.yaml: two results go to one file"),
 ]
 
 
@@ -141,10 +141,10 @@ def test_traced_job_ran_where_the_job_would_go(seed: int) -> None:
 def test_the_slow_node_is_found_and_left_alone(arnold: Arnold, quick: None, tmp_path: Path) -> None:
     """The story of the files: one slow worker explains the loss, its node is flagged, and placement avoids it."""
     folder = tmp_path / "demo"
-    arnold("demo", "--output", tmp_path / "page.html", "--save", folder)
+    arnold("demo", "--html", tmp_path / "page.html", "--save", folder)
     at = {name: folder / name for name in (*FILES, "flags.yaml")}
     found = arnold(
-        "stragglers", at["trace.parquet"], "--meta", at["meta.yaml"], "--nodes", at["workers.csv"],
+        "stragglers", at["trace.parquet"], "--meta", at["meta.yaml"], "--node-map", at["workers.csv"],
         "--flags-out", at["flags.yaml"], "--json",
     )  # fmt: skip
     assert found.code == 0, found.err

@@ -27,7 +27,7 @@ def round_trips(document: Any, shape: Any) -> bool:
 
 def test_compare_puts_the_best_first(arnold: Arnold, fakes: None, cluster_file: Path, job_file: Path) -> None:
     """Sorted by objective; ratios against the best; those without a placement last, with the reason."""
-    args = ["compare", "--cluster", cluster_file, "--job", job_file, "--algorithms", "twice,first,late,exact"]
+    args = ["compare", "--cluster", cluster_file, "--job", job_file, "--algorithm", "twice,first,late,exact"]
     ran = arnold(*args, "--json")
     assert ran.code == 0
     assert round_trips(ran.json, CompareOutput)
@@ -46,7 +46,7 @@ def test_compare_puts_the_best_first(arnold: Arnold, fakes: None, cluster_file: 
 
 
 def test_compare_runs_all_that_are_installed(arnold: Arnold, cluster_file: Path, job_file: Path) -> None:
-    """Without --algorithms every algorithm takes part, and none is refused or better than the proved optimum."""
+    """Without --algorithm every algorithm takes part, and none is refused or better than the proved optimum."""
     results = arnold("compare", "--cluster", cluster_file, "--job", job_file, "--json").json["results"]
     listed = arnold("compare", "--list", "--json").json
     assert round_trips(listed, CompareOutput)
@@ -61,7 +61,7 @@ def test_compare_exits_with_the_best_outcome(
     arnold: Arnold, cluster_file: Path, job_file: Path, algorithms: str, code: int
 ) -> None:
     """One placement is enough for 0; otherwise a proof of infeasibility says more than running out of time."""
-    args = ["compare", "--cluster", cluster_file, "--job", job_file, "--algorithms", algorithms]
+    args = ["compare", "--cluster", cluster_file, "--job", job_file, "--algorithm", algorithms]
     assert arnold(*args).code == code
 
 
@@ -136,7 +136,7 @@ def test_demo_makes_a_page_and_files_to_play_with(
     monkeypatch.setattr("arnold.demonstration.demo_instance", lambda seed: (small, wanted))
     monkeypatch.setattr("scheduler.placement.types.ALGORITHMS.names", lambda **_: ("exact", "first", "twice"))
     page, folder = tmp_path / "page.html", tmp_path / "files"
-    ran = arnold("demo", "--output", page, "--save", folder, "--json")
+    ran = arnold("demo", "--html", page, "--save", folder, "--json")
     assert ran.code == 0
     assert ran.json["comparison"]["results"][0]["status"] == "optimal"
     text = page.read_text()
@@ -144,7 +144,7 @@ def test_demo_makes_a_page_and_files_to_play_with(
     assert "https://" not in text
     again = arnold("place", "--cluster", folder / "cluster.csv", "--job", folder / "job.yaml", "--json").json
     assert again["objective"] == ran.json["comparison"]["best"]
-    assert "page" in arnold("demo", "--output", page).out
+    assert "page" in arnold("demo", "--html", page).out
 
 
 def test_the_demo_is_the_papers_largest_setting() -> None:

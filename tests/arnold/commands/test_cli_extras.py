@@ -51,7 +51,7 @@ def test_the_extra_is_named(
         for name in [one for one in sys.modules if one.partition(".")[0] == library]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, library, None)
-    drawn = arnold("topology", "show", cluster_file, "--output", tmp_path / "cluster.png")
+    drawn = arnold("topology", "show", cluster_file, "--figure", tmp_path / "cluster.png")
     assert drawn.code == 2
     assert drawn.err.startswith("Error: needs matplotlib, which comes with the extra 'plots'\nTo fix: ")
     assert "arnold-scheduler[plots]" in drawn.err

@@ -1,4 +1,4 @@
-"""``--policy fair-share``, ``--weights`` and ``--share-by`` of every command that replays jobs: runs, and refusals."""
+"""``--policy fair-share``, ``--share-weights`` and ``--share-by`` of commands that replay jobs: runs, and refusals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ def files(tmp_path: Path) -> Files:
 
 @pytest.mark.parametrize(
     ("options", "first"),
-    [((), "a2"), (("--weights", "b=2"), "b1"), (("--share-by", "user", "--weights", "ann=1, bob=1.5"), "b1")],
+    [
+        ((), "a2"),
+        (("--share-weights", "b=2"), "b1"),
+        (("--share-by", "user", "--share-weights", "ann=1, bob=1.5"), "b1"),
+    ],
     ids=["equal", "weighted", "by user"],
 )
 def test_the_namespace_with_least_for_its_weight_comes_first(
@@ -58,18 +62,22 @@ USERS = "job_id,submit_time,duration,gpus,user\nx,0,1,8,ann\n"
 @pytest.mark.parametrize(
     ("options", "trace", "said"),
     [
-        (["--weights", "a"], JOBS, "'a' gives no name a weight | write NAME=W,NAME=W"),
-        (["--weights", "a=nan"], JOBS, "'a': 'nan' is no weight | write a number above 0"),
-        (["--weights", "a=0"], JOBS, "'a': '0' is no weight | write a number above 0"),
-        (["--weights", f"a={'9' * 5_000}"], JOBS, "9...' is no weight | number above 0"),
-        (["--weights", "a=1,a=2"], JOBS, "'a' has two weights | once"),
-        (["--weights", "ann=2"], JOBS, "no job has the queue 'ann' | give the queue of a job"),
+        (["--share-weights", "a"], JOBS, "'a' gives no name a weight | write NAME=W,NAME=W"),
+        (["--share-weights", "a=nan"], JOBS, "'a': 'nan' is no weight | write a number above 0"),
+        (["--share-weights", "a=0"], JOBS, "'a': '0' is no weight | write a number above 0"),
+        (["--share-weights", f"a={'9' * 5_000}"], JOBS, "9...' is no weight | number above 0"),
+        (["--share-weights", "a=1,a=2"], JOBS, "'a' has two weights | once"),
+        (["--share-weights", "ann=2"], JOBS, "no job has the queue 'ann' | give the queue of a job"),
         (
-            ["--weights", "ben=2", "--share-by", "user"],
+            ["--share-weights", "ben=2", "--share-by", "user"],
             JOBS,
             "no job has the user 'ben' | give the user of a job: ann, bob",
         ),
-        (["--policy", "fifo", "--weights", "a=2"], JOBS, "no policy of this run shares | choose --policy fair-share"),
+        (
+            ["--policy", "fifo", "--share-weights", "a=2"],
+            JOBS,
+            "no policy of this run shares | choose --policy fair-share",
+        ),
         ([], NAMELESS, "no job of the trace names its queue | name the queue of each job in the trace"),
         ([], USERS, "no job of the trace names its queue | choose --share-by user"),
     ],
@@ -79,7 +87,7 @@ def test_refusals(arnold: Arnold, files: Files, command: str, options: list[str]
     """Before anything runs, in a few hundred bytes, with what to do."""
     chosen = options if "--policy" in options else ["--policy", "fair-share", *options]
     if command == "study":
-        chosen = ["--policies" if one == "--policy" else one for one in chosen]
+        chosen = ["--policy" if one == "--policy" else one for one in chosen]
     ran = arnold(*(["study"] if command == "study" else []), "simulate", *files(trace), *chosen, "--json")
     error = ran.json["error"]
     assert (ran.code, error["kind"]) == (2, "InvalidInput")
@@ -91,7 +99,7 @@ def test_refusals(arnold: Arnold, files: Files, command: str, options: list[str]
 
 def test_a_study_needs_one_policy_that_heeds_the_weights(arnold: Arnold, files: Files) -> None:
     """The others run as ever beside it."""
-    chosen = ["--policies", "fifo,fair-share", "--weights", "b=2", "--algorithms", "gpu-packing"]
+    chosen = ["--policy", "fifo,fair-share", "--share-weights", "b=2", "--algorithm", "gpu-packing"]
     ran = arnold("study", "simulate", *files(), *chosen, "--json")
     assert (ran.code, ran.json["runs"]) == (0, 2)
 
@@ -99,8 +107,8 @@ def test_a_study_needs_one_policy_that_heeds_the_weights(arnold: Arnold, files: 
 def test_the_workload_of_capacity_grow_shares_too(arnold: Arnold) -> None:
     """By its groups of users; names that none has are refused."""
     question = ["capacity", "grow", "--made", "3x8", "--shape", "8x2", "--more", "1", "--days", "0.05", "--json"]
-    chosen = ["--policy", "fair-share", "--share-by", "group", "--weights", "other-g5=2"]
+    chosen = ["--policy", "fair-share", "--share-by", "group", "--share-weights", "other-g5=2"]
     ran = arnold(*question, *chosen)
     assert ran.code == 0, ran.out
-    refused = arnold(*question, "--policy", "fair-share", "--weights", "nobody=2")
-    assert (refused.code, refused.json["error"]["where"]) == (2, "--weights")
+    refused = arnold(*question, "--policy", "fair-share", "--share-weights", "nobody=2")
+    assert (refused.code, refused.json["error"]["where"]) == (2, "--share-weights")

@@ -48,7 +48,9 @@ def test_a_real_straggler_moves_the_next_job_and_is_the_reason(
     (culprit,) = [cell["node"] for cell in before["assignment"] if (cell["dp"], cell["pp"]) == (0, 0)]
 
     found, store = tmp_path / "found.json", tmp_path / "flags.jsonl"
-    judged = arnold("stragglers", trace[0], "--meta", trace[1], "--nodes", first, "--flags-out", found, "--json").json
+    judged = arnold(
+        "stragglers", trace[0], "--meta", trace[1], "--node-map", first, "--flags-out", found, "--json"
+    ).json
     assert judged["cause"] == "worker"
     assert [flag["node"] for flag in judged["flags"]] == [culprit]
     recorded = arnold("flags", "record", "--store", store, found, "--json").json

@@ -12,8 +12,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from arnold.commands.capacity_questions import QUESTIONS
+from arnold.commands.output import as_written
 
 Arnold = Callable[..., Any]
 
@@ -77,7 +80,7 @@ def test_without_arguments_and_version(arnold: Arnold, args: Sequence[str]) -> N
     """Bare `arnold` shows its help and is a usage error; --version is not."""
     ran = arnold(*args)
     assert ran.code == (0 if args else 2)
-    assert ("arnold 0" in ran.out) if args else ("Commands:" in ran.err)
+    assert ("arnold 0" in ran.out) if args else ("Start:" in ran.err)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +98,7 @@ def test_without_arguments_and_version(arnold: Arnold, args: Sequence[str]) -> N
         (["place", "--cluster", "-", "--job", "-"], "InvalidInput", "standard input"),
         (["place", "--cluster", "nowhere.csv", "--job", "nowhere.yaml"], "InvalidInput", "no such file"),
         (
-            ["compare", "--cluster", "c", "--job", "j", "--algorithms", "exact,frist"],
+            ["compare", "--cluster", "c", "--job", "j", "--algorithm", "exact,frist"],
             "UnknownName",
             "did you mean 'first'",
         ),
@@ -232,7 +235,7 @@ def test_progress_goes_to_a_terminal_only(
     arnold: Arnold, cluster_file: Path, job_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a terminal stderr stays empty; the bar goes to stderr when that is one."""
-    args = ["compare", "--cluster", cluster_file, "--job", job_file, "--algorithms", "first", "--json"]
+    args = ["compare", "--cluster", cluster_file, "--job", job_file, "--algorithm", "first", "--json"]
     assert arnold(*args).err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     ran = arnold(*args)
@@ -249,3 +252,25 @@ def test_no_partial_output_file(arnold: Arnold, cluster_file: Path, job_file: Pa
     assert not out.exists()
     ran = arnold(*args, tmp_path / "no" / "folder.json", "--algorithm", "first", "--json")
     assert (ran.code, ran.json["error"]["kind"]) == (2, "InvalidInput")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_numbers_as_people_write_them(number: float) -> None:
+    """12 significant digits, and at least 6 decimals: within 5e-12 of it, or 5e-7; rounded twice is the same."""
+    written = as_written({"a": [number]})["a"][0]
+    assert written == pytest.approx(number, rel=5e-12, abs=5e-7 if abs(number) >= 1e6 else 0)
+    assert as_written(written) == written
+
+
+@pytest.mark.parametrize(
+    ("number", "written"),
+    [
+        (1.5999999999999999, "1.6"),
+        (0.1 + 0.2, "0.3"),
+        (1 / 3, "0.333333333333"),
+        (1763388000.123456, "1763388000.123456"),
+    ],
+)
+def test_numbers_of_answers(number: float, written: str) -> None:
+    """What floats make of decimals is gone; an instant keeps its microseconds."""
+    assert json.dumps(as_written(number)) == written

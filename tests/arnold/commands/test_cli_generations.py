@@ -43,8 +43,8 @@ def test_types_set_the_pace_under_every_policy(files: list[str], capsys: pytest.
     """Fifo knows no types: the small job comes first, on a node of the type of which the cluster's first node is, and
     the large gang is left A100, three times as slow: 21,600 s.  gavel gives the gang both H100 nodes from its round on.
     """
-    blind = answered(capsys, "simulate", *files, "--policy", "fifo", "--cost", "none")
-    aware = answered(capsys, "simulate", *files, "--policy", "gavel", "--cost", "none", "--resume-seconds", "0")
+    blind = answered(capsys, "simulate", *files, "--policy", "fifo", "--cost-model", "none")
+    aware = answered(capsys, "simulate", *files, "--policy", "gavel", "--cost-model", "none", "--resume-seconds", "0")
     assert blind["makespan_seconds"] == pytest.approx(21_600)
     assert aware["makespan_seconds"] < 15_000
 
@@ -61,7 +61,7 @@ def test_what_rounds_need_is_said(files: list[str], capsys: pytest.CaptureFixtur
 
 def test_the_study(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A small run with own throughputs: an answer as JSON, a page and a picture."""
-    small = ["--made", "4", "--seeds", "2", "--load", "1", "--gpus", "16", "--policies", "fifo,gavel,hadar"]
+    small = ["--trace-jobs", "4", "--seeds", "2", "--load", "1", "--gpus", "16", "--policy", "fifo,gavel,hadar"]
     saved = ["--html", str(tmp_path / "page.html"), "--svg", str(tmp_path / "figure.svg")]
     found = answered(capsys, "study", "generations", *small, *files[4:], *saved)
     assert found["types"] == ["H100", "A100"]

@@ -57,7 +57,7 @@ def test_every_format_without_gpus(arnold: Arnold, tmp_path: Path, form: str) ->
 COMMANDS = {
     "place": ["--job", "job"],
     "explain": ["--job", "job"],
-    "compare": ["--job", "job", "--algorithms", "gpu-packing"],
+    "compare": ["--job", "job", "--algorithm", "gpu-packing"],
     "simulate": ["--trace", "trace"],
     "capacity fragmentation": ["--shape", "8x1"],
 }

@@ -87,7 +87,7 @@ def test_a_healthy_job_writes_an_empty_flag_file(arnold: Arnold, tmp_path: Path)
 
 def test_options_decide(arnold: Arnold, faulty: Path) -> None:
     """Only some machines, all metrics, another denoiser, a longer continuity: each does what it says."""
-    assert arnold("health", "peers", faulty, "--nodes", "n[04-11]", "--json").json["flags"] == []
+    assert arnold("health", "peers", faulty, "--only", "n[04-11]", "--json").json["flags"] == []
     assert len(arnold("health", "peers", faulty, "--all-metrics", "--json").json["metrics"]) == 2
     assert arnold("health", "peers", faulty, "--denoiser", "pca", "--json").json["flags"][0]["node"] == "n03"
     assert arnold("health", "peers", faulty, "--continuity", "350", "--json").json["flags"] == []
@@ -100,8 +100,8 @@ def test_options_decide(arnold: Arnold, faulty: Path) -> None:
         (["--threshold", "nan"], "--threshold"),
         (["--threshold", "-1"], "--threshold"),
         (["--continuity", "inf"], "--continuity"),
-        (["--window", "1"], "--window"),
-        (["--nodes", "n[1-"], "--nodes"),
+        (["--window-samples", "1"], "--window-samples"),
+        (["--only", "n[1-"], "--only"),
         (["--machine-column", "host"], "'host'"),
     ],
 )

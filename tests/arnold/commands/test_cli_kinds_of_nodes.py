@@ -60,7 +60,7 @@ def test_compare_and_the_page_say_the_types(
     arnold: Arnold, half: Path, job: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """Each algorithm chooses for itself."""
-    ran = arnold("compare", "--cluster", half, "--job", job(""), "--algorithms", "exact,best-fit", "--json")
+    ran = arnold("compare", "--cluster", half, "--job", job(""), "--algorithm", "exact,best-fit", "--json")
     assert all(one["gpu_types"] in (["A100"], ["H100"]) for one in ran.json["results"])
     page = tmp_path / "page.html"
     assert arnold("place", "--cluster", half, "--job", job(""), "--html", page).code == 0

@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> list[Any]:
     """Options for a small cluster with two feeds, and three jobs that fill it."""
     (tmp_path / "cluster.csv").write_text(CLUSTER)
     (tmp_path / "jobs.csv").write_text(JOBS)
-    return ["--cluster", tmp_path / "cluster.csv", "--trace", tmp_path / "jobs.csv", "--cost", "none"]
+    return ["--cluster", tmp_path / "cluster.csv", "--trace", tmp_path / "jobs.csv", "--cost-model", "none"]
 
 
 def test_a_replay_tells_its_power(arnold: Arnold, tmp_path: Path, files: list[Any]) -> None:
@@ -52,7 +52,7 @@ def test_a_replay_tells_its_power(arnold: Arnold, tmp_path: Path, files: list[An
 def test_mistakes_of_a_power_file(arnold: Arnold, tmp_path: Path, files: list[Any]) -> None:
     """Exit code 2, with file and line and what to do, in a replay as in the question of capacity."""
     power = tmp_path / "power.yaml"
-    asks = (["simulate", *files], ["capacity", "power", "--cluster", tmp_path / "cluster.csv", "--job", "8x1x2"])
+    asks = (["simulate", *files], ["capacity", "power", "--cluster", tmp_path / "cluster.csv", "--grid", "8x1x2"])
     mistakes = {
         "watts:\n  compute: -1\n": (2, "compute"),
         "compute_share: 1.5\n": (1, "compute_share"),
@@ -76,19 +76,19 @@ def test_steps_of_a_trace(arnold: Arnold, tmp_path: Path) -> None:
     """Step and compute share come from an op trace, and the answer says so; what is no trace is refused."""
     trace = tmp_path / "trace.parquet"
     trace.write_bytes(trace_file(make_trace(Recipe(steps=3))))
-    ask = ["capacity", "power", "--made", "2x8", "--job", "8x2x4", "--seconds", 20, "--draws", 10, "--json"]
-    done = arnold(*ask, "--trace", trace)
+    ask = ["capacity", "power", "--made", "2x8", "--grid", "8x2x4", "--seconds", 20, "--draws", 10, "--json"]
+    done = arnold(*ask, "--op-trace", trace)
     assert done.code == 0, done.err
     document = json.loads(done.out)
     assert any("op traces" in line for line in document["assumptions"])
     assert document["jobs"] == ["4 x 8x2"]
     trace.write_text("nothing of the kind")
-    assert arnold(*ask, "--trace", trace).code == 2
+    assert arnold(*ask, "--op-trace", trace).code == 2
 
 
 def test_a_job_without_room(arnold: Arnold) -> None:
     """It is named, with exit code 3: the question makes sense, and the cluster is too small for it."""
-    done = arnold("capacity", "power", "--made", "2x8", "--job", "8x2x4", "--job", "8x8x9")
+    done = arnold("capacity", "power", "--made", "2x8", "--grid", "8x2x4", "--grid", "8x8x9")
     assert done.code == 3
     assert "8x8x9 finds no room" in done.err
 

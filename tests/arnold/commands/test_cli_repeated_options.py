@@ -111,6 +111,11 @@ def test_lost_nodes_are_merged(arnold: Arnold, cluster_file: Path, job_file: Pat
     two = arnold(*repair, "--lost", used[0], "--lost", f"{used[1]},{used[0]}").json
     assert one["lost"] == two["lost"] == used[:2]
     assert len(two["moves"]) == 2
+    listed = tmp_path / "lost.txt"
+    listed.write_text(f"# gone\n{used[0]}  # by hand\n\n{used[1]},{used[0]}\n")
+    assert arnold(*repair, "--lost", f"@{listed}", "--lost", used[0]).json["lost"] == used[:2]
+    listed.write_text(f"{used[0]}\nn99\n")
+    assert arnold(*repair, "--lost", f"@{listed}").json["error"]["where"] == f"{listed}:2"
 
 
 def test_an_empty_list_on_standard_input(arnold: Arnold, cluster_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def simulate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Simulate:
     def call(*arguments: str, trace: str = JOBS, cluster: str = "cluster.csv") -> Any:
         (tmp_path / "jobs.csv").write_text(trace)
         files = ["--cluster", str(tmp_path / cluster), "--trace", str(tmp_path / "jobs.csv")]
-        cost = [] if "--cost" in arguments else ["--cost", "none"]
+        cost = [] if "--cost-model" in arguments else ["--cost-model", "none"]
         code = run(["simulate", *files, *cost, *arguments])
         out, err = capsys.readouterr()
         return SimpleNamespace(code=code, out=out, err=err, json=json.loads(out) if "--json" in arguments else None)
@@ -123,12 +123,12 @@ def test_spread_costs_what_was_measured_unless_another_cost_is_asked_for(tmp_pat
     simulate()  # writes the files
     files = ["--cluster", str(tmp_path / "cluster.csv"), "--trace", str(tmp_path / "jobs.csv")]
     ends = {}
-    for words in ([], ["--cost", "anchored"], ["--cost", "none"], ["--algorithm", "none"]):
+    for words in ([], ["--cost-model", "anchored"], ["--cost-model", "none"], ["--algorithm", "none"]):
         assert run(["simulate", *files, *words, "--jobs-out", str(tmp_path / "rows.csv")]) == 0
         rows = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
         ends[" ".join(words)] = float(next(row["end_time"] for row in rows if row["job_id"] == "a"))
     dear = pytest.approx(10 * (1 + 0.3 * 0.018 / 0.7))
-    assert ends == {"": dear, "--cost anchored": dear, "--cost none": 10.0, "--algorithm none": 10.0}
+    assert ends == {"": dear, "--cost-model anchored": dear, "--cost-model none": 10.0, "--algorithm none": 10.0}
 
 
 def test_text_for_people(simulate: Simulate) -> None:
@@ -198,12 +198,12 @@ def test_a_gang_of_usual_nodes_may_lie_on_a_larger_one_where_these_are_too_few(
     [
         (["--policy", "fiffo"], "UnknownName"),
         (["--algorithm", "exat"], "UnknownName"),
-        (["--cost", "freee"], "UnknownName"),
+        (["--cost-model", "freee"], "UnknownName"),
         (["--predictor", "oracel"], "UnknownName"),
-        (["--cost", "spread", "--algorithm", "none"], "InvalidInput"),
+        (["--cost-model", "spread", "--algorithm", "none"], "InvalidInput"),
         (["--window", "5"], "InvalidInput"),
         (["--window", "b:a"], "InvalidInput"),
-        (["--scale-load", "nan"], "UsageError"),
+        (["--scale-load", "nan"], "InvalidInput"),
         (["--scale-load", "0"], "InvalidInput"),
         (["--jobs-out", "rows.xlsx"], "InvalidInput"),
         (["--level", "row"], "UnknownName"),

@@ -45,7 +45,7 @@ def nodes(tmp_path: Path) -> Path:
 
 def test_verdict_comes_first(arnold: Arnold, files: Any, nodes: Path) -> None:
     """Text begins with the verdict, then the job; the flag has the node's own factor."""
-    ran = arnold("stragglers", *files(SLOW), "--nodes", nodes)
+    ran = arnold("stragglers", *files(SLOW), "--node-map", nodes)
     assert ran.code == 0
     lines = [line for line in ran.out.splitlines() if line]
     assert lines[0].startswith("this job runs 1.")
@@ -57,7 +57,7 @@ def test_verdict_comes_first(arnold: Arnold, files: Any, nodes: Path) -> None:
 
 def test_json_contract(arnold: Arnold, files: Any, nodes: Path) -> None:
     """The keys of the contract, in the shapes that it promises, and a document that its own model reads back."""
-    document = arnold("stragglers", *files(SLOW), "--nodes", nodes, "--json").json
+    document = arnold("stragglers", *files(SLOW), "--node-map", nodes, "--json").json
     assert document["waste"] == pytest.approx(1 - 1 / document["slowdown"])
     assert document["slowdown"] == pytest.approx(document["step_seconds"] / document["ideal_step_seconds"])
     assert (len(document["worker_slowdown"]), len(document["worker_slowdown"][0])) == (2, 2)
@@ -80,7 +80,7 @@ def test_place_obeys_the_flags(
     accused = arnold(*place).json["assignment"][0]["node"]
     nodes, flags = tmp_path / "nodes.csv", tmp_path / "flags.json"
     nodes.write_text(f"dp,stage,node\n1,0,{accused}\n")
-    ran = arnold("stragglers", *files(SLOW), "--nodes", nodes, "--flags-out", flags, "--json")
+    ran = arnold("stragglers", *files(SLOW), "--node-map", nodes, "--flags-out", flags, "--json")
     if form == "document":
         flags.write_text(ran.out)
     again = arnold(*place, "--flags", flags).json
@@ -95,14 +95,14 @@ def test_a_placement_says_where_workers_ran(
     saved = tmp_path / "placement.json"
     arnold("place", "--cluster", cluster_file, "--job", job_file, "--output", saved)
     cells = {(cell["dp"], cell["pp"]): cell["node"] for cell in json.loads(saved.read_text())["assignment"]}
-    document = arnold("stragglers", *files(SLOW), "--nodes", saved, "--json").json
+    document = arnold("stragglers", *files(SLOW), "--node-map", saved, "--json").json
     assert [flag["node"] for flag in document["flags"]] == [cells[1, 0]]
 
 
 def test_the_end_of_the_trace_dates_the_onset(arnold: Arnold, files: Any, nodes: Path) -> None:
     """`--ended` puts the onset on the clock; a time without a zone is an error that says how to write one."""
     recipe = Recipe(dp=2, pp=2, tp=8, slow={(1, 0): 1.6}, slow_from=5)
-    arguments = ["stragglers", *files(recipe), "--nodes", nodes, "--json", "--ended"]
+    arguments = ["stragglers", *files(recipe), "--node-map", nodes, "--json", "--ended"]
     (flag,) = arnold(*arguments, "2026-11-17T14:00:00Z").json["flags"]
     # five slow steps of about 5 s
     assert "2026-11-17T13:59:00Z" < flag["since"] < "2026-11-17T13:59:55Z"
@@ -112,7 +112,7 @@ def test_the_end_of_the_trace_dates_the_onset(arnold: Arnold, files: Any, nodes:
 
 def test_a_slow_link_is_printed_with_both_nodes(arnold: Arnold, files: Any, nodes: Path) -> None:
     """Text and JSON name the two nodes of a slow link, and nobody is flagged."""
-    arguments = ["stragglers", *files(Recipe(dp=2, pp=2, tp=8, slow_links={(1, 0): 80.0})), "--nodes", nodes]
+    arguments = ["stragglers", *files(Recipe(dp=2, pp=2, tp=8, slow_links={(1, 0): 80.0})), "--node-map", nodes]
     document = arnold(*arguments, "--json").json
     assert document["cause"] == "link"
     assert document["flags"] == []
@@ -125,7 +125,7 @@ def test_an_innocent_job_writes_no_flags(arnold: Arnold, files: Any, nodes: Path
     """A job slowed by its last stage writes an empty list, and says what would help instead."""
     flags = tmp_path / "flags.json"
     recipe = Recipe(dp=2, pp=2, tp=8, last_stage=1.7)
-    ran = arnold("stragglers", *files(recipe), "--nodes", nodes, "--flags-out", flags)
+    ran = arnold("stragglers", *files(recipe), "--node-map", nodes, "--flags-out", flags)
     assert json.loads(flags.read_text()) == {"flags": []}
     assert "give it fewer layers" in ran.out
     assert "none is flagged" in ran.out
@@ -185,7 +185,7 @@ def test_published_trace(arnold: Arnold, tmp_path: Path) -> None:
     nodes = tmp_path / "nodes.csv"
     rows = [f"{rank},{stage},n{rank}{stage}" for rank in range(4) for stage in range(4)]
     nodes.write_text("\n".join(["dp,stage,node", *rows]))
-    arguments = [data / "trace-AR.parquet", "--meta", data / "meta-AR.yaml", "--nodes", nodes, "--json"]
+    arguments = [data / "trace-AR.parquet", "--meta", data / "meta-AR.yaml", "--node-map", nodes, "--json"]
     document = arnold("stragglers", *arguments).json
     assert document["verdict"].startswith("this job runs 1.97x slower than it could; one worker, dp 0 / stage 0")
     assert [flag["node"] for flag in document["flags"]] == ["n00"]

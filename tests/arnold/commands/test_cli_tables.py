@@ -123,18 +123,30 @@ def test_columns_holds_for_pipes_too(
 def test_studies_tell_all_algorithms_apart(terminal: Callable[..., str], width: int) -> None:
     """The table of fragmented clusters is by algorithm too."""
     names = "gpu-packing,volcano-partition-d,volcano-partition-p,kueue-preferred,slurm-segment-p"
-    args = ["study", "fragmented", "--clusters", "1", "--algorithms", names, "--time-limit", "1", "--workers", "1"]
+    args = ["study", "fragmented", "--clusters", "1", "--algorithm", names, "--time-limit", "1", "--workers", "1"]
     out = terminal(width, args)
     for name in names.split(","):
         assert re.search(rf"^{name} ", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= width
 
 
+@given(width=st.integers(60, 130), words=st.lists(st.text("ab ", min_size=1, max_size=60), max_size=3))
+def test_all_columns_that_tell_rows_apart_stand_in_full(width: int, words: list[str]) -> None:
+    """Where names repeat, the column after them is a key as well: it is neither cut, nor broken, nor spared."""
+    policies = ("priority-preempt", "gavel-finish-time")
+    rows = table("algorithm", "policy", "n", *(f"column {i}" for i in range(len(words))), title="Any", spare=["policy"])
+    pairs = [(name, policy) for name in NAMES for policy in policies]
+    for pair in pairs:
+        rows.add_row(*pair, "1", *words)
+    lines = [tuple(line.split()[:2]) for line in printed(rows, width)]
+    assert [pair for pair in pairs if pair not in lines] == []
+
+
 @pytest.mark.usefixtures("fakes")
 def test_what_was_stopped_by_its_limit_says_so(arnold: Arnold, cluster_file: Path, job_file: Path) -> None:
     """In the table, below it, and in the document, whose status stays what it was; a heuristic was not stopped."""
     names = "exact,first,stopped,late,helpless"
-    args = ["compare", "--cluster", cluster_file, "--job", job_file, "--algorithms", names, "--time-limit", "3"]
+    args = ["compare", "--cluster", cluster_file, "--job", job_file, "--algorithm", names, "--time-limit", "3"]
     results = {row["algorithm"]: row for row in arnold(*args, "--json").json["results"]}
     assert {name: (row["status"], row["stopped_at"]) for name, row in results.items()} == {
         "exact": ("optimal", None),

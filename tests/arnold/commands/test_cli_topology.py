@@ -144,9 +144,9 @@ def test_show_prints_a_tree(arnold: Arnold, cluster_file: Path) -> None:
 def test_show_draws(arnold: Arnold, cluster_file: Path, tmp_path: Path) -> None:
     """Into a file whose suffix says the kind; another suffix is refused."""
     picture = tmp_path / "cluster.svg"
-    assert arnold("topology", "show", cluster_file, "--output", picture).code == 0
+    assert arnold("topology", "show", cluster_file, "--figure", picture).code == 0
     assert "<svg" in picture.read_text()
-    assert arnold("topology", "show", cluster_file, "--output", tmp_path / "cluster.gif").code == 2
+    assert arnold("topology", "show", cluster_file, "--figure", tmp_path / "cluster.gif").code == 2
 
 
 def test_show_as_json(arnold: Arnold, cluster_file: Path) -> None:

@@ -39,7 +39,7 @@ def test_no_job_lies_in_two_trunks(tmp_path: Path, cluster: Path, capsys: pytest
     """Of 4, 5 and 5 nodes on trunks of 6 and 8, each trunk takes one at a time: 14 nodes would hold all three."""
     rows = tmp_path / "rows.csv"
     code = run(["simulate", "--cluster", str(cluster), "--trace", str(trace(tmp_path, 32, 40, 40)), "--jobs-out",
-                str(rows), "--json", "--cost", "none"])  # fmt: skip
+                str(rows), "--json", "--cost-model", "none"])  # fmt: skip
     out = capsys.readouterr()
     assert code == 0, out.err
     assert "switches with none above them: 2 (a, b)" in out.err

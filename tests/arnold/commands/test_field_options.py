@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.commands.field_options import option_names, options_of, take
+from arnold.commands.field_options import complete_names, option_names, options_of, take
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +156,12 @@ def test_completion() -> None:
 
     option = next(one for one in command.params if one.name == "home")
     assert [item.value for item in option.shell_complete(click.Context(command), "x")] == ["x!"]
+
+
+def test_the_last_name_of_a_list_is_completed() -> None:
+    """What stands before the last comma stays."""
+    assert complete_names(["exact", "best-fit", "exit"], "best-fit,ex") == ["best-fit,exact", "best-fit,exit"]
+    assert complete_names(["exact"], "b") == []
 
 
 def _class(**fields: Any) -> Callable[[], type]:

@@ -32,7 +32,7 @@ PAIRS = [
 def test_what_is_written_is_known_as_such() -> None:
     """By the type of its option: whatever is written says so in its help, or by its name.
 
-    A flag store, a database, is read and written by parts, and counts as read; `arnold demo --save` reads nothing.
+    A flag store, a database, is read and written by parts, and counts as read.
     """
     options = [
         (words, one)
@@ -41,14 +41,15 @@ def test_what_is_written_is_known_as_such() -> None:
         if isinstance(one, click.Option) and isinstance(one.type, click.Path)
     ]
     known = {words + str(one.name) for words, one in options if isinstance(one.type, ResultFile)}
+    written = ("Write", "Save", "File to write", "Folder to write")
     said = {
         words + str(one.name)
         for words, one in options
-        if (one.help or "").startswith(("Write", "Save", "Draw")) or str(one.name).endswith(("_out", "output"))
+        if (one.help or "").startswith(written) or str(one.name).endswith(("_out", "output"))
     }
-    assert said - known == {"demosave"}
+    assert said - known == set()
     names = {str(one.name) for _, one in options if isinstance(one.type, ResultFile)}
-    assert names >= {"html", "svg", "chrome_trace", "archive", "checkpoint", "out"}
+    assert names >= {"html", "svg", "chrome_trace", "archive", "checkpoint", "runs_out", "figure"}
     assert not names & {str(one.name) for _, one in options if not isinstance(one.type, ResultFile)}
 
 

@@ -62,7 +62,7 @@ def test_table1_in_words(arnold: Arnold, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_fragmented_in_numbers(arnold: Arnold) -> None:
     """Exact is always there to compare with; every line counts all clusters; every result is kept."""
     names = "best-fit,kueue-preferred,kueue-required"
-    ran = arnold("study", "fragmented", "--clusters", "3", "--algorithms", names, "--json")
+    ran = arnold("study", "fragmented", "--clusters", "3", "--algorithm", names, "--json")
     assert ran.code == 0
     lines = {line["algorithm"]: line for line in ran.json["lines"]}
     assert list(lines) == ["exact", *names.split(",")]
@@ -74,7 +74,7 @@ def test_fragmented_in_numbers(arnold: Arnold) -> None:
 @pytest.mark.usefixtures("quick_exact")
 def test_fragmented_in_words(arnold: Arnold) -> None:
     """The best come first, those that refuse jobs last, and the table fits a page."""
-    ran = arnold("study", "fragmented", "--clusters", "2", "--algorithms", "kueue-required,random-fit")
+    ran = arnold("study", "fragmented", "--clusters", "2", "--algorithm", "kueue-required,random-fit")
     rows = [line.split()[0] for line in ran.out.splitlines()[2:5]]
     assert rows == ["exact", "random-fit", "kueue-required"]
     assert max(map(len, ran.out.splitlines())) <= 120
@@ -85,7 +85,7 @@ def test_same_seed_same_study(arnold: Arnold) -> None:
     """Two runs differ in times only."""
 
     def study() -> list[Any]:
-        ran = arnold("study", "fragmented", "--clusters", "2", "--seed", "9", "--algorithms", "random-fit", "--json")
+        ran = arnold("study", "fragmented", "--clusters", "2", "--seed", "9", "--algorithm", "random-fit", "--json")
         return [[row["objective"] for row in case["results"]] for case in ran.json["cases"]]
 
     assert study() == study()
@@ -98,7 +98,7 @@ def test_same_seed_same_study(arnold: Arnold) -> None:
         (["study", "tabel1"], "table1"),
         (["study", "table1", "--unevenness", "nan"], "not a finite number"),
         (["study", "fragmented", "--clusters", "0"], "clusters"),
-        (["study", "fragmented", "--algorithms", "exact,nothing"], "nothing"),
+        (["study", "fragmented", "--algorithm", "exact,nothing"], "nothing"),
     ],
 )
 def test_bad_usage(arnold: Arnold, arguments: list[str], said: str) -> None:
@@ -112,4 +112,4 @@ def test_bad_usage(arnold: Arnold, arguments: list[str], said: str) -> None:
 @pytest.mark.parametrize("study", ["table1", "fragmented"])
 def test_the_time_limit_says_what_it_limits(arnold: Arnold, study: str) -> None:
     """A study runs many searches: the help says that the limit is one search's, not the study's."""
-    assert "for each algorithm on each cluster" in " ".join(arnold("study", study, "--help").out.split())
+    assert "for each placement" in " ".join(arnold("study", study, "--help").out.split())

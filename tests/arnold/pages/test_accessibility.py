@@ -21,29 +21,29 @@ PLACED = f"{ON_CLUSTER} --job new.yaml"
 
 PAGES = {
     "place": f"{PLACED} --output placement.json --html place.html",
-    "demo": "--time-limit 0.01 --output demo.html",
-    "compare": f"{PLACED} --algorithms exact,slurm-tree,kai --html compare.html",
+    "demo": "--time-limit 0.01 --html demo.html",
+    "compare": f"{PLACED} --algorithm exact,slurm-tree,kai --html compare.html",
     "explain": f"{PLACED} --html explain.html",
     "health collectives": "progress.jsonl --html collectives.html",
     "health peers": "metrics.parquet --html metrics.html",
-    "recover evict": "dumps --job stuck.yaml --html evict.html",
-    "recover peers": f"{ON_CLUSTER} --placement placement.json --level rack --html backups.html",
-    "recover replay": "--placement placement.json --html parts.html",
-    "recover standby": "--machines 128 --machines 1024 --html standby.html",
+    "health evict": "dumps --job stuck.yaml --html evict.html",
+    "health backups": f"{ON_CLUSTER} --placement placement.json --failure-level rack --html backups.html",
+    "health isolate": "--placement placement.json --html parts.html",
     "repair": f"{ON_CLUSTER} --placement placement.json --lost n1214 --html repair.html",
-    "topology show": "cluster.csv --output topology.html",
+    "topology show": "cluster.csv --figure topology.html",
     "simulate": f"{ON_CLUSTER} --trace jobs.csv --failures 4 --html simulate.html",
-    "study simulate": f"{ON_CLUSTER} --trace jobs.csv --policies fifo,fifo-backfill --algorithms slurm-tree --seeds 2 "
+    "study simulate": f"{ON_CLUSTER} --trace jobs.csv --policy fifo,fifo-backfill --algorithm slurm-tree --seeds 2 "
     "--html study.html",
-    "study generations": "--made 8 --seeds 2 --load 0.5 --load 1 --html generations.html",
-    "stragglers": "trace.parquet --meta meta.yaml --nodes workers.csv --html stragglers.html",
-    "capacity minipods": "--nodes 512 --size 128 --oversubscription 4 --seeds 2 --job 8x8x2 --html minipods.html",
+    "study generations": "--trace-jobs 8 --seeds 2 --load 0.5 --load 1 --html generations.html",
+    "stragglers": "trace.parquet --meta meta.yaml --node-map workers.csv --html stragglers.html",
+    "capacity minipods": "--cluster-nodes 512 --size 128 --oversubscription 4 --seeds 2 --grid 8x8x2 "
+    "--html minipods.html",
     "capacity spares": "--nodes 1200 --failures 3..9 --price-gpu-hour 2.5 --html spares.html",
-    "capacity reserve": "--made 6x32 --job 8x8x14 --html reserve.html",
+    "capacity reserve": "--made 6x32 --grid 8x8x14 --html reserve.html",
     "capacity fragmentation": "--made 6x32 --busy-share 0.8 --html fragmentation.html",
     "capacity grow": "--made 11x93 --price-gpu-hour 2.5 --html grow.html",
     "capacity power": "--html power.html",
-    "capacity cache": "--samples 13333 --jobs 4 --job-samples 10000 --cache-gb 1 --html cache.html",
+    "capacity cache": "--samples 13333 --readers 4 --job-samples 10000 --cache-gb 1 --html cache.html",
 }
 """Command -> arguments with which it writes a page, on the files of the folder below, one after the other."""
 

@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> list[str]:
     (tmp_path / "cluster.csv").write_text(CLUSTER)
     (tmp_path / "jobs.csv").write_text(TRACE)
     named = ["--cluster", str(tmp_path / "cluster.csv"), "--trace", str(tmp_path / "jobs.csv")]
-    return ["simulate", *named, "--algorithm", "gpu-packing", "--cost", "none"]
+    return ["simulate", *named, "--algorithm", "gpu-packing", "--cost-model", "none"]
 
 
 def test_every_format_says_the_same(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_one_run_writes_everything(files: list[str], tmp_path: Path, capsys: pyt
         (["--jobs-out", "jobs.txt"], "--jobs-out"),
         (["--series-out", "series"], "--series-out"),
         (["--series-step", "10"], "--series-step"),
-        (["--compare", "study.parquet"], "--compare"),
+        (["--study", "study.parquet"], "--study"),
         (["--html", "x.csv", "--jobs-out", "x.csv"], "x.csv"),
     ],
 )

@@ -70,7 +70,7 @@ def test_a_policy_that_heeds_none_says_so(policy: QueuePolicy) -> None:
     state = state_of(minipods(4))
     found = decided(state, reserve(state, "m0-0"), policy=policy)
     assert (found.reservation.zone, status(found, "Heeded")) == ((), "False")
-    assert "start the extender with --queue arnold" in found.reservation.message
+    assert "start the extender with --policy arnold" in found.reservation.message
 
 
 def test_it_is_used_while_its_gang_has_nodes() -> None:

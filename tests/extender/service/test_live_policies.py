@@ -19,6 +19,6 @@ def test_one_that_stops_jobs_at_any_time_is_refused_at_the_start() -> None:
     """With the reason and what to do; not when the first gang has been stopped in vain."""
     with pytest.raises(InvalidInput, match="is for simulation alone: it stops jobs at any time") as caught:
         live_policy("priority-preempt")
-    assert (caught.value.where, "priority-age" in caught.value.fix) == ("--queue", True)
+    assert (caught.value.where, "priority-age" in caught.value.fix) == ("--policy", True)
     with pytest.raises(UnknownName, match="no queue policy is called 'lifo'"):
         live_policy("lifo")

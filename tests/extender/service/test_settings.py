@@ -81,7 +81,7 @@ def test_tls_is_all_or_nothing() -> None:
         (["--levels", "a,a"], "--levels"),
         (["--domains", "power"], "--domains: 'power' is no name with a label"),
         (["--domains", "power=a,@power=b"], "--domains: @power is given twice"),
-        (["--queue", "none"], "--queue"),
+        (["--policy", "none"], "--policy"),
         (["--kubeconfig", "missing.yaml"], "missing.yaml"),
         (["--bind-timeout", "nan"], "--bind-timeout"),
         (["--tls-cert", "a", "--tls-key", "b", "--client-ca", "c"], "--tls-cert"),

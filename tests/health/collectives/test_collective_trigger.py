@@ -164,7 +164,7 @@ def test_unknown_nodes_are_asked_for() -> None:
     """A certain culprit of whom no node is known: no flag, and a hint at --nodes."""
     found = diagnosis("not-launched", "certain")
     assert flags_of(found, {}, now=NOW) == []
-    assert "--nodes" in withheld(found, {})
+    assert "--node-map" in withheld(found, {})
 
 
 def test_nodes_from_a_file() -> None:

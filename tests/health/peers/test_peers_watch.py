@@ -63,7 +63,7 @@ def test_a_round_flags_the_machine_that_idles() -> None:
     assert (asked["query"], float(asked["start"]), float(asked["end"])) == ("cpu", NOW - 300.0, NOW)
     assert [flag.node for flag in made.flags] == ["n2"]
     assert made.flags[0].until is not None
-    assert made.flags[0].until.timestamp() == NOW + PLAN.hold
+    assert made.flags[0].until.timestamp() == NOW + 3600 * PLAN.hold_hours
     assert clock.waits == [PLAN.every]
 
 
@@ -88,7 +88,7 @@ def test_flags_outlive_an_outage_and_then_run_out() -> None:
     held = [[flag.node for flag in one.flags] for one in made]
     times = [one.at.timestamp() - NOW for one in made]
     assert made[1].error is not None
-    assert held == [["n2"] if time < PLAN.hold else [] for time in times]
+    assert held == [["n2"] if time < 3600 * PLAN.hold_hours else [] for time in times]
     assert times[2] == PLAN.every + FIRST_RETRY
     assert [] in held
 

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from arnold.commands.health_op_trace import TRACE
 from arnold.commands.run import run
-from arnold.commands.traces import TRACE
 from health.whatif import Analysis, analyse, prepare, read_metadata, read_trace
 from health.whatif.analysis_result import TracedWorker
 from topology.files import read_source
@@ -55,7 +55,7 @@ def test_a_slow_rank_is_found_in_timers(tmp_path: Path, capsys: pytest.CaptureFi
     path = timer_log(tmp_path, slow=4)
     out = tmp_path / "out"
     code, _ = arnold(
-        "traces", "convert", str(path), "--meta", str(tmp_path / "job.yaml"), "--output", str(out), capsys=capsys
+        "health", "op-trace", str(path), "--meta", str(tmp_path / "job.yaml"), "--save", str(out), capsys=capsys
     )
     assert code == 0
     found = analysed(out)
@@ -71,7 +71,7 @@ def test_even_timers_have_nothing_to_attribute(tmp_path: Path, capsys: pytest.Ca
     """All ranks alike: no slowdown, no cause."""
     path = timer_log(tmp_path, slow=None)
     out = tmp_path / "out"
-    arnold("traces", "convert", str(path), "--meta", str(tmp_path / "job.yaml"), "--output", str(out), capsys=capsys)
+    arnold("health", "op-trace", str(path), "--meta", str(tmp_path / "job.yaml"), "--save", str(out), capsys=capsys)
     found = analysed(out)
     assert found.cause == "none"
     assert found.slowdown == pytest.approx(1.0)
@@ -80,7 +80,7 @@ def test_even_timers_have_nothing_to_attribute(tmp_path: Path, capsys: pytest.Ca
 def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Text for people, the same as one JSON document, and the statement beside the trace."""
     path = timer_log(tmp_path, slow=None)
-    words = ["traces", "convert", str(path), "--meta", str(tmp_path / "job.yaml"), "--output", str(tmp_path / "out")]
+    words = ["health", "op-trace", str(path), "--meta", str(tmp_path / "job.yaml"), "--save", str(tmp_path / "out")]
     code, text = arnold(*words, capsys=capsys)
     assert code == 0
     assert "Not recovered" in text
@@ -110,7 +110,7 @@ def test_a_cause_that_timers_cannot_tell_is_not_told(tmp_path: Path, capsys: pyt
             lines[i] = f"{name} {float(value) * (1.6 if (rank + iteration) % 3 == 0 else 1.0):.2f}"
     path.write_text("\n".join(lines) + "\n")
     out = tmp_path / "out"
-    arnold("traces", "convert", str(path), "--meta", str(tmp_path / "job.yaml"), "--output", str(out), capsys=capsys)
+    arnold("health", "op-trace", str(path), "--meta", str(tmp_path / "job.yaml"), "--save", str(out), capsys=capsys)
     assert analysed(out).cause == "sequence-length"
     _, printed = arnold(
         "stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml"), "--json", capsys=capsys
@@ -137,9 +137,7 @@ def test_bad_input_is_an_error_in_json(
     timer_log(tmp_path, slow=None)
     (tmp_path / "empty.log").touch()
     monkeypatch.chdir(tmp_path)
-    code, printed = arnold(
-        "traces", "convert", *words, "--meta", "job.yaml", "--output", "out", "--json", capsys=capsys
-    )
+    code, printed = arnold("health", "op-trace", *words, "--meta", "job.yaml", "--save", "out", "--json", capsys=capsys)
     error = json.loads(printed)["error"]
     assert code == 2
     assert message in error["message"]
@@ -191,8 +189,8 @@ def test_a_public_trace_survives_the_way_through_kineto(tmp_path: Path, capsys: 
     table = whole.filter(pc.field("step").isin([264, 278]))
     (tmp_path / "meta.yaml").write_bytes((source / "meta-ST.yaml").read_bytes())
     pq.write_table(table, tmp_path / "trace.parquet")
-    words = ["--meta", str(source / "meta-ST.yaml"), "--output", str(tmp_path / "out")]
-    code, _ = arnold("traces", "convert", *kineto_files(table.to_pylist(), tmp_path), *words, capsys=capsys)
+    words = ["--meta", str(source / "meta-ST.yaml"), "--save", str(tmp_path / "out")]
+    code, _ = arnold("health", "op-trace", *kineto_files(table.to_pylist(), tmp_path), *words, capsys=capsys)
     direct, converted = analysed(tmp_path), analysed(tmp_path / "out")
     assert code == 0
     assert converted.cause == direct.cause == "last-stage"

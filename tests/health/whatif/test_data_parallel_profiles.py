@@ -103,7 +103,7 @@ def test_clocks_are_aligned_by_the_reduction_of_gradients(tmp_path: Path) -> Non
         event["ts"] += 3e6
     assert any("one barrier ends 3.000000 s apart" in note for note in read(profiles, tmp_path).notes)
     paths = [profile.write(tmp_path) for profile in profiles]
-    assert run(["traces", "convert", *paths, "--align-clocks", "--output", str(out)]) == 0
+    assert run(["health", "op-trace", *paths, "--align-clocks", "--save", str(out)]) == 0
     assert run(["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml")]) == 0
 
 
@@ -178,7 +178,7 @@ def test_the_command_names_the_late_rank(tmp_path: Path, capsys: pytest.CaptureF
     """From files to a verdict, in words and in JSON; sizes are those of the profiles."""
     paths = [ddp(rank).write(tmp_path) for rank in range(RANKS)]
     out = tmp_path / "out"
-    assert run(["traces", "convert", *paths, "--output", str(out)]) == 0
+    assert run(["health", "op-trace", *paths, "--save", str(out)]) == 0
     assert "Latecomers to collectives" in capsys.readouterr().out
     page = tmp_path / "page.html"
     asked = ["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml"), "--json", "--html", str(page)]
@@ -196,7 +196,7 @@ def test_the_command_names_the_late_rank(tmp_path: Path, capsys: pytest.CaptureF
 def test_one_rank_alone_has_a_breakdown_and_no_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rank 1 of four: nothing to compare it with; its step is 20 % forward, 40 % backward, 5 % update, and waiting."""
     path, out = ddp(1).write(tmp_path), tmp_path / "out"
-    assert run(["traces", "convert", path, "--output", str(out)]) == 0
+    assert run(["health", "op-trace", path, "--save", str(out)]) == 0
     capsys.readouterr()
     assert run(["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml")]) == 0
     text = " ".join(capsys.readouterr().out.split())
@@ -250,7 +250,7 @@ def fsdp() -> list[RankProfile]:
 def test_waits_for_sharded_parameters_are_no_part_of_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The slow rank costs 4 x 1 ms forward and 4 x 2 ms backward a step; the replay finds it by its compute."""
     paths, out = [profile.write(tmp_path) for profile in fsdp()], tmp_path / "out"
-    assert run(["traces", "convert", *paths, "--output", str(out)]) == 0
+    assert run(["health", "op-trace", *paths, "--save", str(out)]) == 0
     capsys.readouterr()
     assert run(["stragglers", str(out / "trace.parquet"), "--meta", str(out / "meta.yaml"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

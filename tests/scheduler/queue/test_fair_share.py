@@ -240,10 +240,10 @@ def test_what_is_no_weight(text: str) -> None:
 def test_lists_of_weights_that_are_none(parts: list[str], message: str) -> None:
     """Each is NAME=W, every name once."""
     with pytest.raises(InvalidInput) as error:
-        read_weights(parts, where="--weights")
-    assert (error.value.message, error.value.where, bool(error.value.fix)) == (message, "--weights", True)
+        read_weights(parts, where="--share-weights")
+    assert (error.value.message, error.value.where, bool(error.value.fix)) == (message, "--share-weights", True)
 
 
 def test_a_name_may_hold_an_equals_sign() -> None:
     """The weight is what stands behind the last."""
-    assert read_weights(["a=b=2", "c=0.5"], where="--weights") == {"a=b": 2.0, "c": 0.5}
+    assert read_weights(["a=b=2", "c=0.5"], where="--share-weights") == {"a=b": 2.0, "c": 0.5}

@@ -55,7 +55,7 @@ def test_answers_are_about_the_same_jobs() -> None:
     """The first policy is compared with itself, a policy that knows types has shorter completion times at the end of a
     queue, and the papers' numbers stand beside.
     """
-    found = GenerationsQuestion(made=12, seeds=2, loads=(3.0,), gpus=8, policies=("fifo", "gavel", "hadar")).answer()
+    found = GenerationsQuestion(jobs=12, seeds=2, loads=(3.0,), gpus=8, policies=("fifo", "gavel", "hadar")).answer()
     first = [cell for cell in found.cells if cell.policy == "fifo"]
     assert all((cell.jct_gain, cell.stops) == (Band(1.0, 0.0), 0.0) for cell in first)
     assert all(cell.jct_gain.mean > 1.0 for cell in found.cells if cell.policy != "fifo")
@@ -72,7 +72,7 @@ def test_own_throughputs(tmp_path: Path) -> None:
     # a kind that runs nowhere is none to wait for
     file.write_text("model,gpus,gpu_type,throughput\nllm,8,H100,3\nllm,8,A100,1\nnone,1,H100,0\nnone,1,A100,0\n")
     found = GenerationsQuestion(
-        throughputs=str(file), made=4, seeds=2, loads=(1.0,), gpus=8, policies=("fifo", "gavel")
+        throughputs=str(file), jobs=4, seeds=2, loads=(1.0,), gpus=8, policies=("fifo", "gavel")
     ).answer()
     assert found.types == ("H100", "A100")
     assert {kind.kind: kind.wait_hours for kind in found.kinds}["llm"] == pytest.approx(2.0)
@@ -91,4 +91,4 @@ def test_policies_that_compare_nothing(policies: tuple[str, ...]) -> None:
     """One policy alone, one twice, one that there is not: the option that they came from is named."""
     with pytest.raises(InvalidInput) as error:
         GenerationsQuestion(policies=policies)
-    assert error.value.where == "--policies"
+    assert error.value.where == "--policy"

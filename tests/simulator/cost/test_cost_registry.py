@@ -19,4 +19,4 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     """The message lists what there is, and names the option that the name came from."""
     with pytest.raises(UnknownName, match="flow") as caught:
         COMM_MODELS.load("flow")
-    assert caught.value.where == "--cost"
+    assert caught.value.where == "--cost-model"

@@ -131,7 +131,7 @@ def test_more_seeds_are_added_to_what_is_there(tmp_path: Path) -> None:
 
 
 def test_the_default_said_is_the_same_study() -> None:
-    """`--cost anchored` is what nothing said is, so that rows of one go on in the other; `--cost none` is another."""
+    """`--cost-model anchored` is what nothing said is, so that rows of one go on in the other; `none` is another."""
     unsaid, said, none = (
         study_fingerprint(replace(INPUTS, settings=ReplaySettings(cost=cost)), version="1")
         for cost in (None, "anchored", "none")
@@ -260,7 +260,7 @@ def test_the_command_makes_file_page_and_document(tmp_path: Path, capsys: pytest
     (tmp_path / "t.csv").write_text("job_id,submit_time,duration,gpus\n" + "\n".join(lines) + "\n")
     named = ["--cluster", str(tmp_path / "c.csv"), "--trace", str(tmp_path / "t.csv")]
     out, page = tmp_path / "s.parquet", tmp_path / "s.html"
-    study = ["study", "simulate", *named, "--algorithms", "none", "--out", str(out), "--html", str(page), "--json"]
+    study = ["study", "simulate", *named, "--algorithm", "none", "--runs-out", str(out), "--html", str(page), "--json"]
     assert run([*study, "--seeds", "2"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["runs"], document["made"]) == (4, 4)
@@ -268,7 +268,7 @@ def test_the_command_makes_file_page_and_document(tmp_path: Path, capsys: pytest
     assert set(document["groups"][0]["metrics"]) <= {metric.column for metric in METRICS}
     assert run([*study, "--seeds", "2"]) == 0
     assert json.loads(capsys.readouterr().out)["made"] == 0
-    beside = ["--html", str(tmp_path / "p.html"), "--compare", str(out), "--json"]
+    beside = ["--html", str(tmp_path / "p.html"), "--study", str(out), "--json"]
     assert run(["simulate", *named, "--algorithm", "none", *beside]) == 0
     assert 'data-chart="c-waiting"' in (tmp_path / "p.html").read_text()
     assert len(read_comparison(str(out)).groups) == 2

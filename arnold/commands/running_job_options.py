@@ -1,4 +1,4 @@
-"""The job of ``arnold recover``, and the nodes that it runs on: options and what they give."""
+"""``--job`` and ``--placement`` of commands about a job that runs: the options and what they give."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from arnold.commands.field_options import FILE
+from arnold.commands.shared_options import PLACEMENT_HELP
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -18,10 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def running_job_options(function: F) -> F:
     """Give a command ``--job`` and ``--placement``."""
-    placement = click.option(
-        "--placement", type=FILE, metavar="FILE", help="What `arnold place` saved: which nodes the job is on."
+    placement = click.option("--placement", type=FILE, metavar="FILE", help=PLACEMENT_HELP)
+    job = click.option(
+        "--job",
+        "job_file",
+        type=FILE,
+        metavar="FILE",
+        help="The job, YAML or JSON; - for standard input.  [default: that of --placement]",
     )
-    job = click.option("--job", "job_file", type=FILE, metavar="FILE", help="The job  [default: that of --placement]")
     return job(placement(function))
 
 

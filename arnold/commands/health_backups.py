@@ -1,4 +1,4 @@
-"""``arnold recover peers``: which machine keeps which checkpoint backup."""
+"""``arnold health backups``: which machine keeps which checkpoint backup."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
 from arnold.commands.result_files import html_option
+from arnold.commands.shared_options import PLACEMENT_HELP
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,18 +22,20 @@ LONGEST = 40  # Most rows of a table on a terminal
 EXAMPLES = """\b
 Examples:
   arnold place --cluster cluster.csv --job job.yaml --output placement.json
-  arnold recover peers --cluster cluster.csv --placement placement.json --level rack
+  arnold health backups --cluster cluster.csv --placement placement.json --failure-level rack
 """
 
 
 @click.command(
-    "peers", cls=JsonCommand, document="arnold.documents.recover_answers:CheckpointPeersDocument", epilog=EXAMPLES
+    "backups", cls=JsonCommand, document="arnold.documents.recover_answers:CheckpointPeersDocument", epilog=EXAMPLES
 )
 @cluster_options
-@click.option("--placement", required=True, type=FILE, metavar="FILE", help="What `arnold place --output` saved.")
-@click.option("--level", metavar="NAME", help="The level whose domains die as one  [default: the closest]")
+@click.option("--placement", required=True, type=FILE, metavar="FILE", help=PLACEMENT_HELP)
+@click.option(
+    "--failure-level", metavar="NAME", help="Level of the cluster whose domains fail at once.  [default: the closest]"
+)
 @html_option
-def command(*, as_json: bool, html: str | None, placement: str, level: str | None, **inputs: Any) -> None:
+def command(*, as_json: bool, html: str | None, placement: str, failure_level: str | None, **inputs: Any) -> None:
     """Say which machine keeps the backup of which: none that could be lost with it.
 
     A peer shares no PP, DP or TP group and no rack with the machine; each machine keeps the backup of exactly one, as
@@ -48,7 +51,7 @@ def command(*, as_json: bool, html: str | None, placement: str, level: str | Non
     check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
     loaded = ClusterFiles(**inputs).read_aloud()
     cluster = loaded.cluster
-    depth = -1 if level is None else cluster.level_index(level, where="--level")
+    depth = -1 if failure_level is None else cluster.level_index(failure_level, where="--failure-level")
     rack = cluster.levels[depth].name if cluster.levels else None
     saved = load_placement(read_source(placement), cluster)
     nodes = saved.by_node_rank()

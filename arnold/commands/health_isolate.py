@@ -1,4 +1,4 @@
-"""``arnold recover replay``: a plan of two phases, and the culprit."""
+"""``arnold health isolate``: a plan of two phases, and the culprit."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
-from arnold.commands.recover_inputs import read_machines, running_job_options
 from arnold.commands.result_files import html_option
+from arnold.commands.running_job_options import read_machines, running_job_options
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.documents.recover_answers import ReplayDocument
+    from arnold.documents.recover_answers import IsolateDocument
     from health.recovery.machines import Machines
 
 LONGEST = 40  # Most rows of a table on a terminal
 EXAMPLES = """\b
 Examples:
-  arnold recover replay --job job.yaml
-  arnold recover replay --placement placement.json --failed-horizontal 3 --failed-vertical 7
+  arnold health isolate --job job.yaml
+  arnold health isolate --placement placement.json --failed-horizontal 3 --failed-vertical 7
 """
 
 
-@click.command("replay", cls=JsonCommand, document="arnold.documents.recover_answers:ReplayDocument", epilog=EXAMPLES)
+@click.command("isolate", cls=JsonCommand, document="arnold.documents.recover_answers:IsolateDocument", epilog=EXAMPLES)
 @running_job_options
 @click.option(
-    "--k",
+    "--replicas",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Replicas of a group  [default: the most that leave one culprit]",
+    help="Replicas of a group.  [default: the most that leave one culprit]",
 )
 @click.option(
     "--failed-horizontal",
     "horizontal",
     type=click.IntRange(min=0),
     multiple=True,
-    metavar="I",
-    help="A group of the first phase that failed; may be repeated.",
+    metavar="N",
+    help="Group of the first phase that failed.",
 )
 @click.option(
     "--failed-vertical",
     "vertical",
     type=click.IntRange(min=0),
     multiple=True,
-    metavar="J",
-    help="A group of the second phase that failed; may be repeated.",
+    metavar="N",
+    help="Group of the second phase that failed.",
 )
 @html_option
 def command(
@@ -57,7 +57,7 @@ def command(
     html: str | None,
     job_file: str | None,
     placement: str | None,
-    k: int | None,
+    replicas: int | None,
     horizontal: tuple[int, ...],
     vertical: tuple[int, ...],
 ) -> None:
@@ -66,16 +66,16 @@ def command(
     Each part keeps TP and PP and runs a few steps on its own, all at once. The culprit is in the part that fails in
     the first run and in the part that fails in the second. Machines are numbered by node rank.
     """
-    from arnold.documents.recover_answers import replay_document
+    from arnold.documents.recover_answers import isolate_document
     from health.recovery.two_phase_replay import plan_replay
 
     machines = read_machines(job_file, placement)
-    plan = plan_replay(machines.job, k=k)
-    document = replay_document(plan, machines, horizontal=horizontal, vertical=vertical)
+    plan = plan_replay(machines.job, k=replicas)
+    document = isolate_document(plan, machines, horizontal=horizontal, vertical=vertical)
     answer(document, partial(_print, machines=machines), as_json=as_json, html=html)
 
 
-def _print(out: Console, document: ReplayDocument, machines: Machines) -> None:
+def _print(out: Console, document: IsolateDocument, machines: Machines) -> None:
     good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
     out.print(document.verdict, style=GOOD if good else BAD if document.answer == "nobody" else SO_SO)
     title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"

@@ -1,4 +1,4 @@
-"""`arnold recover` through the front door: words first, one JSON document, errors that help."""
+"""Commands after a fault, of `arnold health`: words first, one JSON document, errors that help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arnold.documents.recover_answers import CheckpointPeersDocument, EvictDocument, ReplayDocument, StandbyDocument
+from arnold.documents.recover_answers import CheckpointPeersDocument, EvictDocument, IsolateDocument
 from tests.health.recovery_world import SYNC, machines, stacks_of, write_dumps
 from topology.json_record import read_json
 
@@ -55,7 +55,7 @@ def dumps(tmp_path: Path) -> Path:
 
 def test_evict_names_the_group(arnold: Arnold, dumps: Path, placement: Path) -> None:
     """The verdict, the machines, and flags of those with outliers; the document reads back."""
-    ran = arnold("recover", "evict", dumps, "--placement", placement, "--json")
+    ran = arnold("health", "evict", dumps, "--placement", placement, "--json")
     assert ran.code == 0
     document = ran.json
     assert document["unit"]["family"] == "pp"
@@ -64,7 +64,7 @@ def test_evict_names_the_group(arnold: Arnold, dumps: Path, placement: Path) -> 
     assert [machine["outliers"] for machine in document["machines"]] == [0, 8, 8, 8]
     assert [flag["node"] for flag in document["flags"]] == ["n008", "n014", "n020"]
     assert read_json(EvictDocument, json.loads(ran.out)).doubt is None
-    text = arnold("recover", "evict", dumps, "--placement", placement).out
+    text = arnold("health", "evict", dumps, "--placement", placement).out
     assert text.startswith("Evict PP group 2, 4 machines: 24 of 192 ranks are out of place")
     assert "n[002,008,014,020]" in text
 
@@ -74,7 +74,7 @@ def test_flags_of_an_eviction_keep_nodes_out(
 ) -> None:
     """The saved document is a file of flags: `arnold place` then leaves the three machines out."""
     saved = tmp_path / "evict.json"
-    saved.write_text(arnold("recover", "evict", dumps, "--placement", placement, "--json").out)
+    saved.write_text(arnold("health", "evict", dumps, "--placement", placement, "--json").out)
     small = tmp_path / "small.yaml"
     small.write_text("name: s\nparallelism: {tp: 8, dp: 3, pp: 7}\nalpha: 0.5\n")
     args = ["place", "--cluster", cluster, "--job", small, "--flags", saved, "--json"]
@@ -87,7 +87,7 @@ def test_flags_of_an_eviction_keep_nodes_out(
 
 def test_evict_without_a_placement(arnold: Arnold, dumps: Path, job: Path) -> None:
     """Machines are node ranks, nobody is flagged, and the note says where names come from."""
-    document = arnold("recover", "evict", dumps, "--job", job, "--json").json
+    document = arnold("health", "evict", dumps, "--job", job, "--json").json
     assert [machine["node_rank"] for machine in document["machines"]] == [2, 8, 14, 20]
     assert {machine["node"] for machine in document["machines"]} == {None}
     assert document["flags"] == []
@@ -100,17 +100,17 @@ def test_evict_in_rounds(arnold: Arnold, placement: Path, tmp_path: Path) -> Non
         write_dumps(tmp_path / f"look-{i}", stacks_of(machines(), lambda r, c, i=i: (r, c) == (ROW, i % 4)))  # type: ignore[misc]
         for i in range(5)
     ]
-    document = arnold("recover", "evict", "--rounds", *looks, "--placement", placement, "--json").json
+    document = arnold("health", "evict", "--rounds", *looks, "--placement", placement, "--json").json
     assert (document["unit"]["family"], document["unit"]["group"], document["unit"]["rounds"]) == ("pp", ROW, 5)
     assert document["looks"] == 5
-    one = arnold("recover", "evict", "--rounds", looks[0], "--placement", placement, "--json")
+    one = arnold("health", "evict", "--rounds", looks[0], "--placement", placement, "--json")
     assert (one.code, one.json["error"]["where"]) == (2, "--rounds")
 
 
 def test_evict_says_why_not(arnold: Arnold, job: Path, tmp_path: Path) -> None:
     """All ranks alike: exit 0, nothing to evict, in words."""
     dumps = write_dumps(tmp_path / "alike", stacks_of(machines(), lambda r, c: False))
-    ran = arnold("recover", "evict", dumps, "--job", job)
+    ran = arnold("health", "evict", dumps, "--job", job)
     assert ran.code == 0
     assert ran.out.startswith("Evict nothing: all 192 ranks stand in the same stack")
 
@@ -118,14 +118,14 @@ def test_evict_says_why_not(arnold: Arnold, job: Path, tmp_path: Path) -> None:
 def test_evict_lenient(arnold: Arnold, dumps: Path, job: Path) -> None:
     """A dump that cannot be read is an error with its file; with --lenient it is left out and named."""
     (dumps / "rank-0.txt").write_text("Process 1: x\nPython v3.12\n\nrubbish\n")
-    strict = arnold("recover", "evict", dumps, "--job", job, "--json")
+    strict = arnold("health", "evict", dumps, "--job", job, "--json")
     assert (strict.code, strict.json["error"]["kind"]) == (2, "InvalidInput")
     assert strict.json["error"]["where"].endswith("rank-0.txt:4")
-    lenient = arnold("recover", "evict", dumps, "--job", job, "--lenient", "--json").json
+    lenient = arnold("health", "evict", dumps, "--job", job, "--lenient", "--json").json
     assert [Path(drop["file"]).name for drop in lenient["dropped"]] == ["rank-0.txt"]
     assert lenient["missing"] == [0]
     assert lenient["unit"]["group"] == ROW
-    assert "Left out" in arnold("recover", "evict", dumps, "--job", job, "--lenient").out
+    assert "Left out" in arnold("health", "evict", dumps, "--job", job, "--lenient").out
 
 
 def test_evict_lines_tell_ranks_apart(arnold: Arnold, job: Path, tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_evict_lines_tell_ranks_apart(arnold: Arnold, job: Path, tmp_path: Path)
     elsewhere = (SYNC[0].replace(":10", ":11"), *SYNC[1:])
     stacks = stacks_of(machines(), lambda r, c: (r, c) == (1, 1), stack=elsewhere)
     dumps = write_dumps(tmp_path / "lines", stacks)
-    assert arnold("recover", "evict", dumps, "--job", job, "--json").json["unit"] is None
-    document = arnold("recover", "evict", dumps, "--job", job, "--lines", "--json").json
+    assert arnold("health", "evict", dumps, "--job", job, "--json").json["unit"] is None
+    document = arnold("health", "evict", dumps, "--job", job, "--lines", "--json").json
     assert document["unit"]["node_ranks"] == [7]
 
 
@@ -144,7 +144,7 @@ def test_the_calls_shown_tell_groups_apart(arnold: Arnold, job: Path, tmp_path: 
     stacks = stacks_of(machines(), lambda r, c: (r, c) == (1, 1))
     deep = {rank: ("clock_nanosleep (libc.so.6)", *stack) for rank, stack in stacks.items()}
     dumps = write_dumps(tmp_path / "deep", deep)
-    out = arnold("recover", "evict", dumps, "--job", job, "--threads", threads).out
+    out = arnold("health", "evict", dumps, "--job", job, "--threads", threads).out
     assert "... < wait (torch/distributed/c10d.py) < finish_grad_sync" in out
     assert "... < _p2p_ops (p2p_communication.py) < send_backward" in out
     assert "nanosleep" not in out
@@ -154,19 +154,19 @@ def test_many_stacks_are_cut_short(arnold: Arnold, job: Path, tmp_path: Path) ->
     """A table of stacks has at most twenty rows, and says how many more there are."""
     stacks = stacks_of(machines(), lambda r, c: False)
     stacks |= {rank: (f"odd{rank} (a.py:1)",) for rank in range(30)}
-    out = arnold("recover", "evict", write_dumps(tmp_path / "many", stacks), "--job", job).out
+    out = arnold("health", "evict", write_dumps(tmp_path / "many", stacks), "--job", job).out
     assert "... 11 more" in out
 
 
 def test_replay_plans_and_finds(arnold: Arnold, job: Path, placement: Path) -> None:
     """PP 4, DP 6: k = 1 gives m = 4, n = 6. Machine 13 is in 13 // 4 = 3 and 13 % 6 = 1."""
-    plan = arnold("recover", "replay", "--job", job, "--json")
+    plan = arnold("health", "isolate", "--job", job, "--json")
     assert plan.code == 0
-    document = read_json(ReplayDocument, json.loads(plan.out))
+    document = read_json(IsolateDocument, json.loads(plan.out))
     assert (document.answer, document.group_size, document.groups, document.unique) == ("plan", 4, 6, True)
     assert document.horizontal[3] == (12, 13, 14, 15)
     assert document.vertical[1] == (1, 7, 13, 19)
-    args = ["recover", "replay", "--placement", placement, "--failed-horizontal", 3, "--failed-vertical", 1]
+    args = ["health", "isolate", "--placement", placement, "--failed-horizontal", 3, "--failed-vertical", 1]
     assert [machine["node"] for machine in arnold(*args, "--json").json["suspects"]] == ["n013"]
     text = arnold(*args).out
     assert text.startswith("The culprit is n013")
@@ -175,34 +175,21 @@ def test_replay_plans_and_finds(arnold: Arnold, job: Path, placement: Path) -> N
 
 def test_replay_warns_where_it_is_not_unique(arnold: Arnold, job: Path) -> None:
     """With k = 3 groups are of 12 machines and there are 2: six suspects, said in the plan and with the outcome."""
-    text = " ".join(arnold("recover", "replay", "--job", job, "--k", 3).out.split())
+    text = " ".join(arnold("health", "isolate", "--job", job, "--replicas", 3).out.split())
     assert "up to 6 machines, not one" in text
     assert "m = 12, n = 2" in text
     document = arnold(
-        "recover", "replay", "--job", job, "--k", 3, "--failed-horizontal", 0, "--failed-vertical", 1, "--json"
+        "health", "isolate", "--job", job, "--replicas", 3, "--failed-horizontal", 0, "--failed-vertical", 1, "--json"
     ).json
     assert document["answer"] == "suspects"
     assert [machine["node_rank"] for machine in document["suspects"]] == [1, 3, 5, 7, 9, 11]
 
 
-def test_standby_shows_the_published_pools(arnold: Arnold) -> None:
-    """2, 2, 3 and 4 machines, the rates for which that holds, and a switch on demand."""
-    sizes = [arg for machines in (128, 256, 512, 1024) for arg in ("--machines", machines)]
-    ran = arnold("recover", "standby", *sizes, "--switch", 32, "--json")
-    document = read_json(StandbyDocument, json.loads(ran.out))
-    assert [pool.pool for pool in document.pools] == [2, 2, 3, 4]
-    assert [pool.published for pool in document.pools] == [2, 2, 3, 4]
-    assert [pool.with_switch for pool in document.pools] == [34, 34, 35, 36]
-    assert document.published.rates.low == pytest.approx(1.1645e-3, rel=1e-3)
-    text = arnold("recover", "standby", *sizes).out
-    assert text.startswith("Keep 2 machines for 128, 2 machines for 256, 3 machines for 512, 4 machines for 1,024")
-    assert "0.001164 to 0.001251" in text
-    assert "--switch 32" in text
-
-
 def test_peers_share_nothing(arnold: Arnold, cluster: Path, placement: Path) -> None:
     """Every machine has one peer, in another row, stage and rack; the document reads back."""
-    ran = arnold("recover", "peers", "--cluster", cluster, "--placement", placement, "--level", "rack", "--json")
+    ran = arnold(
+        "health", "backups", "--cluster", cluster, "--placement", placement, "--failure-level", "rack", "--json"
+    )
     assert ran.code == 0
     document = read_json(CheckpointPeersDocument, json.loads(ran.out))
     assert sorted(peer.peer for peer in document.peers) == list(range(24))
@@ -212,18 +199,18 @@ def test_peers_share_nothing(arnold: Arnold, cluster: Path, placement: Path) -> 
         assert row.pp != peer.pp
         assert row.node_rank // 4 != peer.node_rank // 4
     assert document.conflict == ()
-    default = arnold("recover", "peers", "--cluster", cluster, "--placement", placement)
+    default = arnold("health", "backups", "--cluster", cluster, "--placement", placement)
     assert default.out.startswith("Each of 24 machines has a peer that shares no PP, DP or TP group and no rack")
 
 
 def test_peers_say_what_gives_way(arnold: Arnold, cluster: Path, placement: Path) -> None:
     """Two minipods of twelve: a peer in the other one for all, which is no conflict; that of all nodes in one is."""
     document = arnold(
-        "recover", "peers", "--cluster", cluster, "--placement", placement, "--level", "minipod", "--json"
+        "health", "backups", "--cluster", cluster, "--placement", placement, "--failure-level", "minipod", "--json"
     ).json
     assert document["broken"] == {"dp": 0, "level": 0, "pp": 0}
     cluster.write_text(cluster.read_text().replace("mp1", "mp0"))
-    text = arnold("recover", "peers", "--cluster", cluster, "--placement", placement, "--level", "minipod").out
+    text = arnold("health", "backups", "--cluster", cluster, "--placement", placement, "--failure-level", "minipod").out
     assert text.startswith("Of 24 machines 24 with a peer in their minipod; fewer are impossible.")
     assert "one minipod holds 24 of the 24 machines" in text
 
@@ -238,18 +225,17 @@ def test_peers_say_what_gives_way(arnold: Arnold, cluster: Path, placement: Path
         (["evict", "dumps", "--job", "JOB", "--dominant", "0"], "UsageError", "--dominant"),
         (["evict", "dumps", "--job", "OTHER", "--placement", "PLACEMENT"], "InvalidInput", "differ"),
         (["evict", "dumps", "--job", "OTHER"], "InvalidInput", "not one of the job's 16 ranks"),
-        (["replay"], "InvalidInput", "no job"),
-        (["replay", "--job", "JOB", "--k", "4"], "InvalidInput", "do not cut"),
-        (["replay", "--job", "JOB", "--failed-vertical", "6"], "InvalidInput", "no vertical group 6"),
-        (["replay", "--job", "SINGLE"], "Infeasible", "single replica"),
-        (["standby"], "UsageError", "--machines"),
-        (["standby", "--machines", "0"], "UsageError", "--machines"),
-        (["standby", "--machines", "9", "--rate", "2"], "UsageError", "--rate"),
-        (["standby", "--machines", "9", "--rate", "nan"], "UsageError", "finite"),
-        (["standby", "--machines", "9", "--quantile", "1"], "UsageError", "--quantile"),
-        (["peers", "--cluster", "CLUSTER", "--placement", "PLACEMENT", "--level", "rakc"], "UnknownName", "rakc"),
-        (["peers", "--cluster", "-", "--placement", "-"], "InvalidInput", "standard input"),
-        (["peers", "--cluster", "CLUSTER", "--placement", "TWICE"], "InvalidPlacement", "more than one cell"),
+        (["isolate"], "InvalidInput", "no job"),
+        (["isolate", "--job", "JOB", "--replicas", "4"], "InvalidInput", "do not cut"),
+        (["isolate", "--job", "JOB", "--failed-vertical", "6"], "InvalidInput", "no vertical group 6"),
+        (["isolate", "--job", "SINGLE"], "Infeasible", "single replica"),
+        (
+            ["backups", "--cluster", "CLUSTER", "--placement", "PLACEMENT", "--failure-level", "rakc"],
+            "UnknownName",
+            "rakc",
+        ),
+        (["backups", "--cluster", "-", "--placement", "-"], "InvalidInput", "standard input"),
+        (["backups", "--cluster", "CLUSTER", "--placement", "TWICE"], "InvalidPlacement", "more than one cell"),
         (["evict", "dumps", "--placement", "TWICE"], "InvalidPlacement", "more than one cell"),
         (["evict", "dumps", "--placement", "JOB"], "InvalidInput", "missing"),
         (["evcit"], "UnknownName", "did you mean 'evict'"),
@@ -257,7 +243,7 @@ def test_peers_say_what_gives_way(arnold: Arnold, cluster: Path, placement: Path
 )
 def test_bad_input(arnold: Arnold, paths: dict[str, Path], args: list[str], kind: str, words: str) -> None:
     """Exit 2 (3 where the job cannot be helped), one error that says what is wrong and what to do."""
-    ran = arnold("recover", *(paths.get(arg, arg) for arg in args), "--json")
+    ran = arnold("health", *(paths.get(arg, arg) for arg in args), "--json")
     error = ran.json["error"]
     assert (ran.code, error["kind"]) == (3 if kind == "Infeasible" else 2, kind)
     assert words in error["message"] + error["fix"]
@@ -276,10 +262,10 @@ def paths(dumps: Path, job: Path, placement: Path, cluster: Path, tmp_path: Path
     return {**jobs, "PLACEMENT": placement, "TWICE": twice, "CLUSTER": cluster, "dumps": dumps}
 
 
-@pytest.mark.parametrize("name", ["evict", "replay", "standby", "peers"])
+@pytest.mark.parametrize("name", ["evict", "isolate", "backups"])
 def test_schemas_describe_every_field(arnold: Arnold, name: str) -> None:
     """Each schema refuses unknown keys and describes every field of every object."""
-    schema = arnold("schema", "recover", name).json
+    schema = arnold("schema", "health", name).json
     objects = [shape for shape in [schema, *schema["$defs"].values()] if shape.get("type") == "object"]
     assert all(shape["additionalProperties"] is False for shape in objects)
     fields = [(shape["title"], key, field) for shape in objects for key, field in shape["properties"].items()]
@@ -288,7 +274,7 @@ def test_schemas_describe_every_field(arnold: Arnold, name: str) -> None:
 
 def test_help(arnold: Arnold) -> None:
     """The group lists its commands, and each explains itself with examples."""
-    out = arnold("recover", "--help").out
-    for name in ("evict", "replay", "standby", "peers"):
+    out = arnold("health", "--help").out
+    for name in ("evict", "isolate", "backups"):
         assert name in out
-        assert "Examples:" in arnold("recover", name, "--help").out
+        assert "Examples:" in arnold("health", name, "--help").out

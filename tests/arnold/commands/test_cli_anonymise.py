@@ -1,4 +1,4 @@
-"""``arnold traces anonymise``."""
+"""``arnold anonymise``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_trace_without_names_is_written(jobs: Path, capsys: pytest.CaptureFixt
     """The same key gives the same file; counts are of different names."""
     for output in ("one.csv", "two.csv"):
         words = ["--output", str(jobs / output), "--key-file", str(jobs / "key"), "--json"]
-        assert run(["traces", "anonymise", str(jobs / "jobs.csv"), *words]) == 0
+        assert run(["anonymise", str(jobs / "jobs.csv"), *words]) == 0
     document = json.loads(capsys.readouterr().out.split("\n}\n")[0] + "}")
     assert document["replaced"] == {"user": 1, "group": 2, "job": 0, "text": 0}
     assert document["kept_key"]
@@ -38,7 +38,7 @@ def test_a_trace_without_names_is_written(jobs: Path, capsys: pytest.CaptureFixt
 def test_without_a_key_it_is_another_each_time(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """And the text says so."""
     for output in ("one.csv", "two.csv"):
-        assert run(["traces", "anonymise", str(jobs / "jobs.csv"), "--output", str(jobs / output)]) == 0
+        assert run(["anonymise", str(jobs / "jobs.csv"), "--output", str(jobs / output)]) == 0
     assert (jobs / "one.csv").read_text() != (jobs / "two.csv").read_text()
     assert "--key-file keeps them" in capsys.readouterr().out
 
@@ -47,7 +47,7 @@ def test_an_empty_key_is_refused(jobs: Path, capsys: pytest.CaptureFixture[str])
     """It would be one that everybody can guess."""
     (jobs / "key").write_text("\n")
     words = ["--output", str(jobs / "out.csv"), "--key-file", str(jobs / "key")]
-    assert run(["traces", "anonymise", str(jobs / "jobs.csv"), *words]) == InvalidInput.exit_code
+    assert run(["anonymise", str(jobs / "jobs.csv"), *words]) == InvalidInput.exit_code
     assert "the key is empty" in capsys.readouterr().err
     assert not (jobs / "out.csv").exists()
 
@@ -55,5 +55,5 @@ def test_an_empty_key_is_refused(jobs: Path, capsys: pytest.CaptureFixture[str])
 def test_a_name_in_what_is_kept_is_said(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An id that holds a user's name stays, since others may refer to it: the user is named."""
     (jobs / "jobs.csv").write_text(JOBS.replace("\nb,", "\nb-ada,"))
-    assert run(["traces", "anonymise", str(jobs / "jobs.csv"), "--output", str(jobs / "out.csv")]) == 0
+    assert run(["anonymise", str(jobs / "jobs.csv"), "--output", str(jobs / "out.csv")]) == 0
     assert "something that was kept is called after ada." in " ".join(capsys.readouterr().out.split())

@@ -1,4 +1,4 @@
-"""``arnold recover evict``: from stack dumps to the machines to evict."""
+"""``arnold health evict``: from stack dumps to the machines to evict."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import finite, options_of, take
 from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
-from arnold.commands.recover_inputs import read_machines, running_job_options
 from arnold.commands.result_files import html_option
+from arnold.commands.running_job_options import read_machines, running_job_options
+from arnold.commands.shared_options import HOLD_HELP, lenient_option
 from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
 
@@ -28,34 +29,38 @@ LONGEST = 20  # Most rows of a table on a terminal
 EXAMPLES = """\b
 Examples:
   py-spy dump --pid $PID > dumps/rank-$RANK.txt          # for every rank, while the job hangs
-  arnold recover evict dumps/ --job job.yaml
-  arnold recover evict dumps/ --placement placement.json --json > evict.json
+  arnold health evict dumps/ --job job.yaml
+  arnold health evict dumps/ --placement placement.json --json > evict.json
   arnold repair --placement placement.json --lost 'n[0017-0024]' --cluster cluster.csv
-  arnold recover evict --rounds look-1/ look-2/ look-3/ look-4/ look-5/ --placement placement.json
+  arnold health evict --rounds look-1/ look-2/ look-3/ look-4/ look-5/ --placement placement.json
 """
 
 
 @click.command("evict", cls=JsonCommand, document="arnold.documents.recover_answers:EvictDocument", epilog=EXAMPLES)
 @click.argument("dumps", nargs=-1, required=True, type=click.Path(), metavar="DUMPS...")
 @running_job_options
-@click.option("--rounds", is_flag=True, help="Each of DUMPS is one look; the job is slow, not stuck. Take 5 in 50 s.")
+@click.option(
+    "--rounds",
+    is_flag=True,
+    help="Take each of DUMPS as one look at a job that is slow, not stuck: 5 looks, 10 s apart.",
+)
 @options_of(StackView, only=("compare",))
 @click.option(
     "--unit",
     type=click.Choice(["tp", "pp", "dp"]),
-    help="Evict a group of this family only  [default: the smallest that all share]",
+    help="Family of the group to evict.  [default: the smallest group that all share]",
 )
 @options_of(StackView, only=("threads", "lines", "addresses", "dominant"))
 @click.option(
-    "--hold",
+    "--hold-hours",
     type=click.FloatRange(min=0, min_open=True, max=8760),
     callback=finite,
     default=24.0,
     show_default=True,
     metavar="HOURS",
-    help="Flags keep machines out this long, to be diagnosed.",
+    help=HOLD_HELP,
 )
-@click.option("--lenient", is_flag=True, help="Leave out dumps that cannot be read, and say which.")
+@lenient_option
 @html_option
 def command(
     *,
@@ -66,7 +71,7 @@ def command(
     placement: str | None,
     rounds: bool,
     unit: UnitFamily | None,
-    hold: float,
+    hold_hours: float,
     lenient: bool,
     **options: Any,
 ) -> None:
@@ -83,7 +88,7 @@ def command(
     machines, view = read_machines(job_file, placement), take(StackView, options)
     looks = [read_dumps(paths, ranks=machines.ranks, lenient=lenient) for paths in _looks(dumps, rounds=rounds)]
     eviction = decide(machines, [look_at(look, machines, view=view) for look in looks], family=unit)
-    flags = eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold))
+    flags = eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold_hours))
     document = evict_document(eviction, looks, view=view, flags=flags)
     answer(document, _print, as_json=as_json, html=html)
 

@@ -1,0 +1,83 @@
+"""``arnold anonymise``: a trace of jobs without the names in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
+from arnold.commands.output import answer
+from arnold.commands.result_files import RESULT
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.documents.traces_answer import AnonymiseDocument
+
+MAX_KEY = 65_536  # Bytes of the largest key
+SHOWN = 20  # Names that stayed
+EXAMPLES = """\b
+Examples:
+  arnold anonymise sacct.log --output jobs.log
+  arnold anonymise sacct.json --output jobs.json --key-file key
+"""
+
+
+@click.command(
+    "anonymise",
+    cls=JsonCommand,
+    document="arnold.documents.traces_answer:AnonymiseDocument",
+    epilog=EXAMPLES,
+)
+@click.argument("trace", type=FILE)
+@click.option(
+    "--output", required=True, type=RESULT, metavar="FILE", help="File to write the trace to, in the same format."
+)
+@click.option(
+    "--key-file",
+    type=FILE,
+    metavar="FILE",
+    help="File with any secret; the same one gives the same pseudonyms.  [default: a new secret]",
+)
+def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> None:
+    """Replace users, groups and job names in a trace of jobs by pseudonyms; nothing else changes.
+
+    TRACE is what sacct prints (--parsable2 or --json), Philly's JSON, JSON lines, or a CSV with a header. Paths,
+    command lines and comments, which repeat names, become pseudonyms as a whole. Without --key-file the key is thrown
+    away.
+    """
+    from secrets import token_bytes
+
+    from arnold.documents.traces_answer import AnonymiseDocument
+    from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
+    from topology.files import read_bytes, read_source, write_file
+
+    key = read_bytes(key_file, max_bytes=MAX_KEY)[1].strip() if key_file else token_bytes(32)
+    if not key:
+        raise InvalidInput("the key is empty", where=key_file or "", fix="write a secret of some 30 characters into it")
+    pseudonyms = Pseudonyms(key)
+    made = anonymised(read_source(trace), pseudonyms)
+    write_file(output, made)
+    document = AnonymiseDocument(
+        output=output,
+        replaced=pseudonyms.counts(),
+        kept_key=key_file is not None,
+        still_named=still_named(made, pseudonyms),
+    )
+    answer(document, _print, as_json=as_json)
+
+
+def _print(out: Console, document: AnonymiseDocument) -> None:
+    from topology.quantities import plural
+
+    nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
+    parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
+    out.print(f"{document.output}: {parts} became pseudonyms.")
+    if document.still_named:
+        names = ", ".join(document.still_named[:SHOWN]) + (", ..." if len(document.still_named) > SHOWN else "")
+        out.print(f"Look before you give it away: something that was kept is called after {names}.", markup=False)
+    if not document.kept_key:
+        out.print("The key is not kept: another run gives other pseudonyms; --key-file keeps them.")

@@ -1,0 +1,122 @@
+"""Replays side by side: ``arnold simulate`` with several policies or algorithms, and ``arnold study simulate``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arnold.commands.output import console, emit_json, plain, progress, table
+from topology.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from scheduler.study.executors import Executor
+    from simulator.study.compared import ComparedMetric, Comparison, RunGroup
+    from simulator.study.study_run import Inputs, StudyGrid
+
+
+def _names_in(text: str, option: str) -> list[str]:
+    """Return names with commas between them, each once; raise ``InvalidInput``: there are none."""
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InvalidInput(f"{text[:40]!r} names nothing", where=option, fix="give a name, or several: a,b")
+    return names
+
+
+def _scales_in(text: str) -> list[float]:
+    """Return the factors of ``--scale-load``; raise ``InvalidInput``: one is no number above 0."""
+    try:
+        scales = [float(one) for one in _names_in(text, "--scale-load")]
+    except ValueError:
+        scales = []
+    if not scales or not all(0 < scale < float("inf") for scale in scales):
+        raise InvalidInput(
+            f"{text[:40]!r} are no scales of load", where="--scale-load", fix="write numbers above 0, e.g. 0.8,1,1.2"
+        )
+    return scales
+
+
+def grid_of(options: dict[str, Any], *, clusters: Sequence[str], seeds: Sequence[int]) -> StudyGrid:
+    """Return the runs that ``--policy``, ``--algorithm`` and ``--scale-load`` ask for."""
+    from simulator.study.study_run import StudyGrid
+
+    policies, algorithms = (_names_in(options[name], f"--{name}") for name in ("policy", "algorithm"))
+    return StudyGrid(policies, algorithms, clusters, _scales_in(options["scale_load"]), seeds)
+
+
+def compare_runs(
+    inputs: Inputs,
+    grid: StudyGrid,
+    executor: Executor,
+    *,
+    as_json: bool,
+    out: str | None = None,
+    html: str | None = None,
+) -> None:
+    """Make all runs of a grid, and print and save how they compare.
+
+    :param out: Parquet file of rows, from which a broken study goes on.
+    :param html: page to write.
+    :raises ArnoldError: a name is not installed, a run cannot begin, or a file is unusable.
+    """
+    from importlib.metadata import version
+
+    from simulator.study.compared import StudyDocument, compare
+    from simulator.study.study_file import sweep
+    from simulator.study.study_run import check_names
+
+    inputs.settings.check_policies(check_names(grid), inputs.trace.records)
+    title, points = plain(Path(inputs.trace.source).name), grid.points
+    with progress(f"{len(points)} runs", total=len(points)) as step:
+        swept = sweep(inputs, points, executor, title=title, version=version("arnold-scheduler"), out=out, step=step)
+    compared = compare(swept.rows, title=title)
+    if html is not None:
+        from arnold.pages.replay.comparison import study_page
+        from topology.files import write_file
+
+        write_file(html, study_page(compared, notes=_notes(inputs, grid.seeds)))
+    if as_json:
+        emit_json(StudyDocument(title=title, runs=len(points), made=swept.made, groups=compared.groups))
+    else:
+        _show(compared)
+        console().print(f"\n{len(points):,} runs, {swept.made:,} of them made now.")
+
+
+def _notes(inputs: Inputs, seeds: Sequence[int]) -> list[str]:
+    if inputs.resample is not None:
+        return [f"Seed 0 is the trace; each other draws pieces of {inputs.resample / 3600:g} h of it with replacement."]
+    if len(seeds) > 1:
+        return ["All seeds replay the same jobs: bands show what is drawn besides, such as random placement."]
+    return []
+
+
+def _show(compared: Comparison) -> None:
+    """Print two tables: times, and everything else; what is the same in all runs is said once."""
+    from topology.quantities import label_of
+
+    out = console()
+    several = len(compared.loads) > 1
+    times = [metric for metric in compared.differing if metric.kind == "seconds"]
+    others = [metric for metric in compared.differing if metric.kind != "seconds"]
+    for metrics, title in ((times, f"{compared.title}: mean over seeds ± half of its 95% interval"), (others, "")):
+        if not metrics:
+            continue
+        load = ("load",) if several else ()
+        rows = table("", *load, "runs", *(_lower(metric.title) for metric in metrics), title=title)
+        for group in compared.groups:
+            runs = str(group.runs) + (f" +{group.diverged} diverged" if group.diverged else "")
+            scale = (f"{group.load:g}",) if several else ()
+            rows.add_row(group.name, *scale, runs, *(_cell(group, metric) for metric in metrics))
+        out.print(rows)
+    if same := ", ".join(f"{_lower(metric.title)} {label_of(value, metric.kind)}" for metric, value in compared.same):
+        out.print(f"The same in all runs: {same}.")
+
+
+def _cell(group: RunGroup, metric: ComparedMetric) -> str:
+    band = group.metrics.get(metric.column)
+    return "-" if band is None else band.label(metric.kind)
+
+
+def _lower(title: str) -> str:
+    """Return a title inside a line; acronyms stay."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]

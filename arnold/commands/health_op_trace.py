@@ -1,0 +1,108 @@
+"""``arnold health op-trace``: op traces of what other tools record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import FILE
+from arnold.commands.output import answer, progress, table
+from arnold.commands.result_files import ResultFile
+from arnold.commands.shared_options import SAVE_HELP
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from arnold.documents.traces_answer import OpTraceDocument
+
+TRACE = ResultFile("trace.parquet", "meta.yaml", "conversion.json")
+EXAMPLES = """\b
+Examples:
+  arnold health op-trace torch_profile/rank-*.json.gz --save trace/
+  arnold health op-trace torch_profile/rank-*.json.gz --meta meta.yaml --save trace/
+  arnold health op-trace train.log --meta meta.yaml --microbatches 32 --save trace/
+  arnold stragglers trace/trace.parquet --meta trace/meta.yaml
+"""
+
+
+@click.command("op-trace", cls=JsonCommand, document="arnold.documents.traces_answer:OpTraceDocument", epilog=EXAMPLES)
+@click.argument("files", nargs=-1, required=True, type=FILE)
+@click.option(
+    "--meta",
+    type=FILE,
+    metavar="FILE",
+    help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: data-parallel ranks alone]",
+)
+@click.option(
+    "--save",
+    required=True,
+    type=TRACE,
+    metavar="FOLDER",
+    help=SAVE_HELP,
+)
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["kineto", "megatron-timers"]),
+    help="Tool that the input is from.  [default: told by the first file]",
+)
+@click.option(
+    "--microbatches", type=click.IntRange(1, 1 << 16), help="Microbatches of a step, where a log does not say it."
+)
+@click.option(
+    "--align-clocks", is_flag=True, help="Shift the clocks of ranks so that a step's barrier ends at once (Kineto)."
+)
+def command(
+    *,
+    as_json: bool,
+    files: tuple[str, ...],
+    meta: str | None,
+    save: str,
+    source: Any,
+    microbatches: int | None,
+    align_clocks: bool,
+) -> None:
+    """Convert PyTorch (Kineto) Chrome traces or a Megatron-LM log of timers.
+
+    FILES are the profiler's JSON files, plain or gzip, one a rank: of a job with a pipeline one for each worker, with
+    --meta; of any other as many as there are. Or a log with `--timing-log-level 2 --timing-log-option all`. What cannot
+    be recovered is listed with what that disables.
+    """
+    from arnold.documents.traces_answer import op_trace_document
+    from health.whatif.converters import convert as convert_files
+    from health.whatif.converters import data_parallel_sizes
+    from health.whatif.converters.op_trace_output import write_conversion
+    from health.whatif.trace import layout_of, read_metadata
+    from topology.files import read_source
+
+    sizes = data_parallel_sizes(files) if meta is None else read_metadata(read_source(meta))
+    layout = layout_of(sizes)
+    with progress("Reading", total=len(files)) as say:
+        conversion = convert_files(
+            files, layout, source=source, microbatches=microbatches, align_clocks=align_clocks, progress=say
+        )
+    written = write_conversion(conversion, sizes, save)
+    document = op_trace_document(conversion, layout, [str(path) for path in written])
+    answer(document, _print, as_json=as_json)
+
+
+def _print(out: Console, document: OpTraceDocument) -> None:
+    from arnold.commands.step_findings_text import print_findings
+    from topology.quantities import plural
+
+    gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"
+    steps, workers = plural(document.steps, "step"), plural(document.workers, "worker")
+    out.print(f"{document.rows:,} operations of {steps} on {workers}, {gaps}: {document.files[0]}", style="bold")
+    rows = table("operation", "rows", title="Recovered")
+    for optype, count in document.recovered.items():
+        rows.add_row(optype, f"{count:,}")
+    out.print(rows)
+    print_findings(out, document.arrivals, document.breakdown)
+    if document.missing:
+        out.print("\nNot recovered", style="bold")
+        for entry in document.missing:
+            out.print(f"- {entry.optype}: {entry.reason}. Disables {entry.disables}.")
+    for note in document.notes:
+        out.print(f"Note: {note}")

@@ -1,0 +1,28 @@
+"""Options of several commands that no dataclass has, and their help: the same words wherever a name is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
+AT_HELP = "Time that counts as now, such as 2026-11-17T14:00:00Z, or a day in UTC."
+CLUSTER_HELP = "The cluster: a file in any known format, - for standard input; kube:[CONTEXT] or slurm: for a live one."
+FLAGS_HELP = "Write the flags of what was found to this file, for --flags of other commands."
+HOLD_HELP = "Hours for which a flag holds."
+PAGE_HELP = "Save a page with tables and drawings: one file that needs no network."
+PLACEMENT_HELP = "Placement that `arnold place --output` saved: the nodes of the job."
+RUNNING_HELP = (
+    "Placements of running jobs, whose nodes are in use: files that `arnold place` saved, or a pattern in quotes."
+)
+SAVE_HELP = "Folder to write files to; the answer names them."
+SEED_HELP = "Seed of all that is drawn: same seed, same answer, as long as no time runs out."
+SEEDS_HELP = "Number of seeds, 0 to N-1, each of which draws anew."
+STORE_HELP = "Flag store: the file that keeps flags and their history."
+
+
+def lenient_option(function: Any) -> Any:
+    """Give a command ``--lenient`` and ``--strict``, as ``lenient``."""
+    words = "Leave out what cannot be used and say how much, or stop at the first."
+    return click.option("--lenient/--strict", default=False, show_default="strict", help=words)(function)
