@@ -104,7 +104,7 @@ class ReplaySettings(QueueSettings):
     resume_seconds: Annotated[float, Ge(0)] | None = field(
         default=None, metadata={"metavar": "SECONDS", "default": f"{RESUME:g}"}
     )
-    """Seconds until a job works again that a queue policy had stopped; with --startup that is a start-up."""
+    """Seconds until a job works again that a queue policy had stopped."""
     throughputs: Throughputs | None = field(default=None, metadata={"option": False})
     """How fast jobs are on types of GPU; ``None`` = as fast on each."""
     failures: FailureSettings | None = field(default=None, metadata={"option": False})

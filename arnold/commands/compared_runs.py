@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,8 @@ def compare_runs(
     from simulator.study.study_run import check_names
 
     inputs.settings.check_policies(check_names(grid), inputs.trace.records)
+    for algorithm in grid.algorithms:
+        replace(inputs.settings, algorithm=algorithm)  # refuses models that need nodes before a run is made
     title, points = plain(Path(inputs.trace.source).name), grid.points
     with progress(f"{len(points)} runs", total=len(points)) as step:
         swept = sweep(inputs, points, executor, title=title, version=version("arnold-scheduler"), out=out, step=step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from click.core import ParameterSource
 
 from arnold.commands.cluster_options import ClusterFiles, check_stdin, overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
-from arnold.commands.compared_runs import grid_of
+from arnold.commands.compared_runs import compare_runs, grid_of
 from arnold.commands.field_options import complete_names, option_names, options_of, take
 from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import emit_json, plain
@@ -83,6 +83,8 @@ def command(*, as_json: bool, **options: Any) -> None:
     Ctrl-C leaves a checkpoint if one is asked for, and no half-written result. Several policies, algorithms or factors
     (--policy a,b --algorithm x,y) are compared, each with each, as by `arnold study simulate`.
     """
+    from scheduler.study.executors import local_executor
+
     check_stdin({f"--{name}": options[name] for name in READ})
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
@@ -95,7 +97,9 @@ def command(*, as_json: bool, **options: Any) -> None:
     try:
         inputs, notes = _read(options, grid)
         if several:
-            _compare(inputs, grid, notes, html=outputs.html, as_json=as_json)
+            for sentence in notes:
+                note(sentence)
+            compare_runs(inputs, grid, local_executor(1), as_json=as_json, html=outputs.html)
         else:
             _run(inputs, grid, outputs, keeping, notes, as_json=as_json)
     except InvalidTopology as error:
@@ -110,18 +114,6 @@ def _refuse_what_is_of_one_run() -> None:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             fix = "leave it out, or give one --policy, one --algorithm and one --scale-load"
             raise InvalidInput("is of one run, and several are compared", where=option, fix=fix)
-
-
-def _compare(inputs: Inputs, grid: StudyGrid, notes: Sequence[str], *, html: str | None, as_json: bool) -> None:
-    """Make the runs of all policies, algorithms and factors, and show how they compare."""
-    from arnold.commands.compared_runs import compare_runs
-    from scheduler.study.executors import local_executor
-
-    for algorithm in grid.algorithms:
-        replace(inputs.settings, algorithm=algorithm)  # refuses what it cannot be given, before anything is run
-    for sentence in notes:
-        note(sentence)
-    compare_runs(inputs, grid, local_executor(1), as_json=as_json, html=html)
 
 
 def _run(

@@ -42,7 +42,7 @@ def test_a_row_is_what_a_replay_with_the_file_gives(
     model = tmp_path / "model.yaml"
     model.write_text(MODELS[option])
     alone = arnold("simulate", *files, option, model, "--json").json
-    (row,) = arnold("study", "simulate", *files, option, model, "--policies", "fifo", "--json").json["groups"]
+    (row,) = arnold("study", "simulate", *files, option, model, "--policy", "fifo", "--json").json["groups"]
     assert row["metrics"]["makespan_seconds"]["mean"] == pytest.approx(alone["makespan_seconds"])
     assert row["metrics"]["jct_mean"]["mean"] == pytest.approx(alone["jct_seconds"]["mean"])
     assert alone["jct_seconds"]["mean"] > arnold("simulate", *files, "--json").json["jct_seconds"]["mean"]
@@ -55,5 +55,5 @@ def test_models_fit_all_clusters_and_have_nodes(files: list[object], arnold: Arn
     (tmp_path / "two.csv").write_text((tmp_path / "one.csv").read_text().replace("rack", "row"))
     wrong = arnold("study", "simulate", *files, "--cluster", tmp_path / "two.csv", "--data", model)
     assert (wrong.code, "the cluster has no level 'rack'" in wrong.err) == (2, True)
-    counted = arnold("study", "simulate", *files, "--data", model, "--algorithms", "none")
+    counted = arnold("study", "simulate", *files, "--data", model, "--algorithm", "none")
     assert (counted.code, "this run only counts GPUs" in counted.err) == (2, True)
