@@ -79,7 +79,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "all algorithms take half a minute",
         ),
         "arnold study fragmented": (
-            "arnold study fragmented --clusters 1 --algorithms exact,slurm-tree --json",
+            "arnold study fragmented --clusters 1 --algorithm exact,slurm-tree --json",
             "takes a minute; one cluster of it is run",
         ),
         "arnold study simulate": (SLOW, "takes seconds"),
@@ -87,7 +87,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/dead-nodes.md": {
         "sbatch ": ("", LAUNCHERS),
-        "arnold recover evict": ("", "needs stacks of all ranks; tests/health/test_recovery_eviction.py"),
+        "arnold health evict": ("", "needs stacks of all ranks; tests/health/test_recovery_eviction.py"),
     },
     "docs/how-to/kubernetes.md": {
         "arnold place --cluster kube:": ("", CLUSTER),
@@ -95,7 +95,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         "kubectl": ("", CLUSTER),
     },
     "docs/how-to/slow-job.md": {
-        "arnold traces convert": ("", "profiles of PyTorch; tests/health/whatif make them"),
+        "arnold health op-trace": ("", "profiles of PyTorch; tests/health/whatif make them"),
     },
     "docs/how-to/slurm.md": {
         "scontrol": ("", "needs Slurm; the demo has what it would print"),
@@ -104,7 +104,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/what-to-buy.md": {
         "arnold capacity minipods": (
-            "arnold capacity minipods --price-node 300000 --nodes 256 --size 32 --job 8x8x4 --seeds 1",
+            "arnold capacity minipods --price-node 300000 --cluster-nodes 256 --size 32 --grid 8x8x4 --seeds 1",
             "takes half a minute",
         ),
         "arnold capacity grow": (
@@ -116,7 +116,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     "docs/how-to/write-an-algorithm.md": {
         "uv pip install": ("", "is of a package of the reader's"),
         "arnold compare": (
-            "arnold compare --cluster cluster.csv --job job.yaml --algorithms exact",
+            "arnold compare --cluster cluster.csv --job job.yaml --algorithm exact",
             "without that package",
         ),
         "arnold simulate": ("", "without that package"),
