@@ -99,13 +99,15 @@ def _show(compared: Comparison) -> None:
 
     out = console()
     several = len(compared.loads) > 1
+    spare = ("fragmentation",) if any(group.diverged for group in compared.groups) else ("fragmentation", "runs")
     times = [metric for metric in compared.differing if metric.kind == "seconds"]
     others = [metric for metric in compared.differing if metric.kind != "seconds"]
     for metrics, title in ((times, f"{compared.title}: mean over seeds ± half of its 95% interval"), (others, "")):
         if not metrics:
             continue
         load = ("load",) if several else ()
-        rows = table("", *load, "runs", *(_lower(metric.title) for metric in metrics), title=title)
+        headers = ("", *load, "runs", *(_lower(metric.title) for metric in metrics))
+        rows = table(*headers, title=title, spare=spare)
         for group in compared.groups:
             runs = str(group.runs) + (f" +{group.diverged} diverged" if group.diverged else "")
             scale = (f"{group.load:g}",) if several else ()
