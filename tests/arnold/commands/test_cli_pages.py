@@ -56,7 +56,7 @@ def test_what_would_help_a_job_that_does_not_fit(arnold: Arnold, folder: Path) -
 
 def test_the_best_proof_comes_first(arnold: Arnold, folder: Path) -> None:
     """The page of a comparison is about the placement that is proved, whatever the order of the algorithms."""
-    algorithms = ("--algorithms", "random-fit,exact")
+    algorithms = ("--algorithm", "random-fit,exact")
     assert arnold("compare", *INSTANCE, *algorithms, "--html", "compare.html").code == 0
     words = words_of(folder / "compare.html")
     assert "Proved optimal: no valid placement has a smaller objective" in words

@@ -77,7 +77,7 @@ def test_a_reason_is_given_exactly_where_something_is_wrong_and_no_culprit_is_ce
     clear = (
         found.certainty == "certain"
         and found.settled
-        and found.cause != "crossed-order"
+        and found.cause not in PROGRAM
         and any(one.member in nodes for one in found.culprits)
     )
     assert bool(withheld(found, nodes)) == (found.status != "healthy" and not clear)
