@@ -250,7 +250,8 @@ class Endpoint:
             with opener.open(request, timeout=self.timeout) as answer:
                 data = answer.read(MAX_ANSWER + 1)
         except HTTPError as refused:
-            data = refused.read(65_536)
+            with refused:  # the answer that came with it is open
+                data = refused.read(65_536)
             if not data.lstrip().startswith(b"{"):
                 away = EndpointAway if refused.code >= 500 or refused.code == 429 else InvalidInput
                 raise away(
