@@ -15,7 +15,7 @@ from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import GOOD, console, emit_json, print_rows, print_sentences, progress
 from arnold.commands.result_files import RESULT
-from arnold.commands.shared_options import CLUSTER_HELP, PAGE_HELP
+from arnold.commands.shared_options import CLUSTER_HELP, html_option
 from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
 
@@ -119,7 +119,7 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
             "--tornado", type=RESULT, metavar="FILE", help="Save the figure of what decides on the answer, SVG."
         ),
         click.option("--svg", type=RESULT, metavar="FILE", help="Save the figure of the answer, SVG."),
-        click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP),
+        html_option,
         options_of(kind),
     ):
         ask = option(ask)
@@ -151,8 +151,7 @@ def _cluster(cluster: str | None, state: dict[str, Any]) -> dict[str, Any]:
             raise InvalidInput(f"{given[0]} belongs to a cluster file", where=given[0], fix="give --cluster FILE too")
         return {}
     tree, notes = read_cluster(cluster=cluster, **state)
-    for sentence in notes:
-        note(sentence)
+    note(*notes)
     return {"cluster": tree, "source": cluster}
 
 

@@ -11,15 +11,15 @@ import click
 from annotated_types import Ge
 from click.core import ParameterSource
 
-from arnold.commands.cluster_options import ClusterFiles, check_stdin, overlay_options, read_cluster
+from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
-from arnold.commands.field_options import complete_names, option_names, options_of, take
+from arnold.commands.field_options import option_names, options_of, take
 from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import emit_json, plain
-from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
+from arnold.commands.shared_options import complete_algorithm, complete_policy
+from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from arnold.commands.verbosity import note
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput, InvalidTopology
@@ -39,17 +39,6 @@ Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
   arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
 """
-
-
-READ = ("cluster", "trace", "flags", "throughputs", "records", "startup", "data", "power")
-"""Options with files, of which one may be standard input."""
-
-
-def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Return names of queue policies, for the shell."""
-    from scheduler.queue.queue_policy import POLICIES
-
-    return complete_names(POLICIES.names(), incomplete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +74,6 @@ def command(*, as_json: bool, **options: Any) -> None:
     """
     from scheduler.study.executors import local_executor
 
-    check_stdin({f"--{name}": options[name] for name in READ})
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     grid = grid_of(options, clusters=[plain(Path(options["cluster"]).stem)], seeds=[options["seed"]])
@@ -97,8 +85,7 @@ def command(*, as_json: bool, **options: Any) -> None:
     try:
         inputs, notes = _read(options, grid)
         if several:
-            for sentence in notes:
-                note(sentence)
+            note(*notes)
             compare_runs(inputs, grid, local_executor(1), as_json=as_json, html=outputs.html)
         else:
             _run(inputs, grid, outputs, keeping, notes, as_json=as_json)
@@ -160,24 +147,16 @@ def _run(
             show(document, replay)
         else:
             emit_json(document)
-        for sentence in [*replay.trace.notes, *told] if as_json else told:
-            note(sentence)
+        note(*(replay.trace.notes if as_json else ()), *told)
 
 
 def _read(options: dict[str, Any], grid: StudyGrid) -> tuple[Inputs, tuple[str, ...]]:
     """Return what the options describe, and notes about it."""
-    from simulator.study.study_run import Inputs
-
-    chosen, failing = take(TraceOptions, options), take(FailureOptions, options)
-    known = {"records": chosen.measured(), "throughputs": chosen.rates()}
-    settings = take(ReplaySettings, options, **known, failures=failing.settings())
-    flagged, models = take(FlagOptions, options), take(ModelFiles, options)
-    cluster, notes = read_cluster(format=chosen.formats()[1], **options)
-    trace = chosen.read()
-    settings, of_models = models.settings(settings, trace, [cluster], restart=failing.restart)
-    settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
-    inputs = Inputs(trace, {grid.clusters[0]: cluster}, settings, lenient=chosen.lenient)
-    return inputs, (*notes, *of_models, *of_flags)
+    jobs = take(TraceOptions, options)
+    files = {name: options.pop(name) for name in ("cluster", *OVERLAY)}
+    cluster, notes = read_cluster(format=jobs.formats()[1], **files)
+    inputs, others = replay_inputs(jobs, options, {grid.clusters[0]: cluster})
+    return inputs, (*notes, *others)
 
 
 def _prepare(inputs: Inputs, scale: float) -> Replay:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import OVERLAY, ClusterFiles, check_stdin, overlay_options
+from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import plain
-from arnold.commands.place import complete_algorithm
 from arnold.commands.result_files import RESULT
-from arnold.commands.shared_options import CLUSTER_HELP, PAGE_HELP, SEEDS_HELP
-from arnold.commands.simulate import READ, complete_policy
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
+from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
+from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from arnold.commands.verbosity import note
 from simulator.replay_settings import ReplaySettings
+from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     from simulator.study.study_run import Inputs
@@ -84,7 +84,7 @@ Examples:
     metavar="FILE",
     help="Write a row for each run, Parquet; a study that broke off goes on from it.",
 )
-@click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
+@html_option
 def command(*, as_json: bool, seeds: int, jobs: int, dask: str | None, runs_out: str | None, **options: Any) -> None:
     """Replay a trace under every policy, algorithm, cluster, scale of load and seed.
 
@@ -106,34 +106,12 @@ def _cluster_names(files: tuple[str, ...]) -> list[str]:
 
 
 def _inputs(options: dict[str, Any]) -> Inputs:
-    from simulator.study.study_run import Inputs
-
-    check_stdin({f"--{name}": options[name] for name in READ if name in options})
     files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
-    failing = take(FailureOptions, options)
-    reading = {name: options[name] for name in OVERLAY}
-    _, of_clusters = jobs.formats()
-    loaded = [ClusterFiles(file, format=of_clusters, **reading).read() for file in files]
+    reading = {"format": jobs.formats()[1], **{name: options[name] for name in OVERLAY}}
+    loaded = [ClusterFiles(file, **reading).read() for file in files]
     for file, topology in zip(files, loaded, strict=True):
-        for sentence in topology.notes:
-            note(f"{file}: {sentence}")
-    chosen = take(
-        ReplaySettings,
-        options,
-        records=jobs.measured(),
-        throughputs=jobs.rates(),
-        failures=failing.settings(),
-    )
-    trace, nodes = jobs.read(), {name for topology in loaded for name in topology.cluster.names}
-    models, clusters = take(ModelFiles, options), [topology.cluster for topology in loaded]
-    chosen, of_models = models.settings(chosen, trace, clusters, restart=failing.restart)
-    settings, of_flags = take(FlagOptions, options).settings(chosen, trace, nodes)
-    for sentence in (*of_models, *of_flags):
-        note(sentence)
-    return Inputs(
-        trace=trace,
-        clusters=dict(zip(_cluster_names(files), clusters, strict=True)),
-        settings=settings,
-        lenient=jobs.lenient,
-        resample=None if hours is None else hours * 3600,
-    )
+        note(*(f"{file}: {sentence}" for sentence in topology.notes))
+    clusters = dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True))
+    inputs, notes = replay_inputs(jobs, options, clusters)
+    note(*notes)
+    return replace(inputs, resample=None if hours is None else hours * HOUR)
