@@ -43,7 +43,9 @@ def open_parquet(
     content: Any, *, name: str, error: type[InvalidInput] = InvalidInput, fix: str = WHOLE_FILE, **how: Any
 ) -> Iterator[ParquetFile]:
     """Open a Parquet file (a path, a file, or the bytes of one) while it is read, with arguments of pyarrow's
-    ``ParquetFile``; raise ``error`` where it is truncated or damaged, when it is opened or while it is read; ``fix`` says what to do then.
+    ``ParquetFile``; raise ``error`` where it is truncated or damaged, when it is opened or while it is read.
+
+    :param fix: what the error says to do.
     """
     from pyarrow import ArrowException, BufferReader
     from pyarrow.parquet import ParquetFile
