@@ -1,9 +1,9 @@
 """Lists of nodes laid over a topology: which are in use, which cannot be used, how many GPUs they have.
 
 A list is one node or Slurm hostlist a line (all of them in use; ``#`` begins a comment), a saved placement (the same),
-or what Slurm says of its nodes (:mod:`topology.slurm_nodes`).  Nodes that the cluster does not have are counted and left
-out: a list of Slurm's has CPU and login nodes too.  Where it has the states of no node of the cluster, it is of another
-one, and refused.
+or what Slurm says of its nodes (:mod:`topology.slurm_nodes`).  Nodes that the cluster does not have are counted and
+left out: a list of Slurm's has CPU and login nodes too.  Where it has the states of no node of the cluster, it is of
+another one, and refused.
 """
 
 from __future__ import annotations
