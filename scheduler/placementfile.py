@@ -98,6 +98,9 @@ def load_names(source: Source) -> NamedPlacement:
 
 def _load(source: Source) -> tuple[Document, _Saved, JobFile]:
     document = load_document(source)
+    if isinstance(document.data, dict) and "assignment" not in document.data:
+        fix = "give what `arnold place --output placement.json` saved"
+        raise InvalidInput("it holds no placement: the key 'assignment' is missing", where=source.name, fix=fix)
     saved = document.parse(_Saved)
     file = job_of(saved.job, lambda *path: document.where("job", *path))
     if not saved.assignment:

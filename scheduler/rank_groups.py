@@ -61,13 +61,15 @@ def expert_numbering(dense: RankNumbering, *, etp: int, ep: int) -> RankNumberin
     :raises InvalidJob: settings that Megatron refuses.
     """
     tp, cp, dp, pp = (dense.sizes[name] for name in ("tp", "cp", "dp", "pp"))
-    if (tp * cp * dp) % (etp * ep):
+    ranks = tp * cp * dp
+    if ranks % (etp * ep):
+        fits = f"etp: {gcd(etp, ranks // ep)}" if ranks % ep == 0 else f"ep: {gcd(ep, ranks // gcd(etp, ranks))}"
         raise InvalidJob(
-            f"expert groups of {ep} with expert tensor parallelism of {etp} do not divide the {tp * cp * dp} ranks of "
+            f"expert groups of {ep} with expert tensor parallelism of {etp} do not divide the {ranks} ranks of "
             f"tensor x context x data parallelism",
             where=f"parallelism.{'ep' if ep > 1 else 'etp'}",
             fix="choose ep and etp so that ep * etp divides tp * cp * dp (expert groups are cut out of them, as in "
-            "Megatron)",
+            f"Megatron), such as {fits}",
         )
     expert = RankNumbering({**dense.sizes, "tp": etp, "cp": 1, "ep": ep, "dp": tp * cp * dp // (etp * ep)})
     order = "-".join(dense.sizes)

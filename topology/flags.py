@@ -44,7 +44,7 @@ class NodeFlag(JsonRecord):
 
     node: str
     """Name of the node."""
-    kind: FlagKind
+    kind: FlagKind = "straggler"
     """straggler (slow), degraded (slow, cause known) or faulty (never use)."""
     slowdown: Annotated[float, AsWritten(), Ge(HEALTHY), NullForInfinity()] = FAULTY
     """Factor on compute time, 1.3 = 30 % slower; null for a faulty node."""

@@ -1,19 +1,23 @@
 """Lists of nodes laid over a topology: which are in use, which cannot be used, how many GPUs they have.
 
-A list is one node or Slurm hostlist a line (all of them in use; ``#`` begins a comment), or what Slurm says of its
-nodes (:mod:`topology.slurm_nodes`).  Nodes that the cluster does not have are counted and left out: a list of Slurm's
-has CPU and login nodes too.  Where it has the states of no node of the cluster, it is of another one, and refused.
+A list is one node or Slurm hostlist a line (all of them in use; ``#`` begins a comment), a saved placement (the same),
+or what Slurm says of its nodes (:mod:`topology.slurm_nodes`).  Nodes that the cluster does not have are counted and
+left out: a list of Slurm's has CPU and login nodes too.  Where it has the states of no node of the cluster, it is of
+another one, and refused.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import BaseModel
 
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster
+from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source
 from topology.flags import NodeFlag
@@ -21,6 +25,18 @@ from topology.hostlist import expand_hostlist
 from topology.quantities import plural
 from topology.slurm_nodes import SlurmNode, slurm_nodes
 from topology.slurm_table import Use, powered_off, use_of
+
+_PLACEMENT = re.compile(r'"assignment"\s*:')
+
+
+class _Cell(BaseModel):
+    node: str
+
+
+class _Placed(BaseModel):
+    """What ``arnold place`` saved, as far as it is needed."""
+
+    assignment: list[_Cell]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +64,9 @@ class NodeList:
 
 def read_node_list(source: Source, cluster: Cluster) -> NodeList:
     """Read a list, which may be empty; raise InvalidTopology for one of Slurm's of which the cluster has no node."""
+    if source.text.lstrip().startswith("{") and _PLACEMENT.search(source.text):
+        cells = load_document(source).parse(_Placed).assignment
+        return _in_use(source, {cell.node: source.name for cell in cells}, cluster)
     rows = slurm_nodes(source, cluster.index_of)
     found = _plain(source, cluster) if rows is None else _stated(source, rows, cluster)
     if found.states and found.strangers and not found.nodes:
@@ -177,6 +196,11 @@ def _plain(source: Source, cluster: Cluster) -> NodeList:
             budget -= len(names)
             for name in names:
                 places.setdefault(name, place)
+    return _in_use(source, places, cluster)
+
+
+def _in_use(source: Source, places: Mapping[str, str], cluster: Cluster) -> NodeList:
+    """Return the list of nodes that are in use, by where each stands."""
     known = {name: Listed(Use.IN_USE) for name in places if name in cluster.index_of}
     strangers = {name: place for name, place in places.items() if name not in known}
     return NodeList(source.name, known, strangers, states=False)

@@ -78,6 +78,7 @@ def _flags_of(source: Source, nodes: Collection[str]) -> list[NodeFlag]:
         if flag.node not in nodes:
             where = document.where(*(["flags"] if isinstance(document.data, dict) else []), i, "node")
             fix = f"{did_you_mean(flag.node, list(nodes))}use names of the cluster file"
+            fix = "give each node a flag of its own" if "[" in flag.node else fix
             raise InvalidTopology(f"the cluster has no node {flag.node[:80]!r}", where=where, fix=fix)
     return flags
 
@@ -95,6 +96,9 @@ def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFla
 def _flags(source: Source) -> tuple[Document, list[NodeFlag]]:
     refuse_lines(source.name, source.text[:100].encode())
     document = load_document(source)
+    if not isinstance(document.data, dict | list):
+        fix = "write for each node a line such as - {node: n0001, slowdown: 1.3}"
+        raise InvalidInput("is no list of flags", where=document.where(), fix=fix)
     inside = isinstance(document.data, dict)
     flags = list(document.parse(FlagFile).flags) if inside else document.parse(list[NodeFlag])
     for i, flag in enumerate(flags):

@@ -80,8 +80,10 @@ def several(noun: str) -> str:
 
 def one_of(noun: str) -> str:
     """Return what one domain of a level is called, also where readers number levels that have no names: ``minipod``,
-    ``switch of level 1``.
+    ``switch of level 1``, and of a level that is a label of nodes: ``domain of example.com/rack``.
     """
+    if "/" in noun:
+        return f"domain of {noun}"
     head, dash, number_of = noun.partition("-")
     return f"{_NUMBERED[head]} {number_of}" if dash and head in _NUMBERED and number_of.isdecimal() else noun
 

@@ -51,7 +51,7 @@ class ClusterFiles:
         },
     )
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
-    """Nodes in use: a node or Slurm hostlist a line, or what sinfo or scontrol print of nodes."""
+    """Nodes in use: a node or Slurm hostlist a line, what sinfo or scontrol print of nodes, or a placement."""
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Slow and faulty nodes: YAML, JSON or a flag store."""
 

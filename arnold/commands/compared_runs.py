@@ -83,6 +83,7 @@ def compare_runs(
         emit_json(StudyDocument(title=title, runs=len(points), made=swept.made, groups=compared.groups))
     else:
         _show(compared)
+        _show_waits(inputs)
         console().print(f"\n{len(points):,} runs, {swept.made:,} of them made now.")
 
 
@@ -114,6 +115,18 @@ def _show(compared: Comparison) -> None:
         out.print(rows)
     if same := ", ".join(f"{_lower(metric.title)} {label_of(value, metric.kind)}" for metric, value in compared.same):
         out.print(f"The same in all runs: {same}.")
+
+
+def _show_waits(inputs: Inputs) -> None:
+    """Print how long the jobs really waited, where the trace says it."""
+    from simulator.results.run_summary import distribution
+    from topology.quantities import duration
+
+    waits = distribution([job.waited for job in inputs.trace.records if job.waited is not None])
+    if waits is not None:
+        console().print(
+            f"In the trace itself: mean wait {duration(waits.mean)}, 95th percentile {duration(waits.p95)}."
+        )
 
 
 def _cell(group: RunGroup, metric: ComparedMetric) -> str:

@@ -118,7 +118,7 @@ def _ways(document: ExplainDocument) -> list[str]:
 
     lines = []
     for option in document.options:
-        named = {"in use": option.used, "left out": option.left_out}
+        named = {"in use": option.used, "left out" if option.way == "avoid" else "not needed": option.left_out}
         parts = (f"{words} {spell_names(names, most=LONGEST_NAMES)}" for words, names in named.items() if names)
         which = "; ".join(parts)
         lines.append(f"{option.sentence} [{which}]")

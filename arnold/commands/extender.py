@@ -29,7 +29,7 @@ def serve(**given: Any) -> None:
     """Answer kube-scheduler and plan gangs, until SIGTERM.
 
     POST /filter and /preempt are for kube-scheduler; GET /healthz, /readyz and /metrics for whoever watches. Of several
-    replicas with the same Lease one plans and all answer. Off loopback, mutual TLS is a must.
+    replicas with the same Lease one plans and all answer. Off loopback, mutual TLS is required.
     """
     from extender.service.server import serve as run
 

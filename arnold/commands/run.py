@@ -1,6 +1,6 @@
 """One run of ``arnold``: from arguments to an exit code.
 
-Exit codes: 0 ok; 1 a fault of Arnold; 2 usage or bad input; 3 infeasible, or merely too big; 4 out of time with nothing
+Exit codes: 0 ok; 1 a bug; 2 usage or bad input; 3 infeasible, or merely too big; 4 out of time with nothing
 valid; 130 interrupted; 141 the reader of the output stopped reading.  Errors go to stderr as text; with ``--json`` they
 are the one JSON document on stdout: ``{"error": {"kind", "message", "where", "fix"}}``, the kind is the class.
 """

@@ -40,6 +40,9 @@ FORMAT = FileFormat(
     read="all columns that the analysis uses, and the statement of a conversion",
     left_out="gmc; rank but for the tensor-parallel size",
 )
+_NO_OP_TRACE = (
+    "give an op trace, whole; `arnold health op-trace FILES --save DIR` makes one of profiles and logs of timers"
+)
 UNKNOWN = -1  # Code of an operation type that does not exist
 ABSENT = np.iinfo(np.int16).min  # What stands where a whole number is missing
 NONE = -1  # Chunk and microbatch of an operation that has none, whether the file says -1 or nothing
@@ -98,7 +101,7 @@ def read_columns(path: str | Path) -> OpColumns:
 def _read(content: str | bytes, name: str, *, size: int) -> OpColumns:
     if not size:
         raise TraceFormatError("is empty", where=name, fix="give a Parquet file with rows")
-    with open_parquet(content, name=name, error=TraceFormatError) as file:
+    with open_parquet(content, name=name, error=TraceFormatError, fix=_NO_OP_TRACE) as file:
         # A dictionary is asked for below, and only of a column that is there.
         _check_shape(file, name)
     how = {"read_dictionary": ["optype"], "metadata": file.metadata}

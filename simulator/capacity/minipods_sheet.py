@@ -10,6 +10,8 @@ from simulator.capacity.minipods_answer import CheapestRatio, MinipodCell, Minip
 from simulator.capacity.minipods_throughput import MODEL
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
 
+_HARDLY = 0.01  # Share of the throughput that is no reason for a larger minipod, as of costs in other answers
+
 
 def minipods_sheet(answer: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> Sheet:
     """Return a table and a chart for each algorithm; cost by oversubscription first, where there are prices.
@@ -44,6 +46,7 @@ def verdict_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequenc
         median / other[1] - 1.0 for name in others if (other := found.cell(name, told, ratio).throughput) is not None
     ]
     gain = f" Placing with {first} instead of {others[0]} gains {gains[0]:.1%} there." if gains else ""
+    gain += _size_words(found, first, ratio)
     if cheap is None:
         return (
             f"By the model {MODEL}, jobs keep {keep} with minipods of {told:,} nodes and an oversubscription of "
@@ -53,6 +56,19 @@ def verdict_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequenc
     return (
         f"By the model {MODEL}, the oversubscription that costs least with minipods of {told:,} nodes is {ratio:g}: "
         f"{cost_words(cell)} a useful GPU-hour{against}. Jobs then keep {keep}.{gain}"
+    )
+
+
+def _size_words(found: MinipodsAnswer, algorithm: str, ratio: float) -> str:
+    """Return which size of minipod is large enough: with a larger one jobs keep hardly more."""
+    there = [one for one in found.cells if (one.algorithm, one.oversubscription) == (algorithm, ratio)]
+    kept = {one.minipod_nodes: one.throughput[1] for one in there if one.throughput is not None}
+    if len(kept) < 2:
+        return ""
+    enough = min(size for size, median in kept.items() if median >= (1 - _HARDLY) * max(kept.values()))
+    return (
+        f" Of the sizes, {enough:,} nodes are the smallest with which jobs keep within {_HARDLY:.0%} of the most "
+        f"({kept[enough]:.1%})."
     )
 
 

@@ -306,6 +306,14 @@ def test_what_megatron_refuses_is_refused_with_the_reason(
     assert caught.value.fix
 
 
+@pytest.mark.parametrize(("ep", "fits"), [(32, "etp: 2"), (6, "ep: 2")])
+def test_degrees_of_experts_that_fit_are_named(ep: int, fits: str) -> None:
+    """Of 64 ranks expert groups of 32 leave room for 2; 6 does not divide them, and 2 is what it shares with 16."""
+    with pytest.raises(InvalidJob) as caught:
+        Parallelism(tp=4, dp=16, ep=ep)
+    assert caught.value.fix.endswith(f"such as {fits}")
+
+
 def test_the_same_degrees_are_equal() -> None:
     """An expert tensor parallelism that is that of tp says nothing."""
     assert Parallelism(tp=4, etp=4) == Parallelism(tp=4)

@@ -59,6 +59,13 @@ def test_nodes_that_the_cluster_does_not_have_are_counted() -> None:
     assert "7 (cpu001, cpu002, cpu003, cpu004, cpu005, ...)" in notes
 
 
+def test_nodes_of_a_saved_placement_are_in_use() -> None:
+    """The job placed before keeps its nodes when the next one is placed."""
+    cluster, notes = laid('{"status": "optimal", "assignment": [{"node": "n2", "dp": 0}, {"node": "x9", "dp": 1}]}')
+    assert names(cluster, State.BUSY) == ["n2"]
+    assert "1 (x9)" in notes
+
+
 def test_a_plain_list_of_strangers_alone_is_told() -> None:
     """Where only CPU nodes run jobs, `squeue` lists no other; that every node is free then is said all the same."""
     cluster, notes = laid("cpu001\n")

@@ -31,6 +31,7 @@ TIMES = ("since", "until")
 ATTRIBUTES = (GPUS, FREE_GPUS, "slowdown", *TIMES, GPU_TYPE, CACHE)
 
 _SEPARATORS = (";", "\t", "|")
+_LEVELS = ("spine", "slice")  # Terms of networks that a misspelt "since" looks like
 _BETWEEN = re.compile(r"[,;\t|]")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,12}")
 
@@ -124,7 +125,8 @@ def _header_fault(header: tuple[str, ...]) -> tuple[str, str] | None:
         return f"column {header.index('') + 1} has no name", "name every column"
     levels = _levels(header)
     for name in (header[at] for at in levels):
-        if close := get_close_matches(name.lower(), ATTRIBUTES, n=1, cutoff=0.8):
+        close = get_close_matches(name.lower(), ATTRIBUTES, n=1, cutoff=0.8)
+        if close and name.lower() not in _LEVELS:
             alike = f"the level column {name!r} looks like the attribute {close[0]!r}"
             return alike, f"did you mean {close[0]!r}? Else give the level another name"
     rest = [name for i, name in enumerate(header) if i and i not in levels and not name.startswith(SECOND)]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 CHUNK = 2**20  # Bytes that are decoded at one time
 BATCH = 16_384  # Rows that are values of Python at one time
+WHOLE_FILE = "give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end"
 EXACT = 2**53  # From here on a float does not tell whole numbers apart
 
 
@@ -39,10 +40,12 @@ def parquet_rows(
 
 @contextmanager
 def open_parquet(
-    content: Any, *, name: str, error: type[InvalidInput] = InvalidInput, **how: Any
+    content: Any, *, name: str, error: type[InvalidInput] = InvalidInput, fix: str = WHOLE_FILE, **how: Any
 ) -> Iterator[ParquetFile]:
     """Open a Parquet file (a path, a file, or the bytes of one) while it is read, with arguments of pyarrow's
     ``ParquetFile``; raise ``error`` where it is truncated or damaged, when it is opened or while it is read.
+
+    :param fix: what the error says to do.
     """
     from pyarrow import ArrowException, BufferReader
     from pyarrow.parquet import ParquetFile
@@ -54,7 +57,6 @@ def open_parquet(
         odd = "has a name that is no UTF-8, as Parquet files need it"
         raise InvalidInput(odd, where=name, fix="rename it") from None
     except (ArrowException, OSError, UnicodeDecodeError, OverflowError) as problem:
-        fix = "give the file that pandas or pyarrow wrote (`to_parquet`), copied to its end"
         raise error(f"is not a whole Parquet file: {first_line(problem)}", where=name, fix=fix) from None
 
 

@@ -16,7 +16,7 @@ COMMANDS: Mapping[str, CommandRow] = {
         ("export", "imports:export", "Write all events of a flag store as JSON lines."),
         ("show", "show:show", "Show what holds now, or held at a time."),
         ("why", "show:why", "Say why a node was avoided, and when."),
-        ("lift", "record:lift", "End the flags of nodes, by your word."),
+        ("lift", "record:lift", "End the flags of nodes at once."),
         ("compact", "record:compact", "Forget old history, so that a store stays small."),
         ("sync", "node_annotations:sync", "Bring the annotations of nodes in line with a flag store."),
         ("apply", "node_annotations:apply", "Write the flags of a file to the nodes."),

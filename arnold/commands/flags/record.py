@@ -83,7 +83,7 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
 @click.option("--by", metavar="NAME", help="Name of the person who lifts the flags.  [default: the user's name]")
 @at_option
 def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, at: str | None) -> None:
-    """End the flags of nodes at once, by your word: names or Slurm hostlists.
+    """End the flags of nodes at once: names or Slurm hostlists.
 
     What detectors find afterwards flags them again.
     """
@@ -121,7 +121,7 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
     """Forget old history, so that a store does not grow for ever.
 
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
-    it from a timer, beside the detectors: it waits for whoever writes.
+    it from a timer, beside the detectors: it waits while another command writes.
     """
     from health.flags.rules import parse_duration
     from health.flags.store import compact_store

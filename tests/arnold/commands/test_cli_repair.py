@@ -92,6 +92,7 @@ def test_unknown_lost_node(repair: Arnold) -> None:
         (lambda saved: saved["assignment"][0].update(dp=-1), "dp"),
         (lambda saved: saved["assignment"].clear(), "holds no placement"),
         (lambda saved: saved.pop("job"), "'job' is missing"),
+        (lambda saved: saved.pop("assignment"), "give what `arnold place --output placement.json` saved"),
         (lambda saved: saved["job"].update(alpha=2), "alpha"),
         (lambda saved: saved["job"]["parallelism"].update(tp=3, etp=3), "divide a node"),
         (lambda saved: saved["job"].update(level="minipot"), "did you mean 'minipod'"),

@@ -37,6 +37,13 @@ def test_every_pair_is_replayed(arnold: Arnold, files: Sequence[object]) -> None
     assert single["wait_seconds"]["mean"] == pytest.approx(waits["fifo", "best-fit"])
 
 
+def test_the_real_waits_stand_beside(arnold: Arnold, files: Sequence[object], tmp_path: Path) -> None:
+    """A trace that says how long its jobs waited, here 20 and 40 s, is compared with the replays."""
+    (tmp_path / "jobs.csv").write_text("job_id,submit_time,duration,gpus,waited\na,0,10,8,20\nb,1,5,8,40\n")
+    out = arnold(*files, "--policy", "fifo,fifo-backfill", "--algorithm", "none").out
+    assert "In the trace itself: mean wait 30 s" in out
+
+
 def test_names_stand_in_full_on_a_narrow_terminal(
     arnold: Arnold, files: Sequence[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

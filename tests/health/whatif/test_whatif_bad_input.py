@@ -419,8 +419,9 @@ def test_files_that_are_no_parquet(tmp_path: Path, content: bytes) -> None:
     """Empty, text, a pickle (which is never loaded): not Parquet, said without a traceback."""
     file = tmp_path / "trace.parquet"
     file.write_bytes(content)
-    with pytest.raises(TraceFormatError, match=r"empty|not a whole Parquet file"):
+    with pytest.raises(TraceFormatError, match=r"empty|not a whole Parquet file") as caught:
         read_trace(file)
+    assert not content or "`arnold health op-trace FILES --save DIR` makes one" in caught.value.fix
 
 
 def test_no_rows(write: Write) -> None:

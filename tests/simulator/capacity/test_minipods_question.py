@@ -89,6 +89,11 @@ def test_what_is_chosen(priced: MinipodsAnswer) -> None:
     """Ports that cost nothing: none are saved.  Ports that cost everything: as few as can be."""
     assert PRICED.told == 16
     assert "the oversubscription that costs least with minipods of" in priced.verdict
+    chosen = next(one.choice for one in priced.cheapest if one.minipod_nodes == PRICED.told)
+    there = [one for one in priced.cells if (one.algorithm, one.oversubscription) == (PRICED.algorithms[0], chosen)]
+    medians = {one.minipod_nodes: one.throughput[1] for one in there if one.throughput is not None}
+    enough = min(size for size, median in medians.items() if median >= 0.99 * max(medians.values()))
+    assert f"Of the sizes, {enough} nodes are the smallest" in priced.verdict
     free = replace(PRICED, price_switch_port=1e-6, crossing="0.6..0.9", sizes=(16,)).answer()
     dear = replace(PRICED, price_switch_port=1e8, sizes=(16,)).answer()
     assert [one.choice for one in free.cheapest] == [1.0]

@@ -57,6 +57,12 @@ def test_level_names_are_free() -> None:
     assert read("node,gpus\nn1,8\n").cluster.levels == ()
 
 
+@pytest.mark.parametrize("level", ["spine", "slice"])
+def test_terms_of_networks_are_no_misspelt_attributes(level: str) -> None:
+    """They have four letters of "since" in order, and name levels."""
+    assert [one.name for one in read(f"node,{level},rack\nn1,s1,r1\n").cluster.levels] == [level, "rack"]
+
+
 def test_an_empty_cell_hangs_the_node_on_the_broader_switch() -> None:
     """Uneven depth: n2 has no rack."""
     cluster = read("node,minipod,rack\nn1,a,r1\nn2,a,\n").cluster
