@@ -60,8 +60,7 @@ def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limi
     outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
     if job.node_sizes:
         outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-    stopped = not outcome.proposal.complete and outcome.status in ("feasible", "timeout")
-    return replace(outcome, stopped_at=limits.seconds) if stopped else outcome
+    return outcome.after(None if outcome.proposal.complete else limits.seconds)
 
 
 def _outcomes(

@@ -123,6 +123,10 @@ class Outcome:
             return f"{status}: {found}"
         return f"{status}, gap {self.gap:.1%}: {found}, proved bound {decimal(self.bound or 0.0)}"
 
+    def after(self, stopped_at: float | None) -> Outcome:
+        """Return it as that of a search which a time limit of so many seconds ended; ``None`` = it ended by itself."""
+        return replace(self, stopped_at=stopped_at if self.status in ("feasible", "timeout") else None)
+
     def weighed(self, proposal: Proposal, evaluation: Evaluation, bound: float) -> Outcome:
         """Return it with a placement and what that is worth, proved where the bound says so."""
         proved = bound >= evaluation.objective - TOLERANCE

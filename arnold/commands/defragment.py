@@ -150,7 +150,7 @@ def _print(out: Console, instance: Instance, document: DefragmentDocument) -> No
 
     print_head(out, instance)
     out.print()
-    verdict = status_words(document.status)
+    verdict = status_words(document.status, document.stopped_at)
     seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
     if document.objective is None:
         out.print(Text(f"{verdict}: {document.placement.reason}", BAD) + seconds)

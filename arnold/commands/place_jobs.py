@@ -107,7 +107,7 @@ def _print(out: Console, instances: Sequence[Instance], document: JointDocument)
     )
     out.print()
     seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
-    verdict = status_words(document.status)
+    verdict = status_words(document.status, document.stopped_at)
     if document.objective is None:
         out.print(Text(f"{verdict}: {document.reason}", BAD) + seconds)
         if document.left_out:

@@ -63,6 +63,8 @@ class DefragmentDocument(JsonRecord):
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
     """optimal: no smaller objective, down to the target, is possible at the cost that is allowed, and no smaller cost
     for that objective; infeasible: the job does not fit even so."""
+    stopped_at: float | None
+    """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
     target: float
     """Objective / speed that the new job is to reach; by default what it has on the empty cluster."""
     reached: bool

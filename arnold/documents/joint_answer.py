@@ -20,6 +20,8 @@ class JointDocument(JsonRecord):
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
     """Of all jobs together.  optimal: no placement of all has a smaller sum; infeasible: they do not all fit."""
+    stopped_at: float | None
+    """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
     jobs: Mapping[str, PlaceDocument]
     """Name of the job -> its placement.  Its bound and its status are those of the job alone on the cluster, so a job
     may be feasible where the sum is optimal.  Empty without a placement of all."""
@@ -50,6 +52,7 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], foun
     return JointDocument(
         status=found.status if found.status != "refused" else "gave-up",
         jobs={name: place_document(instance, outcome) for name, instance, outcome in placed},
+        stopped_at=found.stopped_at,
         objective=found.objective,
         bound=found.bound,
         gap=found.gap,

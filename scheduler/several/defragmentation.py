@@ -78,6 +78,7 @@ class Defragmentation:
     cost: float = 0.0  # of the moves: nodes, or GPU-hours
     least_cost: float = 0.0  # no plan with an objective as good costs less
     solve_seconds: float = 0.0
+    stopped_at: float | None = None  # seconds of the time limit that ended the search; None = it ended by itself
     notes: tuple[str, ...] = ()
 
 
@@ -110,6 +111,7 @@ def defragment(
     # without moves nearly all time is for that
     rest = replace(limits, seconds=(1.0 - FIRST_SHARE) * limits.seconds)
     now = run(solver, busy, job, rest if budget.moves == 0 else first)
+    now = now.after(now.stopped_at and limits.seconds)  # a share of the limit is not the limit that was asked for
     empty: Outcome | None = None
     if target is None:
         limits.say("on the empty cluster")
@@ -120,13 +122,15 @@ def defragment(
     reached = cost <= target + TOLERANCE
     if reached or budget.moves == 0 or short(busy, job):
         placed = tuple(stays) if now.evaluation is not None else ()
-        status: Status = "optimal" if reached else now.status
-        return Defragmentation(status, now, now, target, cost, placed, solve_seconds=perf_counter() - started)
+        found = Defragmentation("optimal" if reached else now.status, now, now, target, cost, placed)
+        return replace(found, solve_seconds=perf_counter() - started, stopped_at=None if reached else now.stopped_at)
     asked = MoveLimits(question.whole(target), _most(budget, running), budget.gpu_hours is not None)
     search = _search(question, stays, now, empty, asked=asked, solver=solver)
     search.run(limits, started + limits.seconds)
     found = _answer(search, stays, now, empty, target=target)
-    return replace(found, solve_seconds=perf_counter() - started)
+    stopped_at = limits.seconds if search.out_of_time else None
+    outcome = found.outcome.after(stopped_at)
+    return replace(found, outcome=outcome, solve_seconds=perf_counter() - started, stopped_at=stopped_at)
 
 
 def _most(budget: MoveBudget, running: Sequence[RunningJob]) -> int | None:

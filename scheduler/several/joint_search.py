@@ -66,6 +66,7 @@ class JointSearch:
         # of each job alone, in the sum: no placement of all has a smaller one
         self.least = [self._bound_alone(j, one) for j, one in enumerate(alone)]
         self.bound = sum(self.least)
+        self.out_of_time = False  # whether it ended without a proof, and more time could have found more
         self._limits, self._end, self._random = Limits(), inf, Random()
         self._alone, self._orders = alone, OrderDraw(len(alone), 0)
         self._order_seconds = 0.0  # that the last one took
@@ -94,23 +95,27 @@ class JointSearch:
     def run(self, limits: Limits, end: float) -> None:
         """Search until the sum is proved, nothing is left to try, or the clock reads ``end``."""
         self._limits, self._end, self._random = limits, end, Random(limits.seed)
-        self._orders = OrderDraw(len(self._alone), limits.seed)
+        self._search()
+        self.out_of_time = not self.proved and (self.out_of_time or perf_counter() >= end)
+
+    def _search(self) -> None:
+        self._orders = OrderDraw(len(self._alone), self._limits.seed)
         known, rounds, more, everyone, bounded = -1, None, True, range(len(self.question.jobs)), inf
         self._prove_alone()
         if not self.nodes:
             self._pack(everyone, PACK_EFFORT)
         self._more_orders()
-        while not self.proved and perf_counter() < end:
+        while not self.proved and perf_counter() < self._end:
             rounds = rounds or self._open_rounds()
             # the less the best sum, the sooner nothing is left below it
             if more or self.cost < bounded:
                 bounded, more = self.cost, self._round(rounds)
-            if self.proved or perf_counter() > end:
+            if self.proved or perf_counter() > self._end:
                 return
             orders = self._more_orders()
             if (count := sum(map(len, self._seen))) > known and not self.proved:
                 known = count
-                limits.say("laying shapes out")
+                self._limits.say("laying shapes out")
                 self._pack(everyone, PACK_EFFORT)
                 self._pack_some()
             if not orders and not more and self.cost >= bounded:
@@ -140,10 +145,12 @@ class JointSearch:
         for number, j in enumerate(unproved):
             seconds = (self._end - perf_counter()) / (2 * (len(unproved) - number))
             if self.proved or seconds < LEAST_SECONDS:
+                self.out_of_time = True
                 return
             # each on the nodes that it may have, as before
             cluster = only(self.question.cluster, self.classes.admitted(j))
             one = self._run(j, cluster, seconds)
+            self.out_of_time |= one.stopped_at is not None
             if one.proposal.nodes is not None:
                 self.least[j] = max(self.least[j], self._bound_alone(j, one))
                 self._seen[j].learn(one.proposal.nodes)
@@ -155,7 +162,9 @@ class JointSearch:
     def _another_order(self) -> bool:
         """Place the jobs one after the other in a new order; return whether there was one, and time for it."""
         started = perf_counter()
-        if self._orders.over or self._end - started < self._order_seconds:
+        late = self._end - started < self._order_seconds
+        self.out_of_time |= late and not self._orders.over
+        if late or self._orders.over:
             return False
         self._limits.say("another order")
         order = self._orders.draw()
@@ -180,9 +189,8 @@ class JointSearch:
         :param moving: numbers of the jobs; all others stay where they are. Of all, where no placement is known.
         """
         question, free = self.question, self.classes.class_of >= 0
-        for j, nodes in enumerate(self.nodes):
-            if j not in moving:
-                free[nodes.ravel()] = False
+        for nodes in (nodes for j, nodes in enumerate(self.nodes) if j not in moving):
+            free[nodes.ravel()] = False
         model, costs = ShareModel(self.classes.count(free)), []
         for j in moving:
             part = model.add_job(self.classes.demands[j])
@@ -243,6 +251,7 @@ class JointSearch:
             wall, linear = BOUND_SHARE * (self._end - perf_counter()), 2 if doubted else 1
             again = Slice(BOUND_EFFORT, wall, seed=1, linearization=linear, light=doubted, bounding=True)
             found, solver = rounds.model.least(cost, again)
+        self.out_of_time |= rounds.model.out_of_time
         if found != "no":
             self._raise(solver.best_objective_bound)
         elif self.cost < inf:

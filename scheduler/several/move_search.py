@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.algorithm_run import run
 from scheduler.objective import TOLERANCE, slowest_in_use
-from scheduler.placement.exact.cpsat import Slice
+from scheduler.placement.exact.cpsat import Answer, Slice
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.running_part import RunningShare
 from scheduler.placement.sharing.share_model import taken
@@ -62,6 +62,7 @@ class MoveSearch:
         self.asked, self._solver = asked, solver
         self.plan: MovePlan | None = None
         self.impossible = False  # whether it is proved that there is no plan at all
+        self.out_of_time = False  # whether it ended without a proof, and more time could have found more
         self.bound: tuple[int, int] = (asked.target, 0)  # no plan has a smaller rank
         self._programs = MovePrograms(question, classes, shares, asked)
         self._random = Random()
@@ -96,6 +97,10 @@ class MoveSearch:
 
     def run(self, limits: Limits, end: float) -> None:
         """Search until all is proved, nothing is left to try, or the clock reads ``end``."""
+        self._search(limits, end)
+        self.out_of_time = not self.proved and (self.out_of_time or perf_counter() >= end)
+
+    def _search(self, limits: Limits, end: float) -> None:
         bounding, known, more, few = None, -1, True, FEW
         self._random = Random(limits.seed)
         limits.say("what would have to leave")
@@ -136,7 +141,7 @@ class MoveSearch:
         A plan that misses the target ranks behind all that reach it, so these alone are looked at.
         """
         program = self._programs.of_bound(self.asked.target, leaving=True)
-        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        found, solver = self._least(program, end)
         least = (self.asked.target + 1, 0) if found == "no" else self._ranked(solver)
         self.bound = max(self.bound, least)
         if found != "yes" or self.proved:
@@ -171,7 +176,7 @@ class MoveSearch:
             program = self._programs.of_seen(most, kept)
             if self.plan is not None:
                 program.model.cp.add(program.rank < self._programs.scale * self.plan.rank[0] + self.plan.rank[1])
-            found, solver = program.model.least(program.rank, Slice(effort, (end - perf_counter()) / 2))
+            found, solver = self._least(program, end, effort)
             if found == "yes":
                 break
         if found != "yes":
@@ -218,12 +223,18 @@ class MoveSearch:
         if self.plan is not None:
             # what is no better than the best plan is of no use: the fewer spreads are left, the sharper the bound
             program.model.cp.add(program.objective <= max(self.asked.target, self.plan.rank[0]))
-        found, solver = program.model.least(program.rank, Slice(EFFORT, (end - perf_counter()) / 2))
+        found, solver = self._least(program, end)
         if found == "no":
             self.impossible = self.plan is None
             return None
         self.bound = max(self.bound, self._ranked(solver))
         return solver if found == "yes" else None
+
+    def _least(self, program: MoveProgram, end: float, effort: float = EFFORT) -> tuple[Answer, Solution]:
+        """Search for the least rank, for at most half of the time that is left."""
+        found, solver = program.model.least(program.rank, Slice(effort, (end - perf_counter()) / 2))
+        self.out_of_time |= program.model.out_of_time
+        return found, solver
 
     def _ranked(self, solver: Solution) -> tuple[int, int]:
         """Return the bound of a program as a rank."""

@@ -54,6 +54,7 @@ class JointOutcome:
     reason: str = ""  # why there is no placement
     notes: tuple[str, ...] = ()
     solve_seconds: float = 0.0
+    stopped_at: float | None = None  # seconds of the time limit that ended the search; None = it ended by itself
 
     @property
     def gap(self) -> float | None:
@@ -103,26 +104,29 @@ def _answer(
     unplaced = [job for job, one in zip(question.jobs, alone, strict=True) if one.evaluation is None]
     # what is not found alone may be found where each cell is decided
     if any(named_beside(question.cluster, job) is None for job in unplaced):
-        return JointOutcome("timeout", reason=f"time ran out before {unplaced[0].name!r} was placed", notes=notes)
+        reason = f"time ran out before {unplaced[0].name!r} was placed"
+        return JointOutcome("timeout", reason=reason, notes=notes, stopped_at=limits.seconds)
     turns, start = _both_orders(question, solver, alone, replace(limits, seconds=TURNS_SHARE * limits.seconds))
     search = JointSearch(question, classes, alone, solver)
     if start:
         search.found(start)
     search.run(limits, end)
+    stopped_at = limits.seconds if search.out_of_time else None
     if not search.nodes:
         reason = "time ran out before all jobs were placed"
         if any(named_beside(question.cluster, job) is not None for job in question.jobs):
             reason = (
                 "no placement of all jobs was found that keeps their constraints beside the tree, and none is ruled out"
             )
-        return JointOutcome("timeout", turns=turns, reason=reason, notes=notes)
+        return JointOutcome("timeout", turns=turns, reason=reason, notes=notes, stopped_at=stopped_at)
     limits.say("closer levels")
     jobs = [question.sized(j, nodes) for j, nodes in enumerate(search.nodes)]
     seated = seated_again(question.cluster, jobs, nodes=search.nodes, classes=classes)
-    outcomes = tuple(_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(seated))
+    judged = (_judged(question, j, nodes, alone[j]) for j, nodes in enumerate(seated))
+    outcomes = tuple(one.after(stopped_at) for one in judged)
     bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
     status: Status = "optimal" if bound == search.cost else "feasible"
-    return JointOutcome(status, outcomes, search.cost, bound, turns=turns, notes=notes)
+    return JointOutcome(status, outcomes, search.cost, bound, turns=turns, notes=notes, stopped_at=stopped_at)
 
 
 def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Limits) -> list[Outcome]:
@@ -207,5 +211,5 @@ def _as_asked(question: JointQuestion, found: JointOutcome) -> JointOutcome:
     for j, one in enumerate(found.outcomes):
         assert one.proposal.nodes is not None
         judged = judge(one.algorithm, question.cluster, question.sized(j, one.proposal.nodes), one.proposal)
-        outcomes.append(replace(judged, gpus_per_node=one.gpus_per_node))
+        outcomes.append(replace(judged, gpus_per_node=one.gpus_per_node).after(found.stopped_at))
     return replace(found, outcomes=tuple(outcomes))

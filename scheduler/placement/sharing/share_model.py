@@ -31,6 +31,7 @@ class ShareModel:
         self.sizes = sizes
         self.parts: list[JobWays] = []
         self.running: list[RunningPart | CountedPart | LeavingPart] = []
+        self.out_of_time = False  # whether the clock, and not its effort, ended a search
 
     def add_job(self, demands: Sequence[NodeDemand], *, optional: bool = False) -> JobWays:
         """Add a job, with a demand for each of its ways; its share is chosen by the program."""
@@ -62,7 +63,9 @@ class ShareModel:
     def least(self, cost: cp_model.LinearExprT, limit: Slice) -> tuple[Answer, cp_model.CpSolver]:
         """Search for the least cost within a limit."""
         self.cp.minimize(cost)
-        return solve(self.cp, limit)
+        found, solver = solve(self.cp, limit)
+        self.out_of_time |= solver.wall_time >= limit.wall
+        return found, solver
 
 
 def load_solver() -> None:

@@ -158,3 +158,14 @@ def test_numbers_beyond_all_that_runs(world: Arnold, tmp_path: Path) -> None:
         ran = world("--cost", "1", pattern="[ac].json")
     assert ran.code == 2
     assert "running jobs may lose more than 10,000,000,000 GPU-seconds, most of them 'c'" in ran.err
+
+
+def test_what_the_limit_stopped_says_so(world: Arnold) -> None:
+    """With no time to search, in text and JSON; with time it is proved."""
+    with patch("scheduler.several.move_search.MoveSearch._start"):
+        said = world("--time-limit", "0.001", "--json").json
+        text = world("--time-limit", "0.001").out
+    assert (said["status"], said["stopped_at"]) == ("feasible", 0.001)
+    assert said["placement"]["stopped_at"] == 0.001
+    assert "stopped at 0.001 s: 0 nodes moved" in text
+    assert world("--json").json["stopped_at"] is None

@@ -156,3 +156,18 @@ def test_a_running_job_leaves_a_power_feed(arnold: Arnold, tmp_path: Path, unlik
     assert (found["status"], found["now"], found["objective"], found["cost"]) == ("optimal", None, 1.0, 1)
     assert len({cell["node"] for cell in found["placement"]["assignment"]} & {"n4", "n6"}) in (0, 2)
     assert "1 node moved" in arnold("defragment", "--cluster", unlike, *words).out
+
+
+def test_what_the_limit_stopped_says_so(place: Arnold, tmp_path: Path) -> None:
+    """Three jobs that have to share two minipods, with time for a first answer alone: in text, JSON and each page."""
+    for name, dp in (("p", 3), ("q", 3), ("r", 2)):
+        (tmp_path / f"{name}.yaml").write_text(f"name: {name}\nparallelism: {{tp: 8, dp: {dp}, pp: 1}}\nalpha: 0.5\n")
+    ran = place("--time-limit", "0.001", "--html", tmp_path / "{job}.html", "--json", jobs="p q r")
+    assert (ran.code, ran.json["status"], ran.json["stopped_at"]) == (0, "feasible", 0.001)
+    assert "stopped at 0.001 s, gap " in place("--time-limit", "0.001", jobs="p q r").out
+    stopped = [name for name, one in ran.json["jobs"].items() if one["stopped_at"] == 0.001]
+    assert stopped  # those of which the bound alone is not reached
+    assert all("topped at 0.001 s" in (tmp_path / f"{name}.html").read_text() for name in stopped)
+    proved = place("--json", jobs="p q r").json
+    assert (proved["status"], proved["stopped_at"]) == ("optimal", None)
+    assert {one["stopped_at"] for one in proved["jobs"].values()} == {None}
