@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.output import answer, plain, table
-from arnold.documents.formats_answer import KINDS, FormatKind, FormatsDocument, formats_of
+from arnold.documents.formats_answer import KINDS, FormatsDocument, formats_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,10 +30,6 @@ def command(kind: str | None, *, as_json: bool) -> None:
     answer(formats_of((kind,) if kind else KINDS), _show_all if kind is None else _show_each, as_json=as_json)
 
 
-def _sentence(one: FormatKind) -> str:
-    return f"{one.used_by[0].upper()}{one.used_by[1:]}."
-
-
 def _show_all(out: Console, found: FormatsDocument) -> None:
     for one in found.kinds:
         shown = table(one.kind, "where it comes from", title="", left=("where it comes from",))
@@ -48,7 +44,7 @@ def _show_each(out: Console, found: FormatsDocument) -> None:
     from rich.table import Table
 
     for one in found.kinds:
-        out.print(_sentence(one))
+        out.print(one.sentence)
         for form in one.formats:
             out.print(f"\n{form.name}: {plain(form.source)}")
             rows = Table.grid(padding=(0, 1))

@@ -30,11 +30,7 @@ ENTRY_POINTS = "arnold.files"
 """Entry points for files that other packages let users write: each names a table like :data:`OTHERS`."""
 
 
-@click.command(
-    "schema",
-    cls=Command,
-    epilog="\b\nExamples:\n  arnold schema place\n  arnold schema topology validate\n  arnold schema job",
-)
+@click.command("schema", cls=Command, epilog=EXAMPLES)
 @click.argument("command", nargs=-1)
 def command(command: tuple[str, ...]) -> None:
     """Print the JSON Schema of a command's --json output; without a COMMAND, all names that have one.

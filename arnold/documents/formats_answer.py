@@ -20,6 +20,11 @@ class FormatKind(JsonRecord):
     formats: tuple[FileFormat, ...]
     """The formats, by name."""
 
+    @property
+    def sentence(self) -> str:
+        """What they say, and the commands that read them, as a sentence."""
+        return f"{self.used_by[0].upper()}{self.used_by[1:]}."
+
 
 @dataclass(frozen=True, slots=True)
 class FormatsDocument(JsonRecord):

@@ -20,9 +20,7 @@ def formats_text() -> str:
     parts = [HEADING]
     for one in formats_of(KINDS).kinds:
         rows = [
-            (f"`{form.name}`", form.source, form.export, form.read, form.left_out or "nothing")
-            for form in sorted(one.formats, key=lambda form: form.name)
+            (f"`{form.name}`", form.source, form.export, form.read, form.left_out or "nothing") for form in one.formats
         ]
-        used_by = f"{one.used_by[0].upper()}{one.used_by[1:]}."
-        parts.append(f"## {one.kind.capitalize()}\n\n{used_by}\n\n{table(COLUMNS, rows)}")
+        parts.append(f"## {one.kind.capitalize()}\n\n{one.sentence}\n\n{table(COLUMNS, rows)}")
     return "\n".join(parts)

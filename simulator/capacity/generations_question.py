@@ -28,6 +28,7 @@ from simulator.confidence import Band
 from simulator.cost.calibration import PEAK
 from simulator.throughputs import Throughputs
 from topology.errors import InvalidInput
+from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     from simulator.capacity.generations_replay import GenerationsRun
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 Runs = dict[tuple[float, str], list["GenerationsRun"]]
 """Load and policy -> a run for each seed."""
 
-HOUR = 3600.0
 LLM = "LLM gang, at most"  # The kind of job whose speeds are peaks of data sheets
 
 PUBLISHED = (
