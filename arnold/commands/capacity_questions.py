@@ -15,7 +15,7 @@ from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import GOOD, console, emit_json, print_rows, print_sentences, progress
 from arnold.commands.result_files import RESULT
-from arnold.commands.shared_options import CLUSTER_HELP, PAGE_HELP
+from arnold.commands.shared_options import CLUSTER_HELP, html_option
 from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
 
@@ -119,7 +119,7 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
             "--tornado", type=RESULT, metavar="FILE", help="Save the figure of what decides on the answer, SVG."
         ),
         click.option("--svg", type=RESULT, metavar="FILE", help="Save the figure of the answer, SVG."),
-        click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP),
+        html_option,
         options_of(kind),
     ):
         ask = option(ask)

@@ -10,8 +10,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import answer, print_sentences, progress, table
 from arnold.commands.place import complete_algorithm, exit_code, log_outcome
-from arnold.commands.result_files import html_option
-from arnold.commands.shared_options import ALGORITHM_HELP
+from arnold.commands.shared_options import ALGORITHM_HELP, html_option
 from topology.errors import InvalidJob
 from topology.files import write_file
 

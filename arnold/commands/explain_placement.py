@@ -12,7 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, answer, print_sentences, progress
 from arnold.commands.place import exit_code, of_a_change
-from arnold.commands.result_files import html_option
+from arnold.commands.shared_options import html_option
 from topology.files import write_file
 
 if TYPE_CHECKING:

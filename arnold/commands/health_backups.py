@@ -10,8 +10,7 @@ from arnold.commands.cluster_options import ClusterFiles, check_stdin, cluster_o
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
-from arnold.commands.result_files import html_option
-from arnold.commands.shared_options import PLACEMENT_HELP
+from arnold.commands.shared_options import PLACEMENT_HELP, html_option
 
 if TYPE_CHECKING:
     from rich.console import Console

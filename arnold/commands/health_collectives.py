@@ -10,8 +10,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, print_rows, progress, save_flags
-from arnold.commands.result_files import RESULT, html_option
-from arnold.commands.shared_options import FLAGS_HELP, lenient_option
+from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from health.collectives.trigger_settings import TriggerSettings
 from topology.errors import InvalidInput
 
@@ -53,7 +52,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
 @click.option("--node-map", type=FILE, metavar="FILE", help="Node of each rank: a CSV of rank,node or host,node.")
-@click.option("--flags-out", type=RESULT, metavar="FILE", help=FLAGS_HELP)
+@flags_out_option
 @lenient_option
 @options_of(TriggerSettings, only=("window", "period"))
 @click.option(

@@ -12,9 +12,8 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import finite, options_of, take
 from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
-from arnold.commands.result_files import html_option
 from arnold.commands.running_job_options import read_machines, running_job_options
-from arnold.commands.shared_options import HOLD_HELP, lenient_option
+from arnold.commands.shared_options import HOLD_HELP, html_option, lenient_option
 from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
 

@@ -9,8 +9,8 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
-from arnold.commands.result_files import html_option
 from arnold.commands.running_job_options import read_machines, running_job_options
+from arnold.commands.shared_options import html_option
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,8 +11,7 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.output import answer, emit_json, progress, save_flags, table
-from arnold.commands.result_files import RESULT, html_option
-from arnold.commands.shared_options import FLAGS_HELP, lenient_option
+from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from health.peers.sample_sources import SampleColumns
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
 def detector_options(function: F) -> F:
     """Give a command the options that decide whether a machine stands out."""
     for option in (
-        click.option("--flags-out", type=RESULT, metavar="FILE", help=FLAGS_HELP),
+        flags_out_option,
         click.option("--only", metavar="NODE,..", help="Nodes to compare: names or Slurm hostlists.  [default: all]"),
         click.option(
             "--window-samples", "window", type=click.IntRange(2, 1000), help="Samples of a window.  [default: 8]"

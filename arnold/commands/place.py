@@ -15,7 +15,7 @@ from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import RESULT
 from arnold.commands.running_files import near_running_jobs
-from arnold.commands.shared_options import ALGORITHM_HELP, PAGE_HELP, RUNNING_HELP
+from arnold.commands.shared_options import ALGORITHM_HELP, RUNNING_HELP, html_option
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -
 @click.option(
     "--certificate", type=RESULT, metavar="FILE", help="Save what proves the answer, JSON, for `arnold verify`."
 )
-@click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
+@html_option
 def command(
     *,
     as_json: bool,

@@ -13,8 +13,8 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
 from arnold.commands.output import GOOD, answer, print_sentences, progress, table
 from arnold.commands.placement_outputs import PlacementOutputs
-from arnold.commands.result_files import EARLIER, html_option
-from arnold.commands.shared_options import PLACEMENT_HELP
+from arnold.commands.result_files import EARLIER
+from arnold.commands.shared_options import PLACEMENT_HELP, html_option
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-from arnold.commands.shared_options import PAGE_HELP
 from topology.errors import InvalidInput
 
 
@@ -34,9 +33,6 @@ class EarlierResult(click.Path):
 
 RESULT = ResultFile()
 EARLIER = EarlierResult()
-
-html_option = click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
-"""Give a command --html."""
 
 
 def check_results(context: click.Context) -> None:

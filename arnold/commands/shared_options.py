@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
+from arnold.commands.result_files import RESULT
+
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
 AT_HELP = "Time that counts as now, such as 2026-11-17T14:00:00Z, or a day in UTC."
 CLUSTER_HELP = "The cluster: a file in any known format, - for standard input; kube:[CONTEXT] or slurm: for a live one."
-FLAGS_HELP = "Write the flags of what was found to this file, for --flags of other commands."
 HOLD_HELP = "Hours for which a flag holds."
 PAGE_HELP = "Save a page with tables and drawings: one file that needs no network."
 PLACEMENT_HELP = "Placement that `arnold place --output` saved: the nodes of the job."
@@ -20,6 +21,17 @@ SAVE_HELP = "Folder to write files to; the answer names them."
 SEED_HELP = "Seed of all that is drawn: same seed, same answer, as long as no time runs out."
 SEEDS_HELP = "Number of seeds, 0 to N-1, each of which draws anew."
 STORE_HELP = "Flag store: the file that keeps flags and their history."
+
+flags_out_option = click.option(
+    "--flags-out",
+    type=RESULT,
+    metavar="FILE",
+    help="Write the flags of what was found to this file, for --flags of other commands.",
+)
+"""Give a command ``--flags-out``."""
+
+html_option = click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
+"""Give a command ``--html``."""
 
 
 def lenient_option(function: Any) -> Any:

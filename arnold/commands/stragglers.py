@@ -12,7 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, progress, save_flags
 from arnold.commands.result_files import RESULT
-from arnold.commands.shared_options import FLAGS_HELP, PAGE_HELP, lenient_option
+from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ Examples:
     metavar="FILE",
     help="Node of each worker: a CSV of dp,stage,node, or what `arnold place` saved.",
 )
-@click.option("--flags-out", type=RESULT, metavar="FILE", help=FLAGS_HELP)
+@flags_out_option
 @click.option(
     "--ended",
     metavar="TIME",
     help="Time when the last traced step ended, from which on flags hold.  [default: not said]",
 )
-@click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
+@html_option
 @click.option(
     "--chrome-trace",
     type=RESULT,

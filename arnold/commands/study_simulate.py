@@ -15,7 +15,7 @@ from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import plain
 from arnold.commands.place import complete_algorithm
 from arnold.commands.result_files import RESULT
-from arnold.commands.shared_options import CLUSTER_HELP, PAGE_HELP, SEEDS_HELP
+from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, html_option
 from arnold.commands.simulate import READ, complete_policy
 from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
 from arnold.commands.verbosity import note
@@ -84,7 +84,7 @@ Examples:
     metavar="FILE",
     help="Write a row for each run, Parquet; a study that broke off goes on from it.",
 )
-@click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
+@html_option
 def command(*, as_json: bool, seeds: int, jobs: int, dask: str | None, runs_out: str | None, **options: Any) -> None:
     """Replay a trace under every policy, algorithm, cluster, scale of load and seed.
 
