@@ -107,6 +107,11 @@ class WhyNot:
         return f"not even ({known.dp}, {known.pp}) can be had: {self.pair.sentence}"
 
     @property
+    def line(self) -> str:
+        """The pair, what it would cost, and the reason."""
+        return f"({self.pair.dp}, {self.pair.pp}) at {decimal(self.pair.objective)}: {self.sentence}"
+
+    @property
     def rest(self) -> str:
         """What holds for the smaller pairs."""
         return f"ruled out with ({self.pair.dp}, {self.pair.pp})" if self.pair.refuted else "open as well"
@@ -151,7 +156,7 @@ def _what_binds(cluster: Cluster, job: Job, outcome: Outcome) -> str:
         return "nothing can be cheaper: every group touches one domain"
     first = max(heads, key=lambda one: one.pair.objective)
     more = f" ({len(heads) - 1:,} more)" if len(heads) > 1 else ""
-    return f"({first.pair.dp}, {first.pair.pp}) at {decimal(first.pair.objective)}: {first.sentence}{more}"
+    return f"{first.line}{more}"
 
 
 def _antichain(pairs: Collection[Pair]) -> set[Pair]:

@@ -11,7 +11,6 @@ from scheduler.jobfile import load_job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
 from topology.files import read_source
-from topology.quantities import decimal
 from topology.readers import load_topology
 
 
@@ -44,5 +43,4 @@ def explain(instance: Instance, outcome: Outcome) -> list[str]:
     if outcome.evaluation is None:
         return [outcome.reason]
     instance = instance.settled(outcome)
-    pairs = why_not(cheaper_pairs(instance.cluster, instance.job, outcome))
-    return [f"({one.pair.dp}, {one.pair.pp}) at {decimal(one.pair.objective)}: {one.sentence}" for one in pairs]
+    return [one.line for one in why_not(cheaper_pairs(instance.cluster, instance.job, outcome))]

@@ -144,11 +144,10 @@ def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """Return a line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.commands.place_text import LONGEST
     from scheduler.cheaper_pairs import why_not
-    from topology.quantities import decimal
 
     lines = []
     for one in why_not(pairs):
-        lines.append(f"({one.pair.dp}, {one.pair.pp}) at {decimal(one.pair.objective)}: {one.sentence}")
+        lines.append(one.line)
         if one.with_it:
             names = [f"({pair.dp}, {pair.pp})" for pair in one.with_it]
             more = f" and {len(names) - LONGEST:,} more" if len(names) > LONGEST else ""
