@@ -70,8 +70,10 @@ class Document:
 
     def _check_truth(self, schema: Callable[[], dict[str, Any]], error: type[InvalidInput]) -> None:
         """Refuse true and false where a number is wanted: to pydantic, and to Python, they are 1 and 0."""
-        for path in _truth_values(self.data):
-            wanted = _types(schema(), path)
+        paths = list(_truth_values(self.data))
+        made = schema() if paths else {}
+        for path in paths:
+            wanted = _types(made, path)
             if wanted & {"number", "integer"} and "boolean" not in wanted:
                 what = "number" if "number" in wanted else "integer"
                 message = f"{_dotted(path)}: input should be a valid {what}, not {self.part(*path).data!r}"
