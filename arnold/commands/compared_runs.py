@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from arnold.commands.output import console, emit_json, plain, progress, table
 from topology.errors import InvalidInput
+from topology.quantities import HOUR, label_of
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
@@ -87,7 +88,7 @@ def compare_runs(
 
 def _notes(inputs: Inputs, seeds: Sequence[int]) -> list[str]:
     if inputs.resample is not None:
-        return [f"Seed 0 is the trace; each other draws pieces of {inputs.resample / 3600:g} h of it with replacement."]
+        return [f"Seed 0 is the trace; each other draws pieces of {inputs.resample / HOUR:g} h of it with replacement."]
     if len(seeds) > 1:
         return ["All seeds replay the same jobs: bands show what is drawn besides, such as random placement."]
     return []
@@ -95,8 +96,6 @@ def _notes(inputs: Inputs, seeds: Sequence[int]) -> list[str]:
 
 def _show(compared: Comparison) -> None:
     """Print two tables: times, and everything else; what is the same in all runs is said once."""
-    from topology.quantities import label_of
-
     out = console()
     several = len(compared.loads) > 1
     spare = ("fragmentation",) if any(group.diverged for group in compared.groups) else ("fragmentation", "runs")

@@ -11,7 +11,7 @@ import click
 from annotated_types import Ge
 from click.core import ParameterSource
 
-from arnold.commands.cluster_options import ClusterFiles, check_stdin, overlay_options, read_cluster
+from arnold.commands.cluster_options import OVERLAY, ClusterFiles, check_stdin, overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
 from arnold.commands.field_options import complete_names, option_names, options_of, take
@@ -19,7 +19,7 @@ from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import emit_json, plain
 from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
+from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from arnold.commands.verbosity import note
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput, InvalidTopology
@@ -166,18 +166,11 @@ def _run(
 
 def _read(options: dict[str, Any], grid: StudyGrid) -> tuple[Inputs, tuple[str, ...]]:
     """Return what the options describe, and notes about it."""
-    from simulator.study.study_run import Inputs
-
-    chosen, failing = take(TraceOptions, options), take(FailureOptions, options)
-    known = {"records": chosen.measured(), "throughputs": chosen.rates()}
-    settings = take(ReplaySettings, options, **known, failures=failing.settings())
-    flagged, models = take(FlagOptions, options), take(ModelFiles, options)
-    cluster, notes = read_cluster(format=chosen.formats()[1], **options)
-    trace = chosen.read()
-    settings, of_models = models.settings(settings, trace, [cluster], restart=failing.restart)
-    settings, of_flags = flagged.settings(settings, trace, cluster.index_of)
-    inputs = Inputs(trace, {grid.clusters[0]: cluster}, settings, lenient=chosen.lenient)
-    return inputs, (*notes, *of_models, *of_flags)
+    jobs = take(TraceOptions, options)
+    files = {name: options.pop(name) for name in ("cluster", *OVERLAY)}
+    cluster, notes = read_cluster(format=jobs.formats()[1], **files)
+    inputs, others = replay_inputs(jobs, options, {grid.clusters[0]: cluster})
+    return inputs, (*notes, *others)
 
 
 def _prepare(inputs: Inputs, scale: float) -> Replay:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Interval
 
 from arnold.commands.cluster_options import check_stdin
-from arnold.commands.field_options import option_names
+from arnold.commands.field_options import option_names, take
+from arnold.commands.model_files import ModelFiles
+from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
     from scheduler.affinity import Gains
     from simulator.failures.cluster_failures import FailureSettings
-    from simulator.replay_settings import ReplaySettings
+    from simulator.study.study_run import Inputs
     from simulator.throughputs import Throughputs
     from simulator.traces import JobTrace
+    from topology.cluster import Cluster
     from topology.flags import NodeFlag
 
 
@@ -214,3 +217,22 @@ class FailureOptions:
             write=self.job_checkpoint_write,
             spares=self.spares,
         )
+
+
+def replay_inputs(
+    jobs: TraceOptions, options: dict[str, Any], clusters: Mapping[str, Cluster]
+) -> tuple[Inputs, tuple[str, ...]]:
+    """Return what the options of a replay describe, and notes about it.
+
+    :param clusters: by the names that they have in the answer.
+    :raises ArnoldError: a file is unusable, or options contradict each other.
+    """
+    from simulator.study.study_run import Inputs
+
+    failing, known = take(FailureOptions, options), {"records": jobs.measured(), "throughputs": jobs.rates()}
+    settings = take(ReplaySettings, options, **known, failures=failing.settings())
+    models, flagged = take(ModelFiles, options), take(FlagOptions, options)
+    trace = jobs.read()
+    settings, of_models = models.settings(settings, trace, [*clusters.values()], restart=failing.restart)
+    settings, of_flags = flagged.settings(settings, trace, {name for one in clusters.values() for name in one.names})
+    return Inputs(trace, clusters, settings, lenient=jobs.lenient), (*of_models, *of_flags)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,10 @@ from arnold.commands.place import complete_algorithm
 from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, html_option
 from arnold.commands.simulate import READ, complete_policy
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions
+from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from arnold.commands.verbosity import note
 from simulator.replay_settings import ReplaySettings
+from topology.quantities import HOUR
 
 if TYPE_CHECKING:
     from simulator.study.study_run import Inputs
@@ -106,34 +108,15 @@ def _cluster_names(files: tuple[str, ...]) -> list[str]:
 
 
 def _inputs(options: dict[str, Any]) -> Inputs:
-    from simulator.study.study_run import Inputs
-
     check_stdin({f"--{name}": options[name] for name in READ if name in options})
     files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
-    failing = take(FailureOptions, options)
-    reading = {name: options[name] for name in OVERLAY}
-    _, of_clusters = jobs.formats()
-    loaded = [ClusterFiles(file, format=of_clusters, **reading).read() for file in files]
+    reading = {"format": jobs.formats()[1], **{name: options[name] for name in OVERLAY}}
+    loaded = [ClusterFiles(file, **reading).read() for file in files]
     for file, topology in zip(files, loaded, strict=True):
         for sentence in topology.notes:
             note(f"{file}: {sentence}")
-    chosen = take(
-        ReplaySettings,
-        options,
-        records=jobs.measured(),
-        throughputs=jobs.rates(),
-        failures=failing.settings(),
-    )
-    trace, nodes = jobs.read(), {name for topology in loaded for name in topology.cluster.names}
-    models, clusters = take(ModelFiles, options), [topology.cluster for topology in loaded]
-    chosen, of_models = models.settings(chosen, trace, clusters, restart=failing.restart)
-    settings, of_flags = take(FlagOptions, options).settings(chosen, trace, nodes)
-    for sentence in (*of_models, *of_flags):
+    clusters = dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True))
+    inputs, notes = replay_inputs(jobs, options, clusters)
+    for sentence in notes:
         note(sentence)
-    return Inputs(
-        trace=trace,
-        clusters=dict(zip(_cluster_names(files), clusters, strict=True)),
-        settings=settings,
-        lenient=jobs.lenient,
-        resample=None if hours is None else hours * 3600,
-    )
+    return replace(inputs, resample=None if hours is None else hours * HOUR)
