@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from arnold.commands.field_options import options_of
 from arnold.commands.verbosity import note
-from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:
@@ -115,19 +113,3 @@ def read_cluster(**files: Any) -> tuple[Cluster, tuple[str, ...]]:
     """
     loaded = ClusterFiles(**files).read()
     return loaded.cluster, loaded.notes
-
-
-def check_stdin(inputs: Mapping[str, str | Sequence[str] | None]) -> None:
-    """Make sure that at most one file is standard input.
-
-    :param inputs: option -> file, or files.
-    :raises InvalidInput: it would be read twice.
-    """
-    files = [(option, [given] if isinstance(given, str) else given or ()) for option, given in inputs.items()]
-    from_stdin = [option for option, names in files for file in names if file == "-"]
-    if len(from_stdin) > 1:
-        raise InvalidInput(
-            f"{' and '.join(from_stdin)} both read standard input",
-            where=from_stdin[1],
-            fix="give a file for all but one",
-        )

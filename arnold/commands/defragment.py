@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import check_stdin
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite
 from arnold.commands.job_options import PlacementInputs, placement_inputs
@@ -87,7 +86,6 @@ def command(
 
     budget = _budget(moves, cost, target)
     files = running_files(running)
-    check_stdin({"--cluster": inputs.files.cluster, "--job": inputs.job.job, "--running": files})
     instance = inputs.read()
     jobs = [running_job(file, instance.cluster, with_age=cost is not None) for file in files]
     if cost is not None:

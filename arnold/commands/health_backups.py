@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import ClusterFiles, check_stdin, cluster_options
+from arnold.commands.cluster_options import ClusterFiles, cluster_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
@@ -47,7 +47,6 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     from scheduler.placementfile import load_placement
     from topology.files import read_source
 
-    check_stdin({"--placement": placement, **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")}})
     loaded = ClusterFiles(**inputs).read_aloud()
     cluster = loaded.cluster
     depth = -1 if failure_level is None else cluster.level_index(failure_level, where="--failure-level")

@@ -12,7 +12,6 @@ from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, print_rows, progress, save_flags
 from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from health.collectives.trigger_settings import TriggerSettings
-from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,10 +85,8 @@ def command(
     from arnold.documents.collectives_answer import collectives_document
     from health.collectives.flagging import flags_of, nodes_of
     from health.collectives.reading import diagnose_files, read_trace
-    from topology.files import STDIN, read_source
+    from topology.files import read_source
 
-    if [*files, node_map].count(STDIN) > 1:
-        raise InvalidInput("standard input can be read once only", where="FILE", fix="give a file for all but one")
     with progress("Reading", total=len(files)) as say:
         sources = []
         for file in files:

@@ -8,7 +8,7 @@ from functools import wraps
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from arnold.commands.cluster_options import ClusterFiles, check_stdin
+from arnold.commands.cluster_options import ClusterFiles
 from arnold.commands.command import object_at
 from arnold.commands.field_options import options_of, take
 from scheduler.job import Overrides
@@ -60,22 +60,13 @@ class _Inputs:
     def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
         """Read the cluster, and each job for its nodes.
 
-        :raises ArnoldError: a file is unusable, or standard input is to be read twice.
+        :raises ArnoldError: a file is unusable.
         """
         from scheduler.jobfile import load_job
         from scheduler.records_file import load_records
         from topology.files import read_source
 
         files, own = self.files, self.job
-        check_stdin(
-            {
-                "--cluster": files.cluster,
-                "--job": own.job,
-                "--busy": files.busy,
-                "--flags": files.flags,
-                "--records": own.records,
-            }
-        )
         records = () if own.records is None else load_records(read_source(own.records))
         texts = [read_source(file) for file in ([own.job] if isinstance(own.job, str) else own.job)]
         loaded = files.read_aloud()

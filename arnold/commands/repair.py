@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import ClusterFiles, check_stdin, cluster_options
+from arnold.commands.cluster_options import ClusterFiles, cluster_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
 from arnold.commands.output import GOOD, answer, print_sentences, progress, table
 from arnold.commands.placement_outputs import PlacementOutputs
-from arnold.commands.result_files import EARLIER
+from arnold.commands.result_files import EARLIER, check_stdin
 from arnold.commands.shared_options import PLACEMENT_HELP, html_option
 from scheduler.placement.types import Limits
 from topology.errors import UnknownName, did_you_mean
@@ -72,13 +72,7 @@ def command(
     limits, files = take(Limits, inputs), take(PlacementOutputs, inputs)
     files.formats()
     lists = [text.removeprefix("@") for text in lost if text.startswith("@")]
-    check_stdin(
-        {
-            "--placement": placement,
-            "--lost": lists,
-            **{f"--{name}": inputs[name] for name in ("cluster", "busy", "flags")},
-        }
-    )
+    check_stdin(click.get_current_context(), {"--lost": lists})
     loaded = ClusterFiles(**inputs).read_aloud()
     cluster = loaded.cluster
     saved = load_placement(read_source(placement), cluster)

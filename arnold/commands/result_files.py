@@ -1,4 +1,4 @@
-"""Files of a command line: no result takes the place of an input, or of another result.
+"""Files of a command line: standard input is read once, no result takes the place of an input or of another result.
 
 The type of an option says which it names: :data:`~arnold.commands.field_options.FILE` what is read, :data:`RESULT` what
 is written.  What is both, like a checkpoint, counts as written; a placement may be replaced by its repair.
@@ -7,12 +7,14 @@ is written.  What is both, like a checkpoint, counts as written; a placement may
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
 from topology.errors import InvalidInput
+from topology.files import STDIN
 
 
 class ResultFile(click.Path):
@@ -36,9 +38,30 @@ EARLIER = EarlierResult()
 
 
 def check_results(context: click.Context) -> None:
-    """Check the files that the options of a command name, before anything is computed; raise as refuse_clashes."""
+    """Check the files that the options of a command name, before anything is computed.
+
+    Raises as :func:`check_stdin` and :func:`refuse_clashes`.
+    """
+    check_stdin(context)
     named = [(option.type, file) for option, file in _named(context)]
     refuse_clashes([one for kind, file in named if isinstance(kind, ResultFile) for one in kind.files(file)], context)
+
+
+def check_stdin(context: click.Context, others: Mapping[str, Iterable[str]] = MappingProxyType({})) -> None:
+    """Make sure that at most one of the files that a command reads is standard input.
+
+    :param others: option -> files that are named inside its values.
+    :raises InvalidInput: it would be read twice.
+    """
+    read = ((one, file) for one, file in _named(context) if not isinstance(one.type, ResultFile))
+    from_stdin = [_spelt(one, context) for one, file in read if file == STDIN]
+    from_stdin += [option for option, files in others.items() for file in files if file == STDIN]
+    if len(from_stdin) > 1:
+        raise InvalidInput(
+            f"{' and '.join(from_stdin)} both read standard input, which can be read once only",
+            where=from_stdin[1],
+            fix="give a file for all but one",
+        )
 
 
 def refuse_clashes(results: Iterable[str], context: click.Context) -> None:
@@ -55,9 +78,12 @@ def refuse_clashes(results: Iterable[str], context: click.Context) -> None:
         if path in written:
             raise InvalidInput("two results go to one file", where=file, fix="give each a file of its own")
         if (reader := inputs.get(path)) is not None:
-            name = reader.opts[0] if isinstance(reader, click.Option) else reader.make_metavar(context)
-            raise InvalidInput(f"is read as {name}", where=file, fix="give the result another file")
+            raise InvalidInput(f"is read as {_spelt(reader, context)}", where=file, fix="give the result another file")
         written.add(path)
+
+
+def _spelt(named: click.Parameter, context: click.Context) -> str:
+    return named.opts[0] if isinstance(named, click.Option) else named.make_metavar(context)
 
 
 def _place(file: str) -> str:

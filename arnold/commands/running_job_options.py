@@ -40,8 +40,6 @@ def read_machines(job_file: str | None, placement: str | None) -> Machines:
     from scheduler.placementfile import load_names
     from topology.files import read_source
 
-    if job_file == placement == "-":
-        raise InvalidInput("--job and --placement both read standard input", where="--placement", fix="give a file")
     saved = None if placement is None else load_names(read_source(placement))
     if job_file is None:
         if saved is None:

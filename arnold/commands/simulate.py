@@ -11,7 +11,7 @@ import click
 from annotated_types import Ge
 from click.core import ParameterSource
 
-from arnold.commands.cluster_options import OVERLAY, ClusterFiles, check_stdin, overlay_options, read_cluster
+from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
 from arnold.commands.field_options import complete_names, option_names, options_of, take
@@ -39,10 +39,6 @@ Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
   arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
 """
-
-
-READ = ("cluster", "trace", "flags", "throughputs", "records", "startup", "data", "power")
-"""Options with files, of which one may be standard input."""
 
 
 def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -85,7 +81,6 @@ def command(*, as_json: bool, **options: Any) -> None:
     """
     from scheduler.study.executors import local_executor
 
-    check_stdin({f"--{name}": options[name] for name in READ})
     outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
     grid = grid_of(options, clusters=[plain(Path(options["cluster"]).stem)], seeds=[options["seed"]])

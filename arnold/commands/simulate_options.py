@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Interval
 
-from arnold.commands.cluster_options import check_stdin
 from arnold.commands.field_options import option_names, take
 from arnold.commands.model_files import ModelFiles
 from simulator.replay_settings import ReplaySettings
@@ -56,27 +55,25 @@ class TraceOptions:
     def rates(self) -> Throughputs | None:
         """Return the throughputs; ``None`` = none were given.
 
-        :raises InvalidInput: the file is unusable, or is standard input like the trace.
+        :raises InvalidInput: the file is unusable.
         """
         if self.throughputs is None:
             return None
         from simulator.traces.throughput_files import read_throughputs
         from topology.files import read_source
 
-        check_stdin({"--trace": self.trace, "--throughputs": self.throughputs})
         return read_throughputs(read_source(self.throughputs))
 
     def measured(self) -> tuple[Gains, ...]:
         """Return the own measurements.
 
-        :raises InvalidInput: the file is unusable, or is standard input like the trace.
+        :raises InvalidInput: the file is unusable.
         """
         if self.records is None:
             return ()
         from scheduler.records_file import load_records
         from topology.files import read_source
 
-        check_stdin({"--trace": self.trace, "--records": self.records})
         return load_records(read_source(self.records))
 
     def formats(self) -> tuple[str | None, str | None]:

@@ -69,10 +69,6 @@ def command(
     TRACE is a Parquet file of operations (docs: whatif.md); - is stdin. The job is replayed with traced and with
     ideal durations. Nodes are flagged only where slow workers are the cause, each with its own factor.
     """
-    if [trace, options["meta"], node_map].count("-") > 1:
-        raise InvalidInput(
-            "standard input can be read once only", where="arnold stragglers", fix="give a file for all but one"
-        )
     if flags_out is not None and node_map is None:
         raise InvalidInput(
             "nobody can be flagged: which worker ran on which node is not known",

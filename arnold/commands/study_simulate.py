@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import OVERLAY, ClusterFiles, check_stdin, overlay_options
+from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
 from arnold.commands.field_options import FILE, finite, options_of, take
@@ -17,7 +17,7 @@ from arnold.commands.output import plain
 from arnold.commands.place import complete_algorithm
 from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, html_option
-from arnold.commands.simulate import READ, complete_policy
+from arnold.commands.simulate import complete_policy
 from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from arnold.commands.verbosity import note
 from simulator.replay_settings import ReplaySettings
@@ -108,7 +108,6 @@ def _cluster_names(files: tuple[str, ...]) -> list[str]:
 
 
 def _inputs(options: dict[str, Any]) -> Inputs:
-    check_stdin({f"--{name}": options[name] for name in READ if name in options})
     files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
     reading = {"format": jobs.formats()[1], **{name: options[name] for name in OVERLAY}}
     loaded = [ClusterFiles(file, **reading).read() for file in files]

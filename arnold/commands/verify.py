@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.cluster_options import check_stdin
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.job_options import PlacementInputs, placement_inputs
@@ -49,7 +48,6 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
     from topology.documents import load_document
     from topology.files import read_source
 
-    check_stdin({"CERTIFICATE": certificate, "--cluster": inputs.files.cluster, "--job": inputs.job.job})
     claimed = load_document(read_source(certificate, max_bytes=MOST_BYTES)).parse(Certificate)
     instance = inputs.read()
     limits = inputs.limits

@@ -65,8 +65,6 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
     from topology.overlay import read_flags
 
     now = present(at)
-    if files.count("-") > 1:
-        raise InvalidInput("standard input can be read once only", where="-", fix="give a file for all but one")
     governing = None if rules is None else read_rules(read_source(rules))
     findings = [(read_flags(file, now=now), stamp_of(file)) for file in files]
 

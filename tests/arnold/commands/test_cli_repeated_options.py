@@ -94,11 +94,22 @@ def test_flag_files_are_merged(arnold: Arnold, cluster_file: Path, tmp_path: Pat
         assert (slowdown["n0"], slowdown["n1"]) == ("1.5", "1.7")
 
 
-def test_standard_input_once_also_among_repeated_files(arnold: Arnold, cluster_file: Path) -> None:
-    """Two of them cannot both be read from it."""
-    ran = arnold("topology", "validate", cluster_file, "--busy", "-", "--busy", "-")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topology", "validate", "CLUSTER", "--busy", "-", "--busy", "-"],
+        ["simulate", "--cluster", "CLUSTER", "--trace", "-", "--merge", "-"],
+        ["study", "simulate", "--cluster", "-", "--trace", "-"],
+        ["study", "simulate", "--cluster", "-", "--cluster", "-", "--trace", "CLUSTER"],
+        ["flags", "record", "-", "--rules", "-", "--store", "flags.db"],
+        ["repair", "--cluster", "CLUSTER", "--placement", "-", "--lost", "@-"],
+    ],
+)
+def test_standard_input_once_for_all_files_of_a_command(arnold: Arnold, cluster_file: Path, words: list[str]) -> None:
+    """Two files cannot both be read from it, whichever options name them."""
+    ran = arnold(*(cluster_file if word == "CLUSTER" else word for word in words))
     assert ran.code == 2
-    assert "standard input" in ran.err
+    assert "both read standard input" in ran.err
 
 
 def test_lost_nodes_are_merged(arnold: Arnold, cluster_file: Path, job_file: Path, tmp_path: Path) -> None:
