@@ -151,8 +151,7 @@ def _cluster(cluster: str | None, state: dict[str, Any]) -> dict[str, Any]:
             raise InvalidInput(f"{given[0]} belongs to a cluster file", where=given[0], fix="give --cluster FILE too")
         return {}
     tree, notes = read_cluster(cluster=cluster, **state)
-    for sentence in notes:
-        note(sentence)
+    note(*notes)
     return {"cluster": tree, "source": cluster}
 
 

@@ -28,45 +28,46 @@ class CommandRow(NamedTuple):
     help: str
 
 
-def _at(module: str, words: str) -> CommandRow:
-    """Return the row of a command that stands in a module of this package by its usual name."""
-    return CommandRow(f"arnold.commands.{module}:command", words)
+def own_row(target: str, words: str) -> CommandRow:
+    """Return the row of a command of this package: ``module:name``, or a module whose command has its usual name."""
+    module, _, name = target.partition(":")
+    return CommandRow(f"arnold.commands.{module}:{name or 'command'}", words)
 
 
 SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
-    "Start": {"demo": _at("demo", "See it work: 9,600 GPUs, every algorithm, one page. No input.")},
+    "Start": {"demo": own_row("demo", "See it work: 9,600 GPUs, every algorithm, one page. No input.")},
     "Place a job": {
-        "place": _at("place", "Find where a job goes, proved optimal or with its gap."),
-        "explain": _at("explain_placement", "Say why it cannot be better, or why it does not fit."),
-        "compare": _at("compare", "Run every algorithm on one job and one cluster."),
-        "verify": _at("verify", "Check the certificate of a placement, without a search."),
+        "place": own_row("place", "Find where a job goes, proved optimal or with its gap."),
+        "explain": own_row("explain_placement", "Say why it cannot be better, or why it does not fit."),
+        "compare": own_row("compare", "Run every algorithm on one job and one cluster."),
+        "verify": own_row("verify", "Check the certificate of a placement, without a search."),
     },
     "Change what runs": {
-        "repair": _at("repair", "Replace lost nodes of a placement, moving little."),
-        "defragment": _at("defragment", "Move running jobs, at least cost, to make room for a new one."),
+        "repair": own_row("repair", "Replace lost nodes of a placement, moving little."),
+        "defragment": own_row("defragment", "Move running jobs, at least cost, to make room for a new one."),
     },
-    "Describe the cluster": {"topology": _at("topology", "Convert, show or validate a cluster file.")},
+    "Describe the cluster": {"topology": own_row("topology", "Convert, show or validate a cluster file.")},
     "Find slow and faulty nodes": {
-        "stragglers": _at("stragglers", "Say what a job loses to slow workers, and why."),
-        "health": _at("health", "Judge metrics, collectives, stacks; what to do after a fault."),
-        "flags": _at("flags", "Record, show and hand on which nodes are slow or faulty."),
+        "stragglers": own_row("stragglers", "Say what a job loses to slow workers, and why."),
+        "health": own_row("health", "Judge metrics, collectives, stacks; what to do after a fault."),
+        "flags": own_row("flags", "Record, show and hand on which nodes are slow or faulty."),
     },
     "Look over time": {
-        "simulate": _at("simulate", "Replay a trace of jobs on a cluster."),
-        "calibrate": _at("calibrate", "Say what spread costs your job, from its own step times."),
-        "anonymise": _at("anonymise", "Take the names out of a trace of jobs."),
+        "simulate": own_row("simulate", "Replay a trace of jobs on a cluster."),
+        "calibrate": own_row("calibrate", "Say what spread costs your job, from its own step times."),
+        "anonymise": own_row("anonymise", "Take the names out of a trace of jobs."),
     },
     "Plan": {
-        "capacity": _at("capacity_questions", "Say what to buy, reserve and keep spare."),
-        "study": _at("study", "Compare algorithms and policies in many runs."),
+        "capacity": own_row("capacity_questions", "Say what to buy, reserve and keep spare."),
+        "study": own_row("study", "Compare algorithms and policies in many runs."),
     },
     "Run on Kubernetes": {
-        "extender": _at("extender", "Schedule gangs: the scheduler extender."),
-        "kube": _at("kube", "Show gangs and nodes of a live cluster; kubectl arnold."),
+        "extender": own_row("extender", "Schedule gangs: the scheduler extender."),
+        "kube": own_row("kube", "Show gangs and nodes of a live cluster; kubectl arnold."),
     },
     "Look up": {
-        "formats": _at("formats", "List the formats of files that are read."),
-        "schema": _at("schema", "Print the JSON Schema of a command's --json output."),
+        "formats": own_row("formats", "List the formats of files that are read."),
+        "schema": own_row("schema", "Print the JSON Schema of a command's --json output."),
     },
 }
 """Our own commands under the headings of ``arnold --help``, in the order in which a user meets them."""

@@ -9,8 +9,8 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import answer, print_sentences, progress, table
-from arnold.commands.place import complete_algorithm, exit_code, log_outcome
-from arnold.commands.shared_options import ALGORITHM_HELP, html_option
+from arnold.commands.place import exit_code, log_outcome
+from arnold.commands.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
 from topology.errors import InvalidJob
 from topology.files import write_file
 
@@ -143,6 +143,6 @@ def print_results(out: Console, document: CompareDocument) -> None:
         types = [" + ".join(result.gpu_types)] if len(document.cluster.gpu_types) > 1 else []
         style = "bold" if result.ratio == 1.0 else ""
         rows.add_row(result.algorithm, *worth, *counts, *types, status, style=style)
-    if rows.row_count:
+    if rows.rows:
         out.print("", rows)
     print_sentences(out, "Without a placement", without)

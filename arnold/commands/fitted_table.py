@@ -31,11 +31,6 @@ class FittedTable:
     _styles: list[str] = field(default_factory=list)
 
     @property
-    def row_count(self) -> int:
-        """Rows so far."""
-        return len(self._rows)
-
-    @property
     def rows(self) -> Sequence[Sequence[str]]:
         """Cells of each row, of all columns."""
         return self._rows

@@ -6,19 +6,17 @@ from collections.abc import Mapping
 
 import click
 
-from arnold.commands.command_table import CommandRow, LazyGroup
+from arnold.commands.command_table import CommandRow, LazyGroup, own_row
 
 COMMANDS: Mapping[str, CommandRow] = {
-    "op-trace": CommandRow("arnold.commands.health_op_trace:command", "Make an op trace, for stragglers, of profiles."),
-    "peers": CommandRow("arnold.commands.health_peers:peers", "Compare a job's machines by their recorded metrics."),
-    "watch": CommandRow(
-        "arnold.commands.health_watch:watch", "Compare them again and again, over a running Prometheus."
-    ),
-    "order": CommandRow("arnold.commands.health_peers:order", "Learn from known faults which metric to ask first."),
-    "collectives": CommandRow("arnold.commands.health_collectives:command", "Find who makes collectives hang or slow."),
-    "evict": CommandRow("arnold.commands.health_evict:command", "Say which machines to evict, from stack dumps."),
-    "isolate": CommandRow("arnold.commands.health_isolate:command", "Find a silent fault by two short runs on parts."),
-    "backups": CommandRow("arnold.commands.health_backups:command", "Say which machine keeps whose checkpoint backup."),
+    "op-trace": own_row("health_op_trace", "Make an op trace, for stragglers, of profiles."),
+    "peers": own_row("health_peers:peers", "Compare a job's machines by their recorded metrics."),
+    "watch": own_row("health_watch:watch", "Compare them again and again, over a running Prometheus."),
+    "order": own_row("health_peers:order", "Learn from known faults which metric to ask first."),
+    "collectives": own_row("health_collectives", "Find who makes collectives hang or slow."),
+    "evict": own_row("health_evict", "Say which machines to evict, from stack dumps."),
+    "isolate": own_row("health_isolate", "Find a silent fault by two short runs on parts."),
+    "backups": own_row("health_backups", "Say which machine keeps whose checkpoint backup."),
 }
 
 

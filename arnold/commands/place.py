@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, complete_names, options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.job_options import PlacementInputs, joint_inputs
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import RESULT
 from arnold.commands.running_files import near_running_jobs
-from arnold.commands.shared_options import ALGORITHM_HELP, RUNNING_HELP, html_option
+from arnold.commands.shared_options import ALGORITHM_HELP, RUNNING_HELP, complete_algorithm, html_option
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,13 +39,6 @@ Examples:
   arnold place --cluster cluster.csv --job job.yaml --certificate proof.json
   arnold place --cluster cluster.csv --job a.yaml --job b.yaml --weight a=2 --output 'placement-{job}.json'
 """
-
-
-def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Return names of algorithms, for the shell."""
-    from scheduler.placement.types import ALGORITHMS
-
-    return complete_names(ALGORITHMS.names(), incomplete)
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from arnold.commands.field_options import complete_names
 from arnold.commands.result_files import RESULT
 
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
@@ -38,3 +39,17 @@ def lenient_option(function: Any) -> Any:
     """Give a command ``--lenient`` and ``--strict``, as ``lenient``."""
     words = "Leave out what cannot be used and say how much, or stop at the first."
     return click.option("--lenient/--strict", default=False, show_default="strict", help=words)(function)
+
+
+def complete_algorithm(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return names of algorithms, for the shell."""
+    from scheduler.placement.types import ALGORITHMS
+
+    return complete_names(ALGORITHMS.names(), incomplete)
+
+
+def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Return names of queue policies, for the shell."""
+    from scheduler.queue.queue_policy import POLICIES
+
+    return complete_names(POLICIES.names(), incomplete)

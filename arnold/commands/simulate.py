@@ -14,11 +14,11 @@ from click.core import ParameterSource
 from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options, read_cluster
 from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
-from arnold.commands.field_options import complete_names, option_names, options_of, take
+from arnold.commands.field_options import option_names, options_of, take
 from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import emit_json, plain
-from arnold.commands.place import complete_algorithm
 from arnold.commands.replay_files import ReplayFiles, write_replay
+from arnold.commands.shared_options import complete_algorithm, complete_policy
 from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from arnold.commands.verbosity import note
 from simulator.replay_settings import ReplaySettings
@@ -39,13 +39,6 @@ Examples:
   arnold simulate --cluster cluster.csv --trace jobs.csv --data data.yaml
   arnold simulate --cluster cluster.csv --trace jobs.csv --html page.html --chrome-trace jobs.json.gz
 """
-
-
-def complete_policy(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Return names of queue policies, for the shell."""
-    from scheduler.queue.queue_policy import POLICIES
-
-    return complete_names(POLICIES.names(), incomplete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +85,7 @@ def command(*, as_json: bool, **options: Any) -> None:
     try:
         inputs, notes = _read(options, grid)
         if several:
-            for sentence in notes:
-                note(sentence)
+            note(*notes)
             compare_runs(inputs, grid, local_executor(1), as_json=as_json, html=outputs.html)
         else:
             _run(inputs, grid, outputs, keeping, notes, as_json=as_json)
@@ -155,8 +147,7 @@ def _run(
             show(document, replay)
         else:
             emit_json(document)
-        for sentence in [*replay.trace.notes, *told] if as_json else told:
-            note(sentence)
+        note(*(replay.trace.notes if as_json else ()), *told)
 
 
 def _read(options: dict[str, Any], grid: StudyGrid) -> tuple[Inputs, tuple[str, ...]]:

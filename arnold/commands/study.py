@@ -11,7 +11,7 @@ import click
 from annotated_types import Interval
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.command_table import CommandRow, LazyGroup
+from arnold.commands.command_table import CommandRow, LazyGroup, own_row
 from arnold.commands.field_options import finite, options_of, take
 from arnold.commands.output import answer, progress, table
 from arnold.commands.shared_options import ALGORITHM_HELP
@@ -40,14 +40,10 @@ Examples:
 
 
 STUDIES: Mapping[str, CommandRow] = {
-    "table1": CommandRow("arnold.commands.study:table1", "The paper's Table 1, and what is optimal."),
-    "fragmented": CommandRow("arnold.commands.study:fragmented", "Fragmented clusters, all algorithms side by side."),
-    "simulate": CommandRow(
-        "arnold.commands.study_simulate:command", "Policies, algorithms, clusters, loads and seeds, replayed."
-    ),
-    "generations": CommandRow(
-        "arnold.commands.study_generations:command", "Queues on several generations of GPUs, and who should wait."
-    ),
+    "table1": own_row("study:table1", "The paper's Table 1, and what is optimal."),
+    "fragmented": own_row("study:fragmented", "Fragmented clusters, all algorithms side by side."),
+    "simulate": own_row("study_simulate", "Policies, algorithms, clusters, loads and seeds, replayed."),
+    "generations": own_row("study_generations", "Queues on several generations of GPUs, and who should wait."),
 }
 """Our own studies; others come through the entry points ``arnold.studies``."""
 

@@ -14,10 +14,8 @@ from arnold.commands.compared_runs import compare_runs, grid_of
 from arnold.commands.field_options import FILE, finite, options_of, take
 from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import plain
-from arnold.commands.place import complete_algorithm
 from arnold.commands.result_files import RESULT
-from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, html_option
-from arnold.commands.simulate import complete_policy
+from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
 from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from arnold.commands.verbosity import note
 from simulator.replay_settings import ReplaySettings
@@ -112,10 +110,8 @@ def _inputs(options: dict[str, Any]) -> Inputs:
     reading = {"format": jobs.formats()[1], **{name: options[name] for name in OVERLAY}}
     loaded = [ClusterFiles(file, **reading).read() for file in files]
     for file, topology in zip(files, loaded, strict=True):
-        for sentence in topology.notes:
-            note(f"{file}: {sentence}")
+        note(*(f"{file}: {sentence}" for sentence in topology.notes))
     clusters = dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True))
     inputs, notes = replay_inputs(jobs, options, clusters)
-    for sentence in notes:
-        note(sentence)
+    note(*notes)
     return replace(inputs, resample=None if hours is None else hours * HOUR)

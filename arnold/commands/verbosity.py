@@ -33,9 +33,9 @@ def is_quiet() -> bool:
     return context is not None and bool(context.meta.get(_QUIET))
 
 
-def note(sentence: str) -> None:
-    """Print a note on standard error, unless the run is to be quiet."""
-    if not is_quiet():
+def note(*sentences: str) -> None:
+    """Print notes on standard error, a line each, unless the run is to be quiet."""
+    for sentence in () if is_quiet() else sentences:
         click.echo(sentence, err=True)
 
 

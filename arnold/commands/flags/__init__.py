@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import click
 
-from arnold.commands.command_table import CommandRow, LazyGroup
+from arnold.commands.command_table import CommandRow, LazyGroup, own_row
 
 COMMANDS: Mapping[str, CommandRow] = {
-    name: CommandRow(f"arnold.commands.flags.{target}", words)
+    name: own_row(f"flags.{target}", words)
     for name, target, words in (
         ("record", "record:record", "Take findings of detectors into a flag store."),
         ("import", "imports:import_", "Take findings of monitors, or of another store."),
