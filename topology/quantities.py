@@ -88,6 +88,11 @@ def one_of(noun: str) -> str:
     return f"{_NUMBERED[head]} {number_of}" if dash and head in _NUMBERED and number_of.isdecimal() else noun
 
 
+def capitalised(words: str) -> str:
+    """Return words as a sentence begins: the first letter is a capital, and acronyms stay."""
+    return words[:1].upper() + words[1:]
+
+
 def _with_unit(value: float | None, units: tuple[tuple[float, str], ...]) -> str:
     if not value:
         return "-" if value is None else "0 s"

@@ -18,6 +18,7 @@ from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import CLUSTER_HELP, html_option
 from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
+from topology.quantities import capitalised
 
 if TYPE_CHECKING:
     from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
@@ -190,7 +191,7 @@ def _print(sheet: Sheet, answer: CapacityAnswer) -> None:
     out.print(answer.question, style="dim")
     out.print(answer.verdict, style=GOOD)
     for one in answer.ranges:
-        out.print(f"{one.quantity[:1].upper()}{one.quantity[1:]}: {one.sentence}.")
+        out.print(f"{capitalised(one.quantity)}: {one.sentence}.")
     for shown in (*sheet.tables, *(one.table() for one in answer.headline)):
         print_rows(out, shown.headers, shown.rows, title=shown.title)
     print_sentences(out, "What would change it", answer.changes)

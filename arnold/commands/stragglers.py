@@ -137,12 +137,13 @@ def _write_page(file: str, replayed: Replayed, analysis: Analysis, document: Str
     from arnold.pages.stragglers import slowest_step, straggler_page
     from health.whatif import timelines_of
     from topology.files import write_file
+    from topology.quantities import capitalised
 
     page = straggler_page(
         analysis,
         timelines_of(replayed, [slowest_step(analysis)]),
         title=Path(document.source).name,
-        verdict=[document.verdict[:1].upper() + document.verdict[1:], *document.help],
+        verdict=[capitalised(document.verdict), *document.help],
         workers=document.slow_workers,
         nodes=at,
         flags=document.flags,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from topology.file_format import FileFormat
 from topology.json_record import JsonRecord
+from topology.quantities import capitalised
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class FormatKind(JsonRecord):
     @property
     def sentence(self) -> str:
         """What they say, and the commands that read them, as a sentence."""
-        return f"{self.used_by[0].upper()}{self.used_by[1:]}."
+        return f"{capitalised(self.used_by)}."
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from simulator.capacity.sheet import TextTable, text_table
 from simulator.capacity.uncertain_input import HIGH, LOW, MEDIAN, UncertainInput, draw
 from topology.field_types import AtLeastOne
 from topology.json_record import FloatOrInfinity, JsonRecord
-from topology.quantities import Kind, label_of
+from topology.quantities import Kind, capitalised, label_of
 
 MOST_SEEDS = 16  # Values of an input without order at which an answer is looked at
 
@@ -96,7 +96,7 @@ class AnswerRange(JsonRecord):
         for swing in (one for one in self.swings if one.width):
             answers = f"{self.value(swing.at_low)} to {self.value(swing.at_high)}"
             ends = "" if swing.low is None else f" {end_words(swing.low)} to {end_words(swing.high)}"
-            yield f"{swing.words[:1].upper()}{swing.words[1:]}{ends} ({swing.source}): {self.quantity} {answers}."
+            yield f"{capitalised(swing.words)}{ends} ({swing.source}): {self.quantity} {answers}."
 
     def table(self) -> TextTable:
         """Return a line for each input: its range, and what that makes of the answer."""

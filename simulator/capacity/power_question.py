@@ -18,7 +18,7 @@ from simulator.capacity.sheet import Sheet
 from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput, given_input, seed_input
 from simulator.power.power_file import PowerSettings, read_power
 from topology.errors import InvalidInput
-from topology.quantities import Kind, fixed, percent, plural
+from topology.quantities import Kind, capitalised, fixed, percent, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.powered_site import PoweredSite
@@ -223,7 +223,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         for one in self.inputs[1:4]:
             low, high = one.quantile(LOW), one.quantile(HIGH)
             ends = f"{low:.3g}" if one.certain else f"{low:.3g} to {high:.3g}"
-            yield f"{one.words[:1].upper()}{one.words[1:]}: {ends} ({one.source})."
+            yield f"{capitalised(one.words)}: {ends} ({one.source})."
         yield "Each job draws its own step from the same range, and begins it at a random phase."
         yield (
             f"Ranges: {self.draws:,} draws of the inputs, seed {self.seed}, {self.seconds:g} s each at 64 samples a "

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topology.quantities import decimal, duration, fixed, label_of, number, percent, plural, seconds, times
+from topology.quantities import capitalised, decimal, duration, fixed, label_of, number, percent, plural, seconds, times
 
 
 def test_times_have_the_unit_that_suits_them() -> None:
@@ -70,3 +70,12 @@ def test_levels_that_readers_number_read_well() -> None:
     assert [plural(2, name) for name in names] == read
     assert plural(1, "level-1") == "1 switch of level 1"
     assert plural(22, "example.com/tier-1") == "22 domains of example.com/tier-1"
+
+
+def test_words_begin_a_sentence() -> None:
+    """With a capital; acronyms stay, and no words are none."""
+    assert [capitalised(words) for words in ("seconds of a step", "GPU time", "")] == [
+        "Seconds of a step",
+        "GPU time",
+        "",
+    ]

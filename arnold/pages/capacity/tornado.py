@@ -11,6 +11,7 @@ from arnold.pages.plot import WIDTH, Plot
 from simulator.capacity.answer_range import AnswerRange, end_words
 from topology.drawing.elements import circle, label, line, rect, svg
 from topology.drawing.layout import fit
+from topology.quantities import capitalised
 
 ROW, NAMES = 32.0, 206.0  # Height of a row, and width of the names at the left, pixels
 ROOM = 0.14  # What stays free at both ends of the axis for words, as a share of its values
@@ -21,7 +22,7 @@ def tornado_card(found: AnswerRange) -> ChartCard:
     """Return the drawing with its words."""
     plot = tornado_plot(found)
     note = (
-        f"{found.quantity[:1].upper()}{found.quantity[1:]}: {found.words} of {found.draws:,} draws of all inputs; "
+        f"{capitalised(found.quantity)}: {found.words} of {found.draws:,} draws of all inputs; "
         "below, each input alone from its P10 to its P90 (words beside the bars), the others at their medians."
     )
     return ChartCard(TITLE, note, svg("chart range", plot.width, plot.height, tornado_parts(found, plot), title=TITLE))
