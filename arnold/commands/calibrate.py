@@ -130,6 +130,6 @@ def _show(out: Console, document: CalibrateDocument) -> None:
     out.print()
     out.print(rows)
     if document.misfit is not None:
-        out.print(f"The placements lie within {document.misfit:.2f} % of the fit.")
+        out.print(f"The placements lie within {document.misfit:.2f}% of the fit.")
     print_sentences(out, "Notes", document.notes)
     print_sentences(out, "Assumptions", document.assumptions)

@@ -107,7 +107,7 @@ def _print(out: Console, document: CollectivesDocument) -> None:
         after = (document.seen - document.since).total_seconds()
         named = (document.localised - document.since).total_seconds()
         well = f"{document.since:%Y-%m-%d %H:%M:%S} UTC"
-        out.print(f"all was well until {well}; seen {after:.1f} s later, judged {named:.1f} s later")
+        out.print(f"All was well until {well}; seen {after:.1f} s later, judged {named:.1f} s later")
     _print_groups(out, document.groups)
     _print_flows(out, document.flows)
     flags = [

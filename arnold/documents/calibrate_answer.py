@@ -11,7 +11,7 @@ from topology.json_record import JsonRecord
 ASSUMPTIONS = (
     "Over more than two domains what spread costs grows as the published losses of NCCL do.",
     "The step of a run is its median, so a few slow steps do not count.",
-    "Bands are 95 % intervals of the noise of steps, and of runs where a pair of spreads has several: not of what else "
+    "Bands are 95% intervals of the noise of steps, and of runs where a pair of spreads has several: not of what else "
     "differs between runs, such as nodes, neighbours and the time of day.",
 )
 

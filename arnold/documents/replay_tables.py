@@ -14,12 +14,12 @@ from topology.quantities import duration, number, percent, times
 def replay_tables(document: SimulateDocument) -> Iterator[TextTable]:
     """Yield a table for each of them that was asked for."""
     if document.power:
-        headers = ("moment", "of", "at", *document.power[0].figures.cells, "within")
+        headers = ("moment", "domain", "at", *document.power[0].figures.cells, "keeps the specification")
         rows = [
             (one.moment, one.domain, duration(one.seconds), *one.figures.cells.values(), "yes" if one.within else "no")
             for one in document.power
         ]
-        yield TextTable("Power around two moments; within = the site keeps the specification", headers, rows)
+        yield TextTable("Power around two moments", headers, rows)
     if document.data:
         loads = [
             (one.data_set, f"{one.jobs:,}", number(one.loads), number(one.shared), _fewer(one.loads, one.shared))
@@ -32,7 +32,7 @@ def replay_tables(document: SimulateDocument) -> Iterator[TextTable]:
             (one.size, f"{one.starts:,}", duration(one.seconds), *(percent(getattr(one, way)) for way in ways))
             for one in document.startup
         ]
-        title = "Share of GPU time held that start-up took, and would take with these techniques alone"
+        title = "GPU time held that start-up took, and would take with these techniques alone"
         yield TextTable(title, ("size of job", "starts", "mean", *(way.replace("_", " ") for way in ways)), shares)
 
 

@@ -67,7 +67,7 @@ def round_ticks(low: float, high: float, *, most: int, kind: Kind = "count") -> 
     step = round_step((high - low) / most, kind)
     first = ceil(low / step - _HAIR)
     values = [round((first + i) * step, 12) for i in range(floor(high / step + _HAIR) - first + 1)]
-    return [(value, tick_words(value, kind)) for value in values]
+    return _in_words(values, kind)
 
 
 def log_ticks(scale: Scale, *, kind: Kind = "count", apart: float = 20.0) -> list[Tick]:
@@ -77,7 +77,7 @@ def log_ticks(scale: Scale, *, kind: Kind = "count", apart: float = 20.0) -> lis
         inside = scale.values[0] <= value <= scale.values[1]
         if inside and (not kept or abs(scale(value) - scale(kept[-1])) >= apart):
             kept.append(value)
-    return [(value, tick_words(value, kind)) for value in kept]
+    return _in_words(kept, kind)
 
 
 def log_range(values: Sequence[float], kind: Kind, *, least: float) -> tuple[float, float]:
@@ -86,11 +86,16 @@ def log_range(values: Sequence[float], kind: Kind, *, least: float) -> tuple[flo
     return least, next((mark for mark in marks if mark >= max(values, default=0.0)), marks[-1])
 
 
-def tick_words(value: float, kind: Kind) -> str:
-    """Return a value as it stands beside an axis: as short as it gets, ``15k``."""
-    if not value and kind == "seconds":
-        return "0"
-    return f"{value / 1000:g}k" if kind == "count" and value >= 10_000 else label_of(value, kind)
+def _in_words(values: Sequence[float], kind: Kind) -> list[Tick]:
+    """Return values with their words beside an axis, all in thousands where the largest needs it: ``5k``, ``15k``."""
+    thousands = kind == "count" and max(values, default=0.0) >= 10_000
+
+    def words(value: float) -> str:
+        if not value and kind == "seconds":
+            return "0"
+        return f"{value / 1000:g}k" if thousands and value else label_of(value, kind)
+
+    return [(value, words(value)) for value in values]
 
 
 def axis_range(

@@ -16,6 +16,7 @@ from topology.quantities import Kind
 
 COLOURS = 8  # Colours of the style sheet, l0 to l7; a ninth line has the first again
 HEIGHT, TITLED = 206.0, 290.0  # Of a chart whose page says what its axes are, and of one that says it itself
+GAP = 8.0  # Pixels between the words of two marks at least
 PAD = 0.04  # What stays free at both ends of an axis with dots, as a share of its values
 LineShape = Literal["line", "step", "dots", "dashes"]
 
@@ -124,17 +125,20 @@ def _heights(one: ChartLine) -> Iterator[float]:
 
 def chart_parts(chart: LineChart, plot: Plot) -> Iterator[str]:
     """Yield what is in a chart: axes, marks, bands, lines, dots."""
-    yield from plot.y_axis(round_ticks(*plot.upward, most=_steps(plot.height), kind=chart.kind))
+    up = round_ticks(*plot.upward, most=_steps(plot.height), kind=chart.kind)
+    if chart.kind == "count" and all(float(y).is_integer() for one in chart.lines for y in one.values if isfinite(y)):
+        up = [tick for tick in up if tick[0].is_integer()]  # there is no half of what is counted
+    yield from plot.y_axis(up)
     along = round_ticks(*plot.across, most=7, kind="seconds") if chart.key else round_ticks(*plot.across, most=10)
     yield from plot.x_axis(chart.ticks or along, rules=False)
     if chart.labels is not None:
         yield from plot.titles(*chart.labels)
-    end = 0.0
+    end = -GAP
     for place, words in sorted(chart.marks):
         x, wide = plot.x(place), text_width(words, 12.0)
         yield line((x, plot.top), (x, plot.bottom), "upright")
         # words that would lie on those of the mark before stand lower
-        yield label(x, plot.top + (12 if x - wide / 2 < end else -4), words, anchor="middle")
+        yield label(x, plot.top + (12 if x - wide / 2 < end + GAP else -4), words, anchor="middle")
         end = x + wide / 2
     for one in chart.lines:
         bands = [one.band] if one.band else []

@@ -231,15 +231,15 @@ def verdict(diagnosis: Diagnosis) -> str:
     """Return what happened and what is to blame, in one or two sentences."""
     if diagnosis.status == "healthy":
         if not diagnosis.settled:
-            return "nothing shows that a collective stands still or that a rank is behind"
-        return "no collective stands still and no watched rank has become slow"
-    what = "the job stands still" if diagnosis.status == "failure" else "the job has become slow"
+            return "Nothing shows that a collective stands still or that a rank is behind"
+        return "No collective stands still and no watched rank has become slow"
+    what = "The job stands still" if diagnosis.status == "failure" else "The job has become slow"
     if not diagnosis.settled:
-        what = "some ranks are behind" if diagnosis.status == "failure" else "some ranks come late"
+        what = "Some ranks are behind" if diagnosis.status == "failure" else "Some ranks come late"
         if diagnosis.cause in PROGRAM:
-            what = "ranks do not call the same"
+            what = "Ranks do not call the same"
         elif diagnosis.status == "failure" and not diagnosis.culprits:
-            what = "a collective is not over"
+            what = "A collective is not over"
     where = f", first in {_few([diagnosis.all_groups[g].name for g in diagnosis.groups])}" if diagnosis.groups else ""
     if not diagnosis.culprits:
         return f"{what}{where}; nobody can be named: {blame_sentence(diagnosis)}"

@@ -66,14 +66,14 @@ def _found(analysis: Analysis) -> str:
 def _why_workers(analysis: Analysis, slowest: Share) -> str:
     """Return the numbers by which these workers explain most of the loss."""
     if slowest.published:
-        return f"M_W is {slowest.share:.3f}: the slowest 3 % of workers explain most of the loss"
+        return f"M_W is {slowest.share:.3f}: the slowest 3% of workers explain most of the loss"
     if len(slowest.workers) > ceil(SLOWEST * analysis.worker_slowdown.size):
         return (
             f"M_W is {analysis.m_w:.3f}; the {len(slowest.workers)} workers that compute longer than their peers "
             f"explain {slowest.share:.3f} of the loss"
         )
     return (
-        f"the slowest 3 % of workers, ranked by S_w itself, explain {slowest.share:.3f} of the loss; M_W, which "
+        f"the slowest 3% of workers, ranked by S_w itself, explain {slowest.share:.3f} of the loss; M_W, which "
         "ranks them by their rank and their stage, does not find them"
     )
 

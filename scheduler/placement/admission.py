@@ -163,13 +163,13 @@ def _too_few(cluster: Cluster, job: Job, free: int) -> str:
         "in use": fits & ~faulty & in_use,
         "flagged (avoid: strict)": fits & ~faulty & ~in_use & (cluster.slowdown > _slowest(job)),
     }
-    others = ", ".join(f"{int(nodes.sum())} {why}" for why, nodes in held.items() if nodes.any())
-    return f"{_needs(job)}, the cluster has {free} of {len(cluster)}" + (f" ({others})" if others else "")
+    others = ", ".join(f"{int(nodes.sum()):,} {why}" for why, nodes in held.items() if nodes.any())
+    return f"{_needs(job)}, the cluster has {free:,} of {len(cluster):,}" + (f" ({others})" if others else "")
 
 
 def _needs(job: Job) -> str:
     types = f" of the type {' or '.join(job.gpu_types)}" if job.gpu_types and any(job.gpu_types) else ""
-    return f"the job needs {job.grid.cells} free nodes of {job.gpus_per_node} GPUs{types}"
+    return f"the job needs {job.grid.cells:,} free nodes of {job.gpus_per_node} GPUs{types}"
 
 
 def check_held_together(cluster: Cluster, job: Job) -> None:

@@ -226,7 +226,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     def changes(self, found: CacheAnswer) -> Iterator[str]:
         """Yield what else is about as good, and what another cache would do."""
         shares = (f"{form} {share(low)} to {share(high)}" for form, (low, high) in found.about_as_good.items())
-        yield f"Splits within 1 % of the best: {', '.join(shares)}."
+        yield f"Splits within 1% of the best: {', '.join(shares)}."
         for factor, words in ((0.5, "half"), (2.0, "twice")):
             seconds = self.model.seconds_at(self.where.medians, times=factor)
             yield f"With {words} the cache a node loads at most {number(1.0 / float(seconds.min()))} samples a second."

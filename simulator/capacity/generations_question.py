@@ -203,7 +203,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     def assumptions(self, found: GenerationsAnswer) -> Iterator[str]:
         """Return what was taken for granted."""
         yield f"Throughputs {self.known.source}; run times are those on {self.known.reference}, and known to the queue."
-        yield "The workload is that of Gavel's public simulator: sizes 1, 2, 4, 8 at 70, 10, 15, 5 %, Poisson arrivals."
+        yield "The workload is that of Gavel's public simulator: sizes 1, 2, 4, 8 at 70, 10, 15, 5%, Poisson arrivals."
         yield f"All {found.jobs:,} jobs of a run count, from the empty cluster to the last end: no steady state."
         yield "How long to wait is by run times alone: the queues of all types move on, and no job is stopped."
         yield f"{LLM}: as fast as the peak of dense bf16 of the data sheets; what communication takes makes it less."
@@ -216,7 +216,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     def sheet(self, answer: GenerationsAnswer) -> Sheet:
         """Return the answer as a person reads it."""
         cells = text_table(
-            f"Hours, mean over {answer.seeds} seeds ± half of its 95 % interval; times = how often as long under "
+            f"Hours, mean over {answer.seeds} seeds ± half of its 95% interval; times = how often as long under "
             f"{self.policies[0]}",
             answer.cells,
             {

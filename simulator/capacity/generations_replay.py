@@ -59,7 +59,7 @@ def kinds(throughputs: Throughputs, types: tuple[str, ...]) -> dict[int, list[st
 
 
 def job_hours(throughputs: Throughputs, types: tuple[str, ...]) -> float:
-    """Return the GPU hours of a mean job where it is on each type as often as there are GPUs of it.
+    """Return the GPU-hours of a mean job where it is on each type as often as there are GPUs of it.
 
     :raises InvalidInput: no kind of job has a size of the workload.
     """

@@ -66,7 +66,7 @@ def _quarters(answer: GrowAnswer) -> TextTable:
     columns: dict[str, Callable[[DemandQuarter], str]] = {
         "quarter": lambda row: str(row.quarter) if row.quarter else "today",
         "load": lambda row: " / ".join(f"{share:.2f}" for share in row.load),
-        "95 % wait at most, min": lambda row: _three(row.wait_minutes, "no answer"),
+        "95% wait at most, min": lambda row: _three(row.wait_minutes, "no answer"),
         "objective broken": lambda row: f"{row.broken:.0%}",
         f"{answer.level}s to buy": lambda row: _three(row.minipods),
     }

@@ -249,7 +249,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
             f"Jobs (PP groups x tp x pp): {jobs}; each is placed alone on the same state, with {spelled(found.alpha)}.",
             *self.where_alpha_is_from(self.sized_jobs),
             "The other jobs hold nodes; what they send is in the share that crosses, not counted one by one.",
-            "Throughput is 1 over the predicted relative step time, a mean weighted by nodes: 100 % = a flat network.",
+            "Throughput is 1 over the predicted relative step time, a mean weighted by nodes: 100% = a flat network.",
             f"Each GPU has a port; {ENDS} more ports for each link between minipods, as many links as GPUs over the "
             "oversubscription. The price of a node holds all else; what larger minipods cost inside is not weighed.",
             *self._cut_short(found),

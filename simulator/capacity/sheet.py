@@ -17,7 +17,7 @@ class TextTable:
 
     title: str
     headers: Sequence[str]
-    """The first column is aligned left, the others right."""
+    """The first column is aligned left, the others right; on a page those without a digit left, too."""
     rows: Sequence[Sequence[str]]
 
 

@@ -281,7 +281,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             yield f"Numbers of spares are looked at in steps of {step}, and around the nodes of each kind of domain."
         yield (
             f"Monte Carlo, inputs at their medians: {self.runs} runs of {self.days:g} days each, seed {self.seed}; ± "
-            "is the 95 % interval of the mean."
+            "is the 95% interval of the mean."
         )
 
     def changes(self, found: SparesAnswer) -> Iterator[str]:

@@ -22,7 +22,7 @@ def verdict_on(found: SparesAnswer) -> str:
     if found.ettr_with_unlimited_spares < NOTHING:
         return "With no number of spares is time useful: restarts and checkpoints alone leave nothing of it."
     low, high = found.about_as_good
-    near = f"{low:,} to {high:,} spares cost within 1 % of it" if low < high else "any other number costs over 1 % more"
+    near = f"{low:,} to {high:,} spares cost within 1% of it" if low < high else "any other number costs over 1% more"
     a_year = ""
     if found.gpu_hour is not None:
         money = found.spares * found.gpus_per_node * found.gpu_hour * HOURS_OF_A_YEAR

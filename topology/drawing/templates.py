@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from topology.quantities import decimal, duration, fixed, label_of, number, perc
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
@@ -30,7 +32,7 @@ def render(
 
     Pages extend ``frame.html.j2``, which lies here: the head, the heading with the theme switch, style and script.  It
     puts those of the page behind those that all pages share (the tooltips read the element ``data``).  The forms of
-    :mod:`topology.quantities` are filters: ``{{ wait | duration }}``.
+    :mod:`topology.quantities` are filters, as is :func:`with_code`: ``{{ wait | duration }}``.
 
     :param package: where the template, its style sheets and scripts lie; they may lie in the package above too.
     :param raw: values that are markup already and are not escaped, as all others are.
@@ -54,6 +56,13 @@ def source(package: str, *names: str) -> str:
     return "".join(environment.loader.get_source(environment, name)[0] for name in names)
 
 
+def with_code(text: str) -> Markup:
+    """Return a sentence with what stands between backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 @cache
 def _environment(package: str) -> Environment:
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -65,6 +74,6 @@ def _environment(package: str) -> Environment:
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    forms = (decimal, duration, fixed, label_of, number, percent, plural, seconds, times)
+    forms = (decimal, duration, fixed, label_of, number, percent, plural, seconds, times, with_code)
     environment.filters.update((form.__name__, form) for form in forms)
     return environment

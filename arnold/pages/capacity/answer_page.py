@@ -10,7 +10,7 @@ from arnold.pages.line_chart import ChartLine, LineChart, card_of, chart_parts, 
 from arnold.pages.plot import Plot
 from simulator.capacity.answer_range import AnswerRange
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.sheet import Chart, Series, Sheet
+from simulator.capacity.sheet import Chart, Series, Sheet, TextTable
 from topology.drawing.elements import label, line, svg
 from topology.drawing.templates import render, source
 from topology.quantities import Kind, label_of
@@ -36,8 +36,15 @@ def answer_page(sheet: Sheet, answer: CapacityAnswer) -> str:
         tiles=[(one.value(one.p50), one.quantity, one.sentence) for one in answer.ranges],
         charts=[*(card_of(chart_of(chart)) for chart in sheet.charts), *map(tornado_card, answer.headline)],
         tables=(*sheet.tables, *(one.table() for one in answer.headline)),
+        words=_columns_of_words,
         data={},
     )
+
+
+def _columns_of_words(table: TextTable) -> list[str]:
+    """Return the headers of columns without a digit, which are aligned left."""
+    columns = zip(table.headers, zip(*table.rows, strict=True), strict=True)
+    return [header for header, cells in columns if not any(map(str.isdigit, "".join(cells)))]
 
 
 def chart_of(chart: Chart) -> LineChart:

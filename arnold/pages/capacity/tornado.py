@@ -12,6 +12,7 @@ from simulator.capacity.answer_range import AnswerRange, end_words
 from topology.drawing.elements import circle, label, line, rect, svg
 from topology.drawing.layout import fit
 from topology.quantities import capitalised
+from topology.drawing.sizing import text_width
 
 ROW, NAMES = 32.0, 206.0  # Height of a row, and width of the names at the left, pixels
 ROOM = 0.14  # What stays free at both ends of the axis for words, as a share of its values
@@ -41,7 +42,10 @@ def tornado_plot(found: AnswerRange) -> Plot:
 def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
     """Yield what is in the drawing: axis, the line of the medians, the whole range, a bar for each input."""
     x, middle = plot.x, plot.x(found.at_medians)
-    yield from plot.x_axis(round_ticks(*plot.across, most=5, kind=found.kind))
+    ticks = round_ticks(*plot.across, most=5, kind=found.kind)
+    if found.kind == "share" and min(found.p10, found.at_medians) >= 0.0 and max(found.p90, found.at_medians) <= 1.0:
+        ticks = [tick for tick in ticks if 0.0 <= tick[0] <= 1.0]
+    yield from plot.x_axis(ticks)
     yield label((plot.left + plot.right) / 2, plot.height - 7, found.quantity, anchor="middle")
     yield line((middle, plot.top), (middle, plot.bottom), "upright")
     ends = (x(found.p10), x(found.p90))
@@ -52,16 +56,26 @@ def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
     for i, one in enumerate(found.swings, start=1):
         y = plot.top + ROW * (i + 0.5)
         low, high = x(one.at_low), x(one.at_high)
-        words = (end_words(one.low), end_words(one.high))
+        # the values of an input without an order have no words
+        words = ("" if one.low is None else end_words(one.low), "" if one.high is None else end_words(one.high))
         yield from _row(one.words, y, (low, high), words)
         tip = f"{one.words} {words[0]} to {words[1]}\n{found.value(one.at_low)} to {found.value(one.at_high)}"
         for end, tone in ((low, "l0"), (high, "l1")):
             yield rect(min(end, middle), y - 8, abs(end - middle), 16, f"span {tone}", tip=tip)
 
 
+def _lines(name: str) -> list[tuple[float, str]]:
+    """Return a name on one line, or cut into two at a space, with what each stands below the middle, pixels."""
+    if text_width(name, 12.0) <= NAMES - 12:
+        return [(4.0, name)]
+    first = name[: name.rfind(" ", 0, len(name) // 2 + 6)]
+    return [(-3.0, first), (11.0, name[len(first) :].strip())]
+
+
 def _row(name: str, y: float, ends: tuple[float, float], words: tuple[str, str]) -> Iterator[str]:
     """Yield the name of a row, and words beside the ends of its bar, each on the side where the bar is not."""
-    yield label(NAMES - 10, y + 4, fit(name, 12.0, NAMES - 12), anchor="end")
+    for below, part in _lines(name):
+        yield label(NAMES - 10, y + below, fit(part, 12.0, NAMES - 12), anchor="end")
     # a bar whose low end is at the right has its words there
     for end, other, said in ((ends[0], ends[1], words[0]), (ends[1], ends[0], words[1])):
         left = end < other or (end == other and said is words[0])

@@ -86,13 +86,14 @@ def placement_page(
 
     :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
         it, and a reader can draw their placements too.  A single one is enough.
-    :param title: headline; empty = the job's name.
+    :param title: headline; empty = that the job is placed, or is not.
     :param more: what else there is to say, title and sentences of each card.
     :raises InvalidInput: no outcome at all.
     """
     if not outcomes:
         raise InvalidInput("a page needs at least one outcome", fix="run at least one algorithm")
     chosen = outcomes[0]
+    title = title or (f"{job.name} is placed" if chosen.evaluation is not None else f"{job.name} is not placed")
     placed = [outcome for outcome in outcomes if outcome.proposal.nodes is not None and outcome.evaluation is not None]
     plan = layout(cluster)
     painting = paint(cluster, job, chosen)
@@ -100,7 +101,7 @@ def placement_page(
     cheaper = cheaper_pairs(cluster, job, chosen)
     panels = {id(one): panel(cluster, job, one, main=chosen, cheaper=cheaper) for one in [chosen, *placed]}
     raw = {
-        "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=title or job.name),
+        "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=job.name),
         "front": front_chart(job, chosen, placed, cluster.level(job.level).name),
         "grid": _grid(cluster, job, placed) if interactive else "",
     }
@@ -111,7 +112,7 @@ def placement_page(
         raw=raw,
         styles=("pages.css", "charts.css", "placement.css"),
         scripts=("zoom.js", "modes.js", "placement.js") if interactive else ("zoom.js",),
-        title=title or job.name,
+        title=title,
         job=job,
         chosen=chosen,
         panel=panels[id(chosen)],
@@ -159,9 +160,9 @@ def _comparison(outcomes: Sequence[Outcome], placed: Sequence[Outcome], *, inter
 
 def _rank_columns(cluster: Cluster, job: Job) -> list[tuple[str, str]]:
     """Return the columns of the table of nodes by rank: what the script calls each, and its header."""
-    columns = [("rank", "node_rank"), ("node", "node"), ("place", " / ".join(one.name for one in cluster.levels))]
+    columns = [("rank", "node rank"), ("node", "node"), ("place", " / ".join(one.name for one in cluster.levels))]
     if job.grid.aligned:
-        columns += [("dp", "dp"), ("pp", "stage (pp)")]
+        columns += [("dp", "row (dp)"), ("pp", "stage (pp)")]
     return [*columns, ("part", "part of TP")] if job.grid.parts > 1 else columns
 
 

@@ -91,7 +91,7 @@ def _verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[Cheaper
     if cheaper and all(pair.refuted is not None for pair in cheaper):
         each = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
         how = f" {each} of spreads was refuted."
-    return f"{start} Proved optimal: no valid placement has a smaller objective.{how}"
+    return f"{start} Proved optimal: no placement has a smaller objective.{how}"
 
 
 def _beside(job: Job, outcome: Outcome, level: Level, main: Outcome) -> str:

@@ -38,6 +38,7 @@ def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
         lead=f"{plural(runs, 'run')}: {plural(len(compared.groups), 'group')} of runs that differ in the seed alone.",
         charts=charts,
         columns=[metric.title for metric in shown],
+        alone=all(group.runs < 2 for group in compared.groups),
         loads=len(compared.loads) > 1,
         rows=[_cells(group, shown) for group in compared.groups],
         sentences=said,
@@ -59,7 +60,9 @@ def _metric(compared: Comparison, metric: ComparedMetric, colours: Mapping[str, 
     found = [(group, band) for group, band in found if group.name in colours]
     if not found:
         return None
-    note = f"{'Less' if metric.better == 'less' else 'More'} is better. Mean over seeds and its 95% interval."
+    note = f"{'Less' if metric.better == 'less' else 'More'} is better."
+    if any(group.runs > 1 for group, _ in found):
+        note += " Mean over seeds and its 95% interval."
     if len(compared.loads) == 1:
         rows = [_row(group, band, metric.kind, colours[group.name]) for group, band in found]
         return ChartCard(metric.title, note, row_chart(rows, name="range", title=metric.title, kind=metric.kind))
@@ -120,8 +123,17 @@ def _cells(group: RunGroup, columns: Sequence[ComparedMetric]) -> tuple[str, str
             cells.append(("-", "", ""))
             continue
         mean, _, half = band.label(metric.kind).partition(" ± ")
-        sign = "+" if other and other.mean > 0 else ""
-        difference = f"{sign}{label_of(other.mean, metric.kind)} ± {label_of(other.half, metric.kind)}" if other else ""
+        difference = _difference(other, metric.kind, alone=group.runs < 2) if other else ""
         cells.append((mean, f"± {half}" if half else "", difference))
     runs = str(group.runs) + (f" (+{group.diverged} diverged)" if group.diverged else "")
     return group.name, f"{group.load:g}x", runs, cells
+
+
+def _difference(band: Band, kind: Kind, *, alone: bool) -> str:
+    """Return a difference with its sign; of a single run nothing is known of chance, so it has no interval.
+
+    :param alone: whether it is of a single run.
+    """
+    mean, half = (round(value, 2) if kind == "count" else value for value in (band.mean, band.half))
+    sign = "+" if mean > 0 else ""
+    return f"{sign}{label_of(mean, kind)}" + ("" if alone else f" ± {label_of(half, kind)}")

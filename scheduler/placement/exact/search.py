@@ -236,5 +236,5 @@ def _too_few_covered(problem: GridProblem, pair: Pair, covered: int) -> str:
     """Return why a pair cannot cover all cells, by the coverage or the rectangle bound."""
     return (
         f"if no DP group touches more than {pair[0]} domains and no PP group more than {pair[1]}, the domains can hold "
-        f"at most {covered} of the {problem.cells} cells"
+        f"at most {covered:,} of the {problem.cells:,} cells"
     )

@@ -77,7 +77,7 @@ def test_words_for_people(arnold: Arnold, steps: Path) -> None:
     assert out.startswith("Over two domains instead of one the step takes longer by: DP groups j_dp = 1.00 % (")
     assert "PP groups j_pp = 3.00 % (" in out
     assert "alpha 0.25 (" in out
-    assert "Bands are 95 % intervals of the noise of steps" in out
+    assert "Bands are 95% intervals of the noise of steps" in out
 
 
 def test_the_file_is_taken_by_placement_replays_and_capacity(

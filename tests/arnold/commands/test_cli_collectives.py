@@ -34,7 +34,7 @@ def test_text_begins_with_a_verdict(arnold: Arnold, trace: Path) -> None:
     ran = arnold("health", "collectives", trace)
     assert ran.code == 0
     words = " ".join(ran.out.split())
-    assert words.startswith("the job stands still, first in dp-")
+    assert words.startswith("The job stands still, first in dp-")
     assert "to blame is rank 2 on n0002" in words
     assert "began here" in ran.out
     assert "n0002 faulty" in words

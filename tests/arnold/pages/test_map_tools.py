@@ -71,7 +71,7 @@ def test_nodes_by_rank_follow_the_algorithm(shown: Shown) -> None:
     """A row for each rank with its node, its domains and its cell; the headers name the levels."""
     assert shown.said == []
     assert re.findall(r'data-column="\w+">([^<]*)<', shown.dom) == [
-        "node_rank",
+        "node rank",
         "node",
         "minipod / rack",
         "dp",

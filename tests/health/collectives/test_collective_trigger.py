@@ -192,7 +192,7 @@ def test_damaged_nodes(text: str, line: int, words: str) -> None:
 
 def test_verdicts_begin_with_what_happened() -> None:
     """In words, with the doubt there is."""
-    assert verdict(diagnosis("not-launched", "certain")).startswith("the job stands still; to blame is rank 2 on h1 or")
+    assert verdict(diagnosis("not-launched", "certain")).startswith("The job stands still; to blame is rank 2 on h1 or")
     assert "likely rank 2" in verdict(diagnosis("not-transmitted", "likely"))
     assert "(2.5 times)" in verdict(diagnosis("slow-compute", "certain", factor=2.5))
-    assert "no collective stands still" in verdict(Diagnosis((), (), "healthy"))
+    assert "No collective stands still" in verdict(Diagnosis((), (), "healthy"))

@@ -100,7 +100,7 @@ def test_a_healthy_job_is_healthy() -> None:
     """All ranks have come equally far: nobody is accused, and what the recorder cannot tell is said."""
     found = judged(job([4, 4, 4, 4]))
     assert (found.status, found.culprits, found.stalls) == ("healthy", (), ())
-    assert "nothing shows that a collective stands still" in verdict(found)
+    assert "Nothing shows that a collective stands still" in verdict(found)
     assert any("saw no device events (backend nccl2)" in note for note in found.notes)
 
 

@@ -89,7 +89,7 @@ def test_a_verdict_names_each_culprit_or_says_that_none_can_be(found: Diagnosis)
     words = verdict(found)
     assert "\n" not in words
     if found.status == "healthy":
-        assert words.startswith("no collective stands still" if found.settled else "nothing shows")
+        assert words.startswith("No collective stands still" if found.settled else "Nothing shows")
         return
     assert CAUSES[found.cause] in words
     assert ("nobody can be named" in words) == (not found.culprits)
