@@ -73,7 +73,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def several(noun: str) -> str:
-    """Return the plural of a noun of network terms and of those that follow the rules: ``minipods``, ``switches``, ``leaves``."""
+    """Return the plural of a noun, as levels are named: ``minipods``, ``switches``, ``leaves``."""
     head, of, number_of = one_of(noun).partition(" of ")
     if head == "leaf":
         return "leaves"
