@@ -73,8 +73,10 @@ def plural(count: int, noun: str) -> str:
 
 
 def several(noun: str) -> str:
-    """Return the plural of a noun that follows the rules, as names of levels do: ``minipods``, ``switches``."""
+    """Return the plural of a noun, as levels are named: ``minipods``, ``switches``, ``leaves``."""
     head, of, number_of = one_of(noun).partition(" of ")
+    if head == "leaf":
+        return "leaves"
     return f"{head}{'es' if head.endswith(('s', 'x', 'ch', 'sh')) else 's'}{of}{number_of}"
 
 

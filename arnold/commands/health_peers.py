@@ -179,7 +179,7 @@ def order(*, as_json: bool, file: str, faults: tuple[str, ...], lenient: bool) -
     """Learn from known faults which metric to ask first: a decision tree on how far the farthest machine is.
 
     FILE is as for `arnold health peers`; --fault says when something was wrong in it, in seconds on its clock. Needs
-    scikit-learn: pip install 'arnold-scheduler[learn]'.
+    scikit-learn: in a clone of Arnold, pip install '.[learn]'.
     """
     from health.peers.metrics import Labelled, learn_order
     from health.peers.recording_files import load_recording

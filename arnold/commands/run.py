@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import click
 
-from arnold import DISTRIBUTION
 from arnold.commands.command_table import arnold
 from arnold.commands.interrupts import INTERRUPTED
 from arnold.commands.output import emit_json, settle_streams, silence
@@ -104,7 +103,7 @@ def _explain(error: Exception) -> ArnoldError:
             return _UsageError(error.format_message(), where=path, fix=f"see `{path} --help`")
         case ModuleNotFoundError() if (library := (error.name or "").partition(".")[0]) in EXTRAS:
             extra = EXTRAS[library]
-            fix = f"install Arnold with it: {DISTRIBUTION}[{extra}], or in a clone: pip install '.[{extra}]'"
+            fix = f"in a clone of Arnold: pip install '.[{extra}]'"
             return _NotInstalled(f"needs {library}, which comes with the extra {extra!r}", fix=fix)
         case OSError():
             fix = "check the disk's space and the limits of the machine"

@@ -2,7 +2,7 @@
 
 The paper reconstructs each window with a small LSTM-VAE.  What it asks of a denoiser is that healthy windows come out
 alike and that what a fault did to a window survives; the others need neither training nor PyTorch
-(``arnold-scheduler[torch]``).  The page peers.md of the docs has what each of them is worth.
+(the extra ``torch``).  The page peers.md of the docs has what each of them is worth.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _torch() -> Any:
         raise InvalidInput(
             "the denoiser 'lstm-vae' needs PyTorch, which is not installed",
             where="--denoiser",
-            fix="install it: pip install 'arnold-scheduler[torch]', or take another denoiser",
+            fix="in a clone of Arnold: pip install '.[torch]', or take another denoiser",
         ) from None
     return torch
 

@@ -198,7 +198,7 @@ def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
     except ImportError:
         raise InvalidInput(
             "learning an order needs scikit-learn, which is not installed",
-            fix="install it: pip install 'arnold-scheduler[learn]'",
+            fix="in a clone of Arnold: pip install '.[learn]'",
         ) from None
     tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=seed)
     tree.fit(np.concatenate(rows), label.astype(int))

@@ -159,7 +159,7 @@ def _boosting() -> Any:
         raise InvalidInput(
             "predicting by boosting needs scikit-learn, which is not installed",
             where="--predictor",
-            fix="install it: pip install 'arnold-scheduler[learn]', or use --predictor history",
+            fix="in a clone of Arnold: pip install '.[learn]', or use --predictor history",
         ) from None
     return HistGradientBoostingRegressor
 

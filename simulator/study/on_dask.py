@@ -31,7 +31,7 @@ class OnDask:
             raise InvalidInput(
                 "the library for Dask is not installed",
                 where="--dask",
-                fix="pip install 'arnold-scheduler[dask]', or run on this machine with --jobs",
+                fix="in a clone of Arnold: pip install '.[dask]', or run on this machine with --jobs",
             ) from None
         self._address = address
 

@@ -69,6 +69,7 @@ def test_levels_that_readers_number_read_well() -> None:
     read = ["2 switches of level 1", "2 domains of tier 0", "2 blocks of 120", "2 level-as", "2 node-1s"]
     assert [plural(2, name) for name in names] == read
     assert plural(1, "level-1") == "1 switch of level 1"
+    assert plural(5, "leaf") == "5 leaves"
     assert plural(22, "example.com/tier-1") == "22 domains of example.com/tier-1"
 
 

@@ -54,6 +54,6 @@ def test_the_extra_is_named(
     drawn = arnold("topology", "show", cluster_file, "--figure", tmp_path / "cluster.png")
     assert drawn.code == 2
     assert drawn.err.startswith("Error: needs matplotlib, which comes with the extra 'plots'\nTo fix: ")
-    assert "arnold-scheduler[plots]" in drawn.err
+    assert "pip install '.[plots]'" in drawn.err
     assert not (tmp_path / "cluster.png").exists()
     assert arnold("place", "--cluster", cluster_file, "--job", job_file).code == 0

@@ -118,7 +118,7 @@ def test_the_lstm_vae_needs_pytorch(arnold: Arnold, faulty: Path, monkeypatch: p
     out = faulty.with_name("flags.json")
     ran = arnold("health", "peers", faulty, "--denoiser", "lstm-vae", "--flags-out", out)
     assert ran.code == 2
-    assert "pip install 'arnold-scheduler[torch]'" in ran.err
+    assert "pip install '.[torch]'" in ran.err
     assert not out.exists()
     assert "lstm-vae" in arnold("health", "peers", "--help").out
 
