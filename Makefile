@@ -36,7 +36,7 @@ e2e: $(STAMP) ## run the tests on a real Kubernetes control plane, which is buil
 launchers: $(STAMP) ## start jobs with Slurm, Open MPI and torchrun, where they are installed, and see which rank ran where
 	$(BIN)/python -m pytest -m launchers
 
-pages: $(STAMP) ## show every HTML page to axe-core in a browser, where Chromium and npm are installed
+pages: $(STAMP) ## show every HTML page, and pages of the site after `make site`, to axe-core in a browser, where Chromium and npm are installed
 	$(BIN)/python -m pytest -m accessibility
 
 soak: $(STAMP) ## kill every program of a real control plane, 200 times in all, while gangs come and nodes fail

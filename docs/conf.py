@@ -5,8 +5,11 @@ The source is the whole repository, so that links between pages and files lead o
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from typing import Any, ClassVar
+from html import escape
+from pathlib import Path
+from typing import ClassVar
 
 import mmdr
 from docutils import nodes
@@ -54,37 +57,51 @@ html_show_sphinx = False
 html_extra_path = ["site/index.html"]
 
 
+DESCRIPTION = re.compile(r"^ *accDescr: *(.+)\n", flags=re.MULTILINE)
+"""What a block of Mermaid says of itself to readers who do not see it."""
+
+
 class Diagram(Directive):
     """A block of Mermaid, drawn when the site is built: no script draws it, and none is loaded from another host."""
 
     has_content: ClassVar = True
 
     def run(self) -> list[nodes.Node]:
-        """Return an image that the page itself holds."""
+        """Return an image that the page itself holds, with the description as its text; a missing one is an error."""
+        source = "\n".join(self.content)
+        if not (described := DESCRIPTION.search(source)):
+            raise self.error("A diagram needs a line accDescr: what it shows")
         # boxes are sized for Arial at 14 px; smaller letters fit in other fonts too
-        drawn = mmdr.render("\n".join(self.content)).svg().replace("font-size:14px", "font-size:12px")
-        source = f"data:image/svg+xml;base64,{b64encode(drawn.encode()).decode()}"
-        image = f'<img class="diagram" alt="Diagram" src="{source}">'
+        drawn = mmdr.render(DESCRIPTION.sub("", source)).svg().replace("font-size:14px", "font-size:12px")
+        address = f"data:image/svg+xml;base64,{b64encode(drawn.encode()).decode()}"
+        image = f'<img class="diagram" alt="{escape(described[1])}" src="{address}">'
         return [nodes.raw("", image, format="html")]
 
 
-FOCUSABLE = {
+MENDED = {
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    '<th class="head"></th>': "<td></td>",
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
+    '<aside class="sidebar-drawer"': '<aside aria-label="Pages" class="sidebar-drawer"',
+    '<aside class="toc-drawer"': '<aside aria-label="On this page" class="toc-drawer"',
 }
-"""What the theme writes -> the same for who has no mouse: what scrolls takes the focus, captions say their level."""
+"""What the theme writes -> the same for who has no mouse or no screen: what scrolls takes the focus, an empty corner of a table
+is no heading, captions say their level, both side bars have a name."""
 
 
-def make_accessible(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document) -> None:
-    """Mend the text of a page and its navigation before they are written."""
-    for part in context.keys() & {"body", "furo_navigation_tree"}:
-        for written, mended in FOCUSABLE.items():
-            context[part] = context[part].replace(written, mended)
+def make_accessible(app: Sphinx, failed: Exception | None) -> None:
+    """Mend the pages that were written."""
+    if failed is None:
+        for file in Path(app.outdir).rglob("*.html"):
+            text = file.read_text(encoding="utf-8")
+            for written, mended in MENDED.items():
+                text = text.replace(written, mended)
+            file.write_text(text, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:
     """Draw diagrams, and let rows, for which Pygments has no colours, stand as they are."""
     app.add_directive("mermaid", Diagram)
     app.add_lexer("csv", TextLexer)
-    app.connect("html-page-context", make_accessible, priority=900)  # after the theme
+    app.connect("build-finished", make_accessible)

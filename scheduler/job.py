@@ -271,7 +271,7 @@ class Overrides:
     """What the command line says instead of the job file; ``None`` = nothing."""
 
     alpha: float | None = field(default=None, metadata={"metavar": "SHARE", "default": "the job's"})
-    """DP affinity of the job, 0 to 1; the PP affinity is what is left to 1."""
+    """DP affinity of the job, 0 to 1; the PP affinity is 1 minus this."""
     level: str | None = field(default=None, metadata={"metavar": "NAME", "default": "the job's"})
     """Level of the cluster whose domains spread counts."""
     avoid: Avoid | None = field(default=None, metadata={"default": "the job's"})

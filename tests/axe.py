@@ -44,7 +44,7 @@ addEventListener("load", async () => {{
       inside.head.append(script);
       inside.querySelectorAll("details").forEach((one) => {{ one.open = true; }});
       for (const theme of {themes}) {{
-        inside.documentElement.dataset.theme = theme;
+        for (const one of [inside.documentElement, inside.body]) one.dataset.theme = theme;
         await settled(500);
         const {{ violations }} = await frame.contentWindow.axe.run(inside, {{ resultTypes: ["violations"] }});
         const places = (one) => one.nodes.map((node) => node.target.join(" "));

@@ -28,6 +28,11 @@ LONGEST = 140  # letters of a line of prose that editors and reviews show whole
 NOT_PROSE = re.compile(r"^```.*?^```|^ *\|.*?$|(?<=\])\([^)]*\)", flags=re.MULTILINE | re.DOTALL)
 """Code, rows of tables, which no line break may cut, and where links lead, which nobody reads."""
 
+MOST_WORDS = 35_000
+GENERATED = {"commands.md", "formats.md", "predictions.md", "schemas.md"}
+NO_WORDS = re.compile(r"^```.*?^```|^ *\|[-:| ]+\|$|\|", flags=re.MULTILINE | re.DOTALL)
+"""Code, and the lines of tables."""
+
 NOW = [page for page in PAGES if page.name != "CHANGELOG.md"]
 """All pages but the one that tells what was."""
 
@@ -61,6 +66,13 @@ def test_prose_is_wrapped(page: Path) -> None:
     """The sources of pages read well: no line of prose is longer than :data:`LONGEST`."""
     prose = NOT_PROSE.sub("", page.read_text(encoding="utf-8"))
     assert [line for line in prose.splitlines() if len(line) > LONGEST] == []
+
+
+def test_words_are_few() -> None:
+    """README and docs stay short enough to be read: pages that people write, tables counted, code not."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    texts = [page.read_text(encoding="utf-8") for page in pages if page.name not in GENERATED]
+    assert sum(len(NO_WORDS.sub(" ", text).split()) for text in texts) <= MOST_WORDS
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

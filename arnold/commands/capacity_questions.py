@@ -116,7 +116,7 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
 
     for option in (
         click.option(
-            "--tornado", type=RESULT, metavar="FILE", help="Save the figure of what decides on the answer, SVG."
+            "--tornado", type=RESULT, metavar="FILE", help="Save the figure of the inputs that decide the answer, SVG."
         ),
         click.option("--svg", type=RESULT, metavar="FILE", help="Save the figure of the answer, SVG."),
         click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP),

@@ -49,14 +49,16 @@ Examples:
     metavar="FILES",
     help=RUNNING_HELP,
 )
-@click.option("--moves", type=int, metavar="N", help="Nodes that may move at most.  [default: as many as it takes]")
+@click.option(
+    "--moves", type=int, metavar="N", help="Largest number of nodes that may move.  [default: as many as it takes]"
+)
 @click.option(
     "--cost",
     type=float,
     callback=finite,
     metavar="GPU_HOURS",
-    help="Work since the last checkpoints that may be lost at most; then the least is lost, and not the fewest nodes "
-    "move. Each file of --running says its checkpoint_age in seconds.",
+    help="Most work since the last checkpoints that may be lost; with it the least work is lost, instead of the fewest "
+    "nodes moved. Each file of --running says its checkpoint_age in seconds.",
 )
 @click.option(
     "--target",

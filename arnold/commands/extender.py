@@ -28,8 +28,8 @@ def command() -> None:
 def serve(**given: Any) -> None:
     """Answer kube-scheduler and plan gangs, until SIGTERM.
 
-    POST /filter and /preempt are for kube-scheduler; GET /healthz, /readyz and /metrics for whoever watches. Of several
-    replicas with the same Lease one plans and all answer. Off loopback, mutual TLS is a must.
+    POST /filter and /preempt are for kube-scheduler; GET /healthz, /readyz and /metrics for monitoring. Of several
+    replicas with the same Lease one plans and all answer. Any address but loopback requires mutual TLS.
     """
     from extender.service.server import serve as run
 

@@ -36,7 +36,7 @@ Examples:
 )
 @html_option
 def command(*, as_json: bool, html: str | None, placement: str, failure_level: str | None, **inputs: Any) -> None:
-    """Say which machine keeps the backup of which: none that could be lost with it.
+    """Say which machine keeps the backup of each machine, so that both are not lost at once.
 
     A peer shares no PP, DP or TP group and no rack with the machine; each machine keeps the backup of exactly one, as
     near as that allows. Where the rules cannot all be kept, the DP group gives way first, then the rack, then the PP

@@ -76,7 +76,7 @@ def command(
     lenient: bool,
     **options: Any,
 ) -> None:
-    """Find who makes a job's collectives hang or slow, and how sure that is.
+    """Find which rank makes a job's collectives hang or slow, and how sure that is.
 
     FILEs are of one job and one format: NCCL Inspector (JSON lines or Prometheus text), PyTorch Flight Recorder as
     JSON, NCCL RAS as JSON, or Arnold's three-counter progress lines. Pickles are refused; --converter prints a script

@@ -36,11 +36,11 @@ def detector_options(function: F) -> F:
         click.option("--flags-out", type=RESULT, metavar="FILE", help=FLAGS_HELP),
         click.option("--only", metavar="NODE,..", help="Nodes to compare: names or Slurm hostlists.  [default: all]"),
         click.option(
-            "--window-samples", "window", type=click.IntRange(2, 1000), help="Samples of a window.  [default: 8]"
+            "--window-samples", "window", type=click.IntRange(2, 1000), help="Samples in a window.  [default: 8]"
         ),
         positive_option(
             "--continuity",
-            "Seconds for which a machine has to stand out.  [default: 240, of step times 60]",
+            "Seconds for which a machine must stand out.  [default: 240, of step times 60]",
             metavar="SECONDS",
         ),
         positive_option(
@@ -57,7 +57,7 @@ def detector_options(function: F) -> F:
             "--metric-order",
             "order",
             metavar="METRIC,..",
-            help="Metrics to look at, the first first.  [default: the order of the Minder paper]",
+            help="Metrics to look at, in this order.  [default: the order of the Minder paper]",
         ),
     ):
         function = option(function)

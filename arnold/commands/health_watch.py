@@ -68,7 +68,7 @@ def watch(
     """Compare a job's machines again and again by what a Prometheus server has of them, until SIGTERM.
 
     With --json, each round is one JSON document on one line. A server that is away is asked again, sooner than usual;
-    meanwhile nobody is flagged and nobody cleared. --flags-out is rewritten after each round that could be judged;
+    meanwhile no node is flagged or cleared. --flags-out is rewritten after each round that could be judged;
     with --store the rules of the flag store decide when a flag begins and ends, not --hold-hours.
     """
     from datetime import UTC, datetime

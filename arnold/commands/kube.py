@@ -155,7 +155,7 @@ def _named(plans: Sequence[GangPlan], name: str, namespace: str | None) -> GangP
 def nodes(*, as_json: bool, which: WhichCluster, **labels: Any) -> None:
     """List nodes: place, use, flags, gang.
 
-    Nodes with GPUs alone: their domains, what is free of them, what is held against them, and the gang that they are
+    Nodes with GPUs alone: their domains, what is free of them, their flags, and the gang that they are
     promised to.
     """
     from arnold.documents.gang_answers import nodes_document

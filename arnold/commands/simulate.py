@@ -57,7 +57,7 @@ class RunOptions:
     """How a run is kept from getting lost, and from never ending."""
 
     checkpoint: str | None = field(default=None, metadata={"file": "result"})
-    """Save this run in the file now and then, and go on from there if it exists."""
+    """File in which the run is saved from time to time; a run that finds it continues from it."""
     checkpoint_every: Annotated[float, Ge(0)] = field(default=60.0, metadata={"metavar": "SECONDS"})
     """Seconds of wall time between two savings of the run."""
     max_backlog_years: Annotated[float, Ge(0)] = field(default=100.0, metadata={"metavar": "N"})

@@ -37,7 +37,7 @@ class TraceOptions:
     time_format: str | None = field(default=None, metadata={"metavar": "PATTERN", "default": "seconds or ISO dates"})
     """How the trace writes times: '%d.%m.%Y %H:%M:%S', or milliseconds."""
     merge: tuple[str, ...] = field(default=(), metadata={"file": True})
-    """Another trace on the same clock, whose jobs come too."""
+    """Another trace on the same clock, whose jobs are added."""
     window: str | None = field(default=None, metadata={"metavar": "START..END", "default": "all"})
     """When the jobs were submitted that are replayed: 0..86400, 2017-10-01..2017-10-08, +1d..+8d after the first."""
     records: str | None = field(default=None, metadata={"file": True})

@@ -41,7 +41,7 @@ Examples:
 
 STUDIES: Mapping[str, CommandRow] = {
     "table1": CommandRow("arnold.commands.study:table1", "The paper's Table 1, and what is optimal."),
-    "fragmented": CommandRow("arnold.commands.study:fragmented", "Fragmented clusters, all algorithms side by side."),
+    "fragmented": CommandRow("arnold.commands.study:fragmented", "Compare algorithms on seeded fragmented clusters."),
     "simulate": CommandRow(
         "arnold.commands.study_simulate:command", "Policies, algorithms, clusters, loads and seeds, replayed."
     ),
@@ -74,10 +74,10 @@ class SweepLimits(Limits):
     default=0.0,
     show_default=True,
     metavar="SHARE",
-    help="Share of the mean size by which minipods differ from it at most.",
+    help="Largest difference of a minipod's size from the mean size, as a share of the mean.",
 )
 def table1(*, as_json: bool, unevenness: float, **options: Any) -> None:
-    """The paper's Table 1: its settings, its program, its baselines, and what is optimal."""
+    """Recompute Table 1 of the Arnold paper: its settings, program and baselines, and the optimum."""
     from scheduler.study import table1 as study
 
     limits = take(SweepLimits, options)
@@ -93,7 +93,7 @@ def table1(*, as_json: bool, unevenness: float, **options: Any) -> None:
 @click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of clusters.")
 @click.option("--algorithm", metavar="NAME[,..]", help=f"{ALGORITHM_HELP}  [default: all]")
 def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, **options: Any) -> None:
-    """Fragmented clusters, all algorithms side by side."""
+    """Compare algorithms on seeded fragmented clusters."""
     from scheduler.placement.types import ALGORITHMS
     from scheduler.study import fragmented as study
     from scheduler.study.table1 import EXACT

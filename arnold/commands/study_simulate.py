@@ -57,7 +57,7 @@ Examples:
     type=click.FloatRange(min=0, min_open=True),
     callback=finite,
     metavar="HOURS",
-    help="Hours of the pieces of the trace from which each seed but 0 draws its own.",
+    help="Hours in each piece of the trace; every seed but 0 draws a trace from these pieces.",
 )
 @options_of(
     ReplaySettings,
@@ -82,7 +82,7 @@ Examples:
     "--runs-out",
     type=RESULT,
     metavar="FILE",
-    help="Write a row for each run, Parquet; a study that broke off goes on from it.",
+    help="Write a row for each run, Parquet; an interrupted study continues from it.",
 )
 @click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
 def command(*, as_json: bool, seeds: int, jobs: int, dask: str | None, runs_out: str | None, **options: Any) -> None:

@@ -56,7 +56,7 @@ class ServeOptions:
     gpu_classes: str = field(default=",".join(GPU_CLASSES), metadata={"metavar": "NAME,.."})
     """DeviceClasses whose devices are whole GPUs; claims of others are not counted."""
     tls_cert: str | None = field(default=None, metadata={"file": True})
-    """Certificate of the server, PEM; needed off loopback."""
+    """Certificate of the server, PEM; required unless the address is loopback."""
     tls_key: str | None = field(default=None, metadata={"file": True})
     """Key of --tls-cert, PEM."""
     client_ca: str | None = field(default=None, metadata={"file": True})

@@ -71,7 +71,7 @@ class Examined(JsonRecord):
     step: float
     """Seconds between samples."""
     needed: float
-    """Seconds for which a machine has to stand out."""
+    """Seconds for which a machine must stand out."""
     stretches: tuple[Stretch, ...]
     """Machines that stood out, the longest first; in JSON at most five."""
     silent: tuple[str, ...]

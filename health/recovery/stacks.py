@@ -70,7 +70,7 @@ class StackView:
     addresses: bool = False
     """Compare addresses of native calls too."""
     dominant: Annotated[float, Interval(gt=0, le=1)] = field(default=DOMINANT, metadata={"metavar": "SHARE"})
-    """Share of the commonest stack's ranks from which on a stack is healthy."""
+    """Stacks with at least this share of the ranks of the most common stack count as healthy."""
 
     def signature(self, processes: Iterable[Process]) -> Signature:
         """Return what of a rank is compared, whatever the order of processes and threads; equal ones count once."""

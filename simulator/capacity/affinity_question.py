@@ -27,7 +27,7 @@ class AffinityQuestion(CapacityQuestion[A]):
     alpha: Share | None = field(
         default=None, metadata={"metavar": "SHARE", "default": f"by --model, else {DEFAULT_ALPHA:g}"}
     )
-    """DP affinity of the job, 0 to 1; the PP affinity is what is left to 1."""
+    """DP affinity of the job, 0 to 1; the PP affinity is 1 minus this."""
     model: str | None = field(default=None, metadata={"metavar": "NAME|YAML"})
     """Model that the jobs train, for their alpha: its name or shape, as in a job file."""
 

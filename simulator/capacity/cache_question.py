@@ -119,7 +119,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     augment_rate: str = field(default="6000..20000", metadata={"metavar": "N/s|RANGE"})
     """Decoded samples that a node augments in a second."""
     fresh: bool = False
-    """Take a newly augmented sample for each use, so that cached ones buy nothing."""
+    """Take a newly augmented sample for each use, so that cached ones are of no use."""
     draws: Annotated[int, Interval(ge=10, le=2_000)] = 400
     """Draws of the uncertain inputs."""
     seed: Seed = 0

@@ -37,7 +37,7 @@ class ClusterQuestion(CapacityQuestion[A]):
     source: str = field(default="the cluster", metadata=NO_OPTION)
     """What the given cluster is called."""
     made: str = field(default="22x93", metadata={"metavar": "MxN"})
-    """Cluster to make where none is given: minipods x nodes of each."""
+    """Synthetic cluster where none is given: minipods x nodes of each."""
     seed: Seed = field(default=0, metadata={"metavar": "N"})
     """Seed of all that is drawn: same seed, same answer, as long as no time runs out."""
 
@@ -60,7 +60,7 @@ class ShapesQuestion(AffinityQuestion[A], ClusterQuestion[A]):
     """A question about jobs of several shapes on a cluster in use."""
 
     busy_share: Share = field(default=0.6, metadata={"metavar": "SHARE"})
-    """Share of the nodes of a made cluster that other jobs use."""
+    """Share of the nodes of a synthetic cluster that other jobs use."""
     shapes: tuple[str, ...] = field(
         default=(), metadata={"option": "--shape", "metavar": "TPxPP", "default": "8x1 .. 8x16"}
     )

@@ -44,7 +44,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
     growth: tuple[str, ...] = field(default=("0.05..0.12", "0..0.04", "0.15..0.3"), metadata=RANGE)
     """Growth of demand a quarter, a scenario each; the first makes the headline."""
     objective_wait: Annotated[float, Interval(gt=0, le=100_000)] = field(default=60.0, metadata={"metavar": "MINUTES"})
-    """Minutes that 95 % of the jobs are to wait at most."""
+    """Longest wait, in minutes, that 95 % of the jobs may have."""
     lead_time: str = field(default="6..9", metadata={"metavar": "MONTHS|RANGE"})
     """Months from the order to nodes that run jobs."""
     quarters: Annotated[int, Interval(ge=1, le=40)] = field(default=8, metadata={"metavar": "N"})

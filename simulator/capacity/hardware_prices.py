@@ -20,9 +20,9 @@ class NodePrices:
     """Prices of nodes in any one currency, each optional; what they do not say is told relative to a node."""
 
     price_gpu_hour: Price = field(default=None, metadata=MONEY)
-    """Price of a GPU-hour, all included: rented, or as accounted inside."""
+    """Price of a GPU-hour with all costs, rented or accounted inside."""
     price_node: Price = field(default=None, metadata=MONEY)
-    """Price of a node that is bought, instead of a GPU-hour's."""
+    """Price of a node that is bought, in place of the price of a GPU-hour."""
     price_kwh: Price = field(default=None, metadata=MONEY)
     """Price of a kilowatt-hour, cooling included, for nodes that are bought."""
     node_kilowatts: Annotated[float, Interval(gt=0, le=1_000)] = field(default=10.2, metadata={"metavar": "KW"})

@@ -47,7 +47,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
     answer_type: ClassVar = MinipodsAnswer
 
     nodes: Annotated[int, Interval(ge=8, le=100_000)] = field(default=2048, metadata={"option": "--cluster-nodes"})
-    """Nodes of each cluster that is made."""
+    """Nodes of each synthetic cluster."""
     sizes: tuple[AtLeastOne, ...] = field(
         default=(), metadata={"option": "--size", "metavar": "N", "default": "32, 64 .. 1024 as far as there are nodes"}
     )
@@ -60,7 +60,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
     crossing: str = field(default="0.1..0.5", metadata={"metavar": "SHARE|RANGE"})
     """Share of their bandwidth that nodes send out of their minipods at once."""
     busy_share: Share = field(default=0.6, metadata={"metavar": "SHARE"})
-    """Share of the nodes of a made cluster that other jobs use."""
+    """Share of the nodes of a synthetic cluster that other jobs use."""
     jobs: tuple[str, ...] = field(
         default=("8x4x16", "8x8x32", "8x8x75"), metadata={"option": "--grid", "metavar": "TPxPPxROWS"}
     )

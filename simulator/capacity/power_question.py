@@ -63,7 +63,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
     communicate_share: str | None = field(default=None, metadata=_drawn("communicate_share", "SHARE|RANGE"))
     """What a node draws while it communicates, as a share of what it draws while it computes."""
     feed_nodes: Annotated[int, Interval(ge=1, le=100_000)] = field(default=120, metadata={"metavar": "N"})
-    """Nodes of each power domain of a made cluster, in the order of its nodes."""
+    """Nodes of each power domain of a synthetic cluster, in the order of its nodes."""
     seconds: Annotated[float, Interval(ge=20, le=3_600)] = field(default=120.0, metadata={"metavar": "SECONDS"})
     """Seconds that are looked at."""
     draws: Annotated[int, Interval(ge=10, le=10_000)] = field(default=100, metadata={"metavar": "N"})

@@ -55,7 +55,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     answer_type: ClassVar = ReserveAnswer
 
     made: str = field(default="11x93", metadata={"metavar": "MxN"})
-    """Cluster to make where none is given: minipods x nodes of each."""
+    """Synthetic cluster where none is given: minipods x nodes of each."""
     job: str = field(default="8x8x75", metadata={"option": "--grid", "metavar": "TPxPPxROWS"})
     """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
     notice_hours: Hours = field(default=4.0, metadata=HOURS)

@@ -58,7 +58,7 @@ def sync(*, as_json: bool, store: str, which: WhichCluster) -> None:
     """Bring the annotations of nodes in line with a flag store, so that gangs heed it.
 
     What the store holds is written, what it held once and no longer does is taken off. What somebody else wrote stays,
-    where it is worse, or where the store holds nothing. Each annotation carries its end: if nobody syncs any more, the
+    where it is worse, or where the store holds nothing. Each annotation carries its end: if it is not renewed, the
     flags end by themselves.
     """
     from arnold.documents.annotation_answers import FlagsSyncedDocument

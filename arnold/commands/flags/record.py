@@ -56,8 +56,8 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
     """Take findings of detectors into a flag store, which is made if it is not there.
 
     FLAGFILE is a list of flags, as --flags of `arnold place`; - is stdin. A slowdown of 1 says that the node is healthy
-    again. A file that has not changed since it was taken in is known, and says nothing new. Without FLAGFILE what has
-    ended is written down.
+    again. A file that has not changed since it was recorded counts once. Without FLAGFILE only the ends of flags
+    that are over are recorded.
     """
     from health.flags.ledger import Ledger, Recorded
     from health.flags.rules_file import read_rules
@@ -81,11 +81,11 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
 @click.command("lift", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=LIFT_EXAMPLES)
 @click.argument("nodes", nargs=-1, required=True, metavar="NODE...")
 @store_option
-@click.option("--because", required=True, metavar="TEXT", help="Reason, for those who ask later.")
+@click.option("--because", required=True, metavar="TEXT", help="Reason, which `arnold flags why` shows later.")
 @click.option("--by", metavar="NAME", help="Name of the person who lifts the flags.  [default: the user's name]")
 @at_option
 def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by: str | None, at: str | None) -> None:
-    """End the flags of nodes at once, by your word: names or Slurm hostlists.
+    """End the flags of nodes at once, whatever the sources say: names or Slurm hostlists.
 
     What detectors find afterwards flags them again.
     """
@@ -123,7 +123,7 @@ def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> Non
     """Forget old history, so that a store does not grow for ever.
 
     Flags that hold, rules, relapses and all history since then stay; of the time before only what they depend on. Run
-    it from a timer, beside the detectors: it waits for whoever writes.
+    it from a timer, beside the detectors: it waits for other writers.
     """
     from health.flags.rules import parse_duration
     from health.flags.store import compact_store

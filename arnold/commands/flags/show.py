@@ -44,7 +44,7 @@ Examples:
     "--output", type=RESULT, metavar="FILE", help="File to write the flags to as well, for --flags of other commands."
 )
 def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
-    """Show the nodes that are flagged, now or at a time: who says so, until when, why."""
+    """Show the nodes that are flagged, now or at a time, with source, end and reason."""
     from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding
     from health.flags.rules import rules_of
     from health.flags.tracks import track_of
@@ -88,7 +88,7 @@ def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> No
 @click.option("--since", metavar="TIME", help="Begin at this time or day.  [default: the beginning]")
 @click.option("--until", metavar="TIME", help="End at this time or day.  [default: now]")
 def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | None, until: str | None) -> None:
-    """Say why a node was avoided: what was held against it and when, who said so, how it ended."""
+    """Say why a node was avoided: each of its flags with source, evidence, begin and end."""
     from arnold.documents.store_answers import WhyFlaggedDocument, written
     from health.flags.flag_history import history
     from topology.errors import UnknownName, did_you_mean
