@@ -81,13 +81,13 @@ class Diagram(Directive):
 MENDED = {
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
-    '<th class="head"></th>': "<td></td>",
+    '<th class="head"><p></p></th>': "<td></td>",
     'class="caption" role="heading"': 'class="caption" role="heading" aria-level="2"',
     '<aside class="sidebar-drawer"': '<aside aria-label="Pages" class="sidebar-drawer"',
     '<aside class="toc-drawer"': '<aside aria-label="On this page" class="toc-drawer"',
 }
-"""What the theme writes -> the same for who has no mouse or no screen: what scrolls takes the focus, an empty corner of a table
-is no heading, captions say their level, both side bars have a name."""
+"""What the theme writes -> the same for who has no mouse or no screen: what scrolls takes the focus, an empty corner of
+a table is no heading, captions say their level, both side bars have a name."""
 
 
 def make_accessible(app: Sphinx, failed: Exception | None) -> None:
