@@ -48,8 +48,8 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
     "Describe the cluster": {"topology": _at("topology", "Convert, show or validate a cluster file.")},
     "Find slow and faulty nodes": {
         "stragglers": _at("stragglers", "Say what a job loses to slow workers, and why."),
-        "health": _at("health", "Judge metrics, collectives, stacks; what to do after a fault."),
-        "flags": _at("flags", "Record, show and hand on which nodes are slow or faulty."),
+        "health": _at("health", "Find faults in metrics, collectives and stacks, and decide."),
+        "flags": _at("flags", "Record, show and export which nodes are slow or faulty."),
     },
     "Look over time": {
         "simulate": _at("simulate", "Replay a trace of jobs on a cluster."),
@@ -188,4 +188,4 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show the version."
 )
 def arnold() -> None:
-    """Place large GPU training jobs on a cluster, proved optimal or with an honest gap."""
+    """Place large GPU training jobs on a cluster, proved optimal or with a certified gap."""

@@ -9,13 +9,15 @@ import click
 from arnold.commands.command_table import CommandRow, LazyGroup
 
 COMMANDS: Mapping[str, CommandRow] = {
-    "op-trace": CommandRow("arnold.commands.health_op_trace:command", "Make an op trace, for stragglers, of profiles."),
-    "peers": CommandRow("arnold.commands.health_peers:peers", "Compare a job's machines by their recorded metrics."),
-    "watch": CommandRow(
-        "arnold.commands.health_watch:watch", "Compare them again and again, over a running Prometheus."
+    "op-trace": CommandRow(
+        "arnold.commands.health_op_trace:command", "Convert profiles to an op trace for stragglers."
     ),
+    "peers": CommandRow("arnold.commands.health_peers:peers", "Compare a job's machines by their recorded metrics."),
+    "watch": CommandRow("arnold.commands.health_watch:watch", "Compare machines repeatedly, by a running Prometheus."),
     "order": CommandRow("arnold.commands.health_peers:order", "Learn from known faults which metric to ask first."),
-    "collectives": CommandRow("arnold.commands.health_collectives:command", "Find who makes collectives hang or slow."),
+    "collectives": CommandRow(
+        "arnold.commands.health_collectives:command", "Find the rank that makes collectives hang or slow."
+    ),
     "evict": CommandRow("arnold.commands.health_evict:command", "Say which machines to evict, from stack dumps."),
     "isolate": CommandRow("arnold.commands.health_isolate:command", "Find a silent fault by two short runs on parts."),
     "backups": CommandRow("arnold.commands.health_backups:command", "Say which machine keeps whose checkpoint backup."),

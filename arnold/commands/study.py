@@ -40,13 +40,13 @@ Examples:
 
 
 STUDIES: Mapping[str, CommandRow] = {
-    "table1": CommandRow("arnold.commands.study:table1", "The paper's Table 1, and what is optimal."),
+    "table1": CommandRow("arnold.commands.study:table1", "Recompute Table 1 of the Arnold paper, with the optimum."),
     "fragmented": CommandRow("arnold.commands.study:fragmented", "Compare algorithms on seeded fragmented clusters."),
     "simulate": CommandRow(
-        "arnold.commands.study_simulate:command", "Policies, algorithms, clusters, loads and seeds, replayed."
+        "arnold.commands.study_simulate:command", "Replay all policies, algorithms, clusters, loads and seeds."
     ),
     "generations": CommandRow(
-        "arnold.commands.study_generations:command", "Queues on several generations of GPUs, and who should wait."
+        "arnold.commands.study_generations:command", "Compare queue policies on several generations of GPUs."
     ),
 }
 """Our own studies; others come through the entry points ``arnold.studies``."""
