@@ -31,7 +31,7 @@ QUESTIONS = {
         "spares": "Spares at the least cost, or for an ETTR.",
         "reserve": "When a large job fits, what reserving costs.",
         "fragmentation": "What still fits, by job shape.",
-        "grow": "When to order more minipods, what they buy.",
+        "grow": "When to order more minipods, what they gain.",
         "power": "How power swings, and what smooths it.",
         "cache": "How to split a cache of training data.",
     }.items()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from arnold.commands.command import Group, object_at
+from arnold.commands.command import Group
 from topology.errors import UnknownName, did_you_mean
 
 ENTRY_POINTS = "arnold.commands"
@@ -49,8 +49,8 @@ SECTIONS: Mapping[str, Mapping[str, CommandRow]] = {
     "Describe the cluster": {"topology": own_row("topology", "Convert, show or validate a cluster file.")},
     "Find slow and faulty nodes": {
         "stragglers": own_row("stragglers", "Say what a job loses to slow workers, and why."),
-        "health": own_row("health", "Judge metrics, collectives, stacks; what to do after a fault."),
-        "flags": own_row("flags", "Record, show and hand on which nodes are slow or faulty."),
+        "health": own_row("health", "Find faults in metrics, collectives and stacks, and decide."),
+        "flags": own_row("flags", "Record, show and export which nodes are slow or faulty."),
     },
     "Look over time": {
         "simulate": own_row("simulate", "Replay a trace of jobs on a cluster."),
@@ -189,4 +189,4 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show the version."
 )
 def arnold() -> None:
-    """Place large GPU training jobs on a cluster, proved optimal or with an honest gap."""
+    """Place large GPU training jobs on a cluster, proved optimal or with a certified gap."""

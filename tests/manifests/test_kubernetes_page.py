@@ -21,6 +21,7 @@ from tests.manifests.rendering import MANIFESTS, read
 DOCS = MANIFESTS.parent / "docs"
 PAGE = (DOCS / "reference" / "kubernetes.md").read_text(encoding="utf-8")
 GANGS = (DOCS / "how-it-works" / "gangs.md").read_text(encoding="utf-8")
+ENGINE = (DOCS / "how-it-works" / "simulation-engine.md").read_text(encoding="utf-8")
 
 
 def test_every_flag_is_described() -> None:
@@ -69,6 +70,12 @@ def test_every_live_policy_is_described() -> None:
     simulated = {name for name in POLICIES.names() if POLICIES.load(name).stops_any_time}
     assert described == {*POLICIES.names()} - simulated
     assert all(f"`{name}`" in GANGS for name in simulated)
+
+
+def test_every_policy_has_its_row() -> None:
+    """The one table of queue policies has all of them and no others."""
+    rows = ENGINE.partition("| `--policy` |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert {name for row in rows for name in re.findall(r"`([a-z-]+)`", row.split("|")[1])} == {*POLICIES.names()}
 
 
 def test_every_policy_about_users_is_described() -> None:

@@ -14,7 +14,7 @@ COMMANDS: Mapping[str, CommandRow] = {
         ("record", "record:record", "Take findings of detectors into a flag store."),
         ("import", "imports:import_", "Take findings of monitors, or of another store."),
         ("export", "imports:export", "Write all events of a flag store as JSON lines."),
-        ("show", "show:show", "Show what holds now, or held at a time."),
+        ("show", "show:show", "Show the flags that hold now, or held at a time."),
         ("why", "show:why", "Say why a node was avoided, and when."),
         ("lift", "record:lift", "End the flags of nodes at once."),
         ("compact", "record:compact", "Forget old history, so that a store stays small."),

@@ -11,8 +11,8 @@ from arnold.pages.plot import WIDTH, Plot
 from simulator.capacity.answer_range import AnswerRange, end_words
 from topology.drawing.elements import circle, label, line, rect, svg
 from topology.drawing.layout import fit
-from topology.quantities import capitalised
 from topology.drawing.sizing import text_width
+from topology.quantities import capitalised
 
 ROW, NAMES = 32.0, 206.0  # Height of a row, and width of the names at the left, pixels
 ROOM = 0.14  # What stays free at both ends of the axis for words, as a share of its values
