@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import BaseModel
 
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster
 from topology.documents import load_document
@@ -29,11 +28,13 @@ from topology.slurm_table import Use, powered_off, use_of
 _PLACEMENT = re.compile(r'"assignment"\s*:')
 
 
-class _Cell(BaseModel):
+@dataclass(frozen=True, slots=True)
+class _Cell:
     node: str
 
 
-class _Placed(BaseModel):
+@dataclass(frozen=True, slots=True)
+class _Placed:
     """What ``arnold place`` saved, as far as it is needed."""
 
     assignment: list[_Cell]

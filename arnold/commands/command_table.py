@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from arnold.commands.command import Group
+from arnold.commands.command import Group, object_at
 from topology.errors import UnknownName, did_you_mean
 
 ENTRY_POINTS = "arnold.commands"
@@ -189,4 +189,4 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show the version."
 )
 def arnold() -> None:
-    """Place large GPU training jobs on a cluster, proved optimal or with a certified gap."""
+    """Place large GPU training jobs on a cluster, proved optimal or with an honest gap."""
