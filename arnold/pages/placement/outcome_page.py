@@ -93,26 +93,24 @@ def placement_page(
     if not outcomes:
         raise InvalidInput("a page needs at least one outcome", fix="run at least one algorithm")
     chosen = outcomes[0]
-    title = title or (f"{job.name} is placed" if chosen.evaluation is not None else f"{job.name} is not placed")
     placed = [outcome for outcome in outcomes if outcome.proposal.nodes is not None and outcome.evaluation is not None]
     plan = layout(cluster)
     painting = paint(cluster, job, chosen)
     interactive = chosen.evaluation is not None and not plan.bars and job.grid.cells <= MOST_CELLS
     cheaper = cheaper_pairs(cluster, job, chosen)
     panels = {id(one): panel(cluster, job, one, main=chosen, cheaper=cheaper) for one in [chosen, *placed]}
-    raw = {
-        "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=job.name),
-        "front": front_chart(job, chosen, placed, cluster.level(job.level).name),
-        "grid": _grid(cluster, job, placed) if interactive else "",
-    }
     runs = [(one, panels[id(one)]) for one in placed]
     return render(
         "arnold.pages.placement",
         "placement.html.j2",
-        raw=raw,
+        raw={
+            "cluster": _cluster_drawing(cluster, plan, painting, chosen, title=job.name),
+            "front": front_chart(job, chosen, placed, cluster.level(job.level).name),
+            "grid": _grid(cluster, job, placed) if interactive else "",
+        },
         styles=("pages.css", "charts.css", "placement.css"),
         scripts=("zoom.js", "modes.js", "placement.js") if interactive else ("zoom.js",),
-        title=title,
+        title=title or f"{job.name} is {'not ' * (chosen.evaluation is None)}placed",
         job=job,
         chosen=chosen,
         panel=panels[id(chosen)],

@@ -74,7 +74,7 @@ def test_nodes_by_rank_follow_the_algorithm(shown: Shown) -> None:
         "node rank",
         "node",
         "minipod / rack",
-        "dp",
+        "row (dp)",
         "stage (pp)",
     ]
     columns = JOB.grid.node_rank  # the rank of each cell, [rows, columns]

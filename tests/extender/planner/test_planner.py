@@ -186,7 +186,7 @@ def test_a_node_of_a_tensor_parallel_group_that_is_gone() -> None:
     ("notes", "words"),
     [
         ({"tp-level": "no/rack"}, "no level 'no/rack'"),
-        ({}, "no example.com/rack has more than 3 such nodes: 24 GPUs would fit"),
+        ({}, "no domain of example.com/rack has more than 3 such nodes: 24 GPUs would fit"),
         ({"tp-level": MINIPOD, "level": RACK}, "where nothing could be proved"),
     ],
 )

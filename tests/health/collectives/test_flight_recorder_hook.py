@@ -122,7 +122,7 @@ def test_the_rank_that_did_not_come_is_named() -> None:
     assert (found.cause, named(found)) == ("not-launched", [(2, "likely")])
     stall = found.stalls[0]
     assert (stall.seq, sorted(stall.standing), sorted(stall.absent)) == (5, [0, 1, 3], [2])
-    assert verdict(found).startswith("some ranks are behind, first in 0 desc: likely rank 2, as it never launched")
+    assert verdict(found).startswith("Some ranks are behind, first in 0 desc: likely rank 2, as it never launched")
     assert "do not show that anything stands still" in withheld(found, {2: "n2"})
 
 

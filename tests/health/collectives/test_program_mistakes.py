@@ -68,7 +68,7 @@ def test_what_was_called_instead_is_told() -> None:
     """In words and in a note; no node is flagged, as it is the program's mistake."""
     found = judged(dumps("size", SHAPES["events"]))
     assert verdict(found).startswith(
-        "ranks do not call the same, first in 0 default_pg: likely rank 2, as it called a "
+        "Ranks do not call the same, first in 0 default_pg: likely rank 2, as it called a "
     )
     odd = "in 0 default_pg, number 5: rank 2 called nccl:all_reduce of 16 Float, most nccl:all_reduce of 8 Float"
     assert odd in found.notes

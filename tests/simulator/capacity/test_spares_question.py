@@ -219,7 +219,7 @@ def test_nothing_fails() -> None:
     answer = question.answer()
     assert (answer.spares, answer.needed, answer.nodes_away, answer.standby) == (0, 0, 0.0, 0)
     assert "any other number" not in answer.verdict
-    assert "any other number costs over 1 % more" in brief(nodes=1, failures="0").answer().verdict
+    assert "any other number costs over 1% more" in brief(nodes=1, failures="0").answer().verdict
     assert answer.checkpoint_interval == inf
     assert json_data(SparesAnswer, answer)["checkpoint_interval"] is None
     assert {row.simulated for row in answer.rows} == {1.0}
