@@ -87,6 +87,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/dead-nodes.md": {
         "sbatch ": ("", LAUNCHERS),
+        "py-spy dump": ("", "needs a job; tests/health/test_recovery_pyspy.py reads what it prints"),
         "arnold health evict": ("", "needs stacks of all ranks; tests/health/test_recovery_eviction.py"),
     },
     "docs/how-to/kubernetes.md": {
