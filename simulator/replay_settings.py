@@ -33,7 +33,7 @@ class QueueSettings:
     """Which job is next: options of every command that replays jobs under one policy."""
 
     policy: str = field(default="fifo", metadata={"metavar": "NAME[,..]"})
-    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share, shortest-first, arnold, gavel or hadar."""
+    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."""
     weights: tuple[str, ...] = field(
         default=(),
         kw_only=True,

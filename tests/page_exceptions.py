@@ -71,7 +71,6 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/reference/kubernetes.md": {
         "kubectl": ("", CLUSTER),
-        "arnold flags": ("", CLUSTER),
     },
     "docs/how-to/compare-schedulers.md": {
         "arnold compare": (

@@ -84,7 +84,7 @@ command = QuestionGroup(
     name="capacity",
     table=QUESTIONS,
     help="Say what to buy, reserve and keep spare.  Every answer lists its assumptions.",
-    epilog="Each explains itself: arnold capacity spares --help.",
+    epilog="`arnold capacity spares --help` explains a question, and so on for each.",
 )
 
 

@@ -82,9 +82,9 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
 def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichCluster, **labels: Any) -> None:
     """Show a gang: its plan, spread, ranks.
 
-    GANG is its name, or NAMESPACE/NAME. Shown are what it asks, what was found, its largest spread at every level as
-    the labels of the nodes are now, and the node of each rank. Levels are those that the nodes are known by, or
-    --levels, or that of the gang alone.
+    GANG is its name, or NAMESPACE/NAME. The answer has what it asks, its plan, its largest spread at every level as
+    the labels of the nodes are now, and the node of each rank. Levels are those of --levels, or those that the nodes
+    are known by, or that of the gang alone.
     """
     from arnold.documents.gang_answers import gang_document
     from extender.cluster_api.api_errors import Refused
@@ -155,8 +155,7 @@ def _named(plans: Sequence[GangPlan], name: str, namespace: str | None) -> GangP
 def nodes(*, as_json: bool, which: WhichCluster, **labels: Any) -> None:
     """List nodes: place, use, flags, gang.
 
-    Nodes with GPUs alone: their domains, what is free of them, their flags, and the gang that they are
-    promised to.
+    Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
     """
     from arnold.documents.gang_answers import nodes_document
     from arnold.live_clusters import open_kubernetes

@@ -73,11 +73,11 @@ def command(
     running: tuple[str, ...],
     **outputs: Any,
 ) -> int:
-    """Find where a job goes, proved optimal or with its gap; several jobs (--job a --job b) all at once.
+    """Find where a job goes, proved optimal or with its gap; several jobs (`--job a --job b`) all at once.
 
-    With --running, of equally good placements the job gets the one nearest to those that read its data_sets.
-    Several: the weighted sum of their objectives is least, and --output and --html have {job} in the name. Exits 3 if
-    a job does not fit, 4 if time ran out with nothing valid.
+    With --running, of equally good placements the job gets the one nearest to running jobs that read its data sets.
+    Several jobs get the placement with the least weighted sum of objectives; their --output and --html have {job} in
+    the name. Exits 3 if a job does not fit, 4 if time ran out with nothing valid.
     """
     from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document

@@ -70,7 +70,7 @@ def command(*, as_json: bool, **options: Any) -> None:
 
     Jobs that a cluster could never hold are said before the run starts; with --lenient they are left out and counted.
     Ctrl-C leaves a checkpoint if one is asked for, and no half-written result. Several policies, algorithms or factors
-    (--policy a,b --algorithm x,y) are compared, each with each, as by `arnold study simulate`.
+    (`--policy a,b --algorithm x,y`) are compared, each with each, as by `arnold study simulate`.
     """
     from scheduler.study.executors import local_executor
 

@@ -41,7 +41,10 @@ def _identity() -> str:
 class ServeOptions:
     """All there is to set."""
 
-    kubeconfig: str | None = field(default=None, metadata={"file": True, "default": "the pod's service account"})
+    kubeconfig: str | None = field(
+        default=None,
+        metadata={"file": True, "default": "$KUBECONFIG, the pod's service account or ~/.kube/config"},
+    )
     """File that names cluster and user."""
     bind: str = field(default="127.0.0.1:8888", metadata={"metavar": "HOST:PORT"})
     """Address and port to listen on."""
@@ -56,7 +59,7 @@ class ServeOptions:
     gpu_classes: str = field(default=",".join(GPU_CLASSES), metadata={"metavar": "NAME,.."})
     """DeviceClasses whose devices are whole GPUs; claims of others are not counted."""
     tls_cert: str | None = field(default=None, metadata={"file": True})
-    """Certificate of the server, PEM; required unless the address is loopback."""
+    """Certificate of the server, PEM, read again when it changes; required unless the address is loopback."""
     tls_key: str | None = field(default=None, metadata={"file": True})
     """Key of --tls-cert, PEM."""
     client_ca: str | None = field(default=None, metadata={"file": True})
@@ -75,7 +78,7 @@ class ServeOptions:
     workers: Annotated[int, Interval(ge=1, le=1024)] = field(default=2, metadata={"metavar": "N"})
     """Threads that a solver may use."""
     queue: str = field(default="priority-age", metadata={"option": "--policy", "metavar": "NAME"})
-    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share, shortest-first, arnold, gavel or hadar."""
+    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."""
     rate: Annotated[float, Gt(0)] = field(default=1000.0, metadata={"option": "--write-rate", "metavar": "N/s"})
     """Writes to the API server a second, at most."""
     drain_timeout: Annotated[float, Gt(0)] = field(default=10.0, metadata=SECONDS)

@@ -60,7 +60,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         default=("fifo", "gavel-agnostic", "gavel", "hadar"),
         metadata={"option": "--policy", "metavar": "NAME[,..]", "separator": ","},
     )
-    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share, shortest-first, arnold, gavel or hadar."""
+    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."""
     loads: tuple[Annotated[float, Interval(ge=0.01, le=10)], ...] = field(
         default=(0.5, 1.0, 2.0), metadata={"option": "--load", "metavar": "SHARE", "default": "0.5, 1, 2"}
     )

@@ -77,7 +77,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
     policies: tuple[str, ...] = field(
         default=("arnold", "fifo-backfill"), metadata={"option": "--policy", "metavar": "NAME[,..]", "separator": ","}
     )
-    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share, shortest-first, arnold, gavel or hadar."""
+    """Queue policy, such as fifo, fifo-backfill, priority-age, fair-share or arnold; in replays also gavel or hadar."""
     predictor: str = field(default="oracle", metadata={"metavar": "NAME"})
     """What the scheduler knows of run times: oracle (all), estimate, history or boosting."""
     time_limit: Annotated[float, Interval(gt=0, le=60)] = field(default=10.0, metadata={"metavar": "SECONDS"})

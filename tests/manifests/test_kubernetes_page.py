@@ -1,4 +1,4 @@
-"""The pages on Kubernetes say what the program has: flags, metrics, names, phases, policies, times."""
+"""The pages on Kubernetes say what the program has: metrics, names, phases, policies, times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from arnold.commands.extender import serve
 from extender import kubernetes_names as names
 from extender.cluster_api.election import LeaseTimes as LeaseTerms
 from extender.controller.pacing import Timeouts
@@ -22,14 +21,6 @@ DOCS = MANIFESTS.parent / "docs"
 PAGE = (DOCS / "reference" / "kubernetes.md").read_text(encoding="utf-8")
 GANGS = (DOCS / "how-it-works" / "gangs.md").read_text(encoding="utf-8")
 ENGINE = (DOCS / "how-it-works" / "simulation-engine.md").read_text(encoding="utf-8")
-
-
-def test_every_flag_is_described() -> None:
-    """The table of flags is the options of the command, all but those that every command has, and no others."""
-    table = PAGE.partition("| flag |")[2].partition("\n\n")[0]
-    described = {flag for row in table.splitlines()[2:] for flag in re.findall(r"`(--[a-z-]+)`", row.split("|")[1])}
-    options = {option for parameter in serve.params for option in parameter.opts if option.startswith("--")}
-    assert described == options - {"--help", "--quiet", "--verbose"}
 
 
 def test_every_metric_is_described() -> None:
