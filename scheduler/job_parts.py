@@ -23,16 +23,22 @@ Factor = Annotated[float, Field(ge=0.0, le=1e6)]
 class StrictModel(BaseModel):
     """Part of a file: unknown keys, text for numbers, NaN and infinities are refused."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class ConstraintFile(StrictModel):
     """A hard constraint (``within``) or a soft one (``level`` and ``weight``)."""
 
     family: Family
+    """Kind of the groups."""
     within: str | None = None
+    """Level inside one domain of which each group is kept; null = the constraint is soft."""
     level: str | None = None
+    """Level whose domains are counted; null = the constraint is hard."""
     weight: Factor | None = None
+    """What each domain that the widest group touches adds to the objective; null = the constraint is hard."""
 
     @model_validator(mode="after")
     def _hard_or_soft(self) -> ConstraintFile:
@@ -78,11 +84,7 @@ def _type_names(given: object) -> object:
 GpuTypes = Annotated[
     Literal["any"] | Annotated[tuple[str, ...], Field(min_length=1, strict=False)], BeforeValidator(_type_names)
 ]
-CacheLevel = Annotated[str, Field(description="Level whose domains have a cache in common; null = closest.")]
-DataSizes = Annotated[
-    dict[str, Annotated[float, Field(gt=0.0, le=1e18)]],
-    Field(max_length=256, description="What is read of each data set, by name: samples or bytes, for all jobs alike."),
-]
+DataSizes = Annotated[dict[str, Annotated[float, Field(gt=0.0, le=1e18)]], Field(max_length=256)]
 
 
 class Constraints(NamedTuple):

@@ -7,26 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-from pydantic import Field
-
-from scheduler.affinity import Gains, Size
+from scheduler.affinity import Gains
 from scheduler.data_sets import DataSet
-from scheduler.job import MEGATRON_ORDER, Avoid, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
+from scheduler.job import MEGATRON_ORDER, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
-from scheduler.job_parts import (
-    CacheLevel,
-    ConstraintFile,
-    ConstraintFiles,
-    DataSizes,
-    Factor,
-    GpuTypes,
-    JobName,
-    NamedOrDescribed,
-    StrictModel,
-    constraints_of,
-)
+from scheduler.job_document import JobDocument, ParallelismFile
+from scheduler.job_parts import ConstraintFile, constraints_of
 from scheduler.node_grid import filling
 from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance
@@ -35,45 +22,9 @@ from scheduler.second_levels import within_the_tree
 from topology.cluster import DEFAULT_GPUS, Cluster
 from topology.documents import load_document
 from topology.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
-from topology.field_types import AtLeastOne, Share
 from topology.files import Source
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
-
-
-class ParallelismFile(StrictModel):
-    """Degrees of parallelism."""
-
-    tp: AtLeastOne = 1
-    cp: AtLeastOne = 1
-    ep: AtLeastOne = 1
-    dp: AtLeastOne = 1
-    pp: AtLeastOne = 1
-    etp: Annotated[AtLeastOne | None, Field(description="Tensor parallelism of the experts; null = tp.")] = None
-    order: str | None = None
-
-
-class JobDocument(StrictModel):
-    """The whole file."""
-
-    parallelism: ParallelismFile
-    name: JobName = "job"
-    gpus_per_node: Annotated[Size | None, Field(description="null = what the nodes of the cluster have.")] = None
-    order: str | None = None
-    alpha: Share | None = None
-    model: NamedOrDescribed | None = None
-    level: str | None = None
-    tp_level: Annotated[str | None, Field(description="Holds a TP group of several nodes; null = closest.")] = None
-    avoid: Avoid = "price"
-    gpu_types: GpuTypes | None = None
-    speed: dict[str, Annotated[float, Field(gt=0.0, le=1e6)]] | None = None
-    constraints: ConstraintFiles = ()
-    levels: dict[str, Factor] | None = None
-    microbatches: Size | None = None
-    spread_cost: Factor | None = None
-    data_sets: DataSizes | None = None
-    data_level: CacheLevel | None = None
-    images: Annotated[dict[str, Factor] | None, Field(description="GB by name; null = none are named.")] = None
 
 
 Where = Callable[..., str]  # File and line of a key: where("parallelism", "tp") is "job.yaml:3"

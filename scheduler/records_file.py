@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from scheduler.affinity import Gains, Model, Record
 from scheduler.job import Parallelism
+from scheduler.job_document import ParallelismFile
 from scheduler.job_parts import Factor, StrictModel
-from scheduler.jobfile import ParallelismFile
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import Source
@@ -18,7 +18,7 @@ MEASURED = ("dp_gain", "pp_gain", "dp_band", "pp_band", "published")  # What all
 
 Interval95 = Annotated[
     tuple[Annotated[float, Field(allow_inf_nan=False)], Annotated[float, Field(allow_inf_nan=False)]] | None,
-    Field(strict=False, description="95 % interval, percent; null = not known."),
+    Field(strict=False),
 ]
 
 
@@ -26,14 +26,23 @@ class RecordFile(StrictModel):
     """One measurement of a characterisation file."""
 
     name: str
+    """Name of the measurement."""
     gpu: str = ""
-    model: Annotated[Model | None, Field(description="What was trained; null = the measurement is of all jobs.")] = None
+    """Type of GPU that it was measured on; empty = not known."""
+    model: Model | None = None
+    """What was trained; null = the measurement is of all jobs."""
     parallelism: ParallelismFile | None = None
+    """Degrees of the job; null = the measurement is of all jobs."""
     dp_gain: Factor
+    """What aligning DP groups brings, percent of throughput; a loss counts as 0."""
     pp_gain: Factor
+    """What aligning PP groups brings, percent of throughput; a loss counts as 0."""
     dp_band: Interval95 = None
+    """95 % interval of `dp_gain`, percent; null = not known."""
     pp_band: Interval95 = None
+    """95 % interval of `pp_gain`, percent; null = not known."""
     published: str = ""
+    """What the source says, and which source; empty = nothing is published."""
 
     @model_validator(mode="after")
     def _tells_something(self) -> RecordFile:
@@ -51,6 +60,7 @@ class RecordsDocument(StrictModel):
     """A characterisation file."""
 
     records: tuple[RecordFile, ...] = Field(min_length=1, strict=False)
+    """Measurements; one without a model stands alone."""
 
     @model_validator(mode="after")
     def _one_rule(self) -> RecordsDocument:

@@ -23,3 +23,11 @@ def test_text_of_the_program_is_no_markup() -> None:
     assert prose("a*b <c> `d*e` ``f``, of :class:`~room.Kind`") == "a\\*b \\<c> `d*e` `f`, of `room.Kind`"
     assert prose("with --json, not `--html F`") == "with `--json`, not `--html F`"
     assert table(("name", "is"), [("`a|b`", "two\nlines")]) == "| name | is |\n| --- | --- |\n| `a\\|b` | two lines |\n"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_meaning_is_missing(page: str) -> None:
+    """No table of a page has a row with an empty meaning, which is its last cell."""
+    rows = [line for line in (REFERENCE / page).read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    assert rows
+    assert [row for row in rows if row.removesuffix("|").rstrip().endswith("|")] == []

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from arnold.commands.calibrate_inputs import MeasuredSteps
     from arnold.documents.calibrate_answer import CalibrateDocument
     from scheduler.affinity import Gains
-    from scheduler.jobfile import JobDocument
+    from scheduler.job_document import JobDocument
     from simulator.cost.gain_fit import GainFit
 
 EXAMPLES = """\b
@@ -71,7 +71,8 @@ def _job(file: str, measured: MeasuredSteps) -> JobDocument:
 
     :raises InvalidJob: it cannot be, or is not the job that was measured.
     """
-    from scheduler.jobfile import JobDocument, load_job
+    from scheduler.job_document import JobDocument
+    from scheduler.jobfile import load_job
     from topology.documents import load_document
     from topology.files import read_source
 

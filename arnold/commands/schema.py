@@ -16,7 +16,7 @@ OTHERS: Mapping[str, str] = {
     "error": "arnold.documents.error:ErrorDocument",
     "certificate": "scheduler.certificate:Certificate",
     "jobs": "arnold.documents.joint_answer:JointDocument",
-    "job": "scheduler.jobfile:JobDocument",
+    "job": "scheduler.job_document:JobDocument",
     "power": "simulator.power.power_file:PowerSettings",
     "records": "scheduler.records_file:RecordsDocument",
     "startup": "simulator.startup.startup_settings:StartUpSettings",

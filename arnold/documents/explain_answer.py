@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from scheduler.cheaper_pairs import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
 from scheduler.explain_slow_nodes import AvoidanceOption
-from scheduler.jobfile import JobDocument, job_document
+from scheduler.job_document import JobDocument
+from scheduler.jobfile import job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption, Status

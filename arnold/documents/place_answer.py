@@ -8,7 +8,8 @@ from typing import Literal
 
 from scheduler.closer_spread import CloserSpread, closer_spreads
 from scheduler.job import Family
-from scheduler.jobfile import JobDocument, job_document
+from scheduler.job_document import JobDocument
+from scheduler.jobfile import job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, RefusedPlacement, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption

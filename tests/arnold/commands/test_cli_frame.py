@@ -206,20 +206,13 @@ def test_other_packages_describe_their_files(arnold: Arnold, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", ["place", "compare", "explain", "error", "job", "records"])
 def test_schemas_describe_every_field(arnold: Arnold, name: str) -> None:
-    """Each schema is JSON, refuses unknown keys and, for output, describes every field of every object."""
+    """Each schema is JSON, refuses unknown keys and describes every field of every object, of output and of files."""
     schema = arnold("schema", name).json
     objects = [shape for shape in [schema, *schema.get("$defs", {}).values()] if shape.get("type") == "object"]
     assert objects
     assert all(shape["additionalProperties"] is False for shape in objects)
-    if name in ("place", "compare", "explain"):
-        output = [shape for shape in objects if not shape["title"].endswith("File") and shape["title"] != "JobDocument"]
-        bare = [
-            (shape["title"], key)
-            for shape in output
-            for key, field in shape["properties"].items()
-            if "description" not in field
-        ]
-        assert bare == []
+    fields = [(shape["title"], key, field) for shape in objects for key, field in shape["properties"].items()]
+    assert [(title, key) for title, key, field in fields if not field.get("description")] == []
 
 
 @pytest.mark.usefixtures("fakes")
