@@ -42,23 +42,23 @@ class Model(JsonRecord):
     """Shape of a GPT-like model and how it is trained, from which alpha is derived."""
 
     hidden: Size
-    """Width h."""
+    """Hidden width h, values."""
     layers: Size
-    """Depth l."""
+    """Layers l."""
     vocab: Size
-    """Vocabulary V."""
+    """Vocabulary V, tokens."""
     sequence_length: Size
-    """s, tokens."""
+    """Sequence length s, tokens."""
     micro_batch: Size = 1
-    """mb, sequences."""
+    """Sequences of a microbatch, mb."""
     global_batch: Size | None = None
-    """gb, sequences a step; null = not known, and so is the number of microbatches."""
+    """Sequences of a step, gb; null = not known, and so is the number of microbatches."""
     gpu: str | None = None
     """Type of GPU, to look up records of the same; null = any."""
     moe: Experts | None = None
     """Experts in place of the dense MLP; null = it is dense."""
     bytes_per_value: Size = 2
-    """Of weights, gradients and activations on the wire; 2 = bf16."""
+    """Bytes of a weight, gradient or activation on the wire; 2 = bf16."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class RefutedPair(JsonRecord):
     by: str
     """The kind of refutation: edges, product, coverage, rectangles, components, patterns, shapes, skeleton."""
     witness: Witness | None
-    """By what it is recounted; null = the pair alone is enough, or only a solver can tell."""
+    """Numbers by which it is recounted; null = the pair alone is enough, or only a solver can tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,9 @@ class CloserSpread(JsonRecord):
     """Spread at a level closer than the job's."""
 
     dp: AtLeastOne
-    """Over all DP groups."""
+    """Spread of the DP groups."""
     pp: AtLeastOne
-    """Over all PP groups."""
+    """Spread of the PP groups."""
     proved: bool
     """No placement with as good an objective (which is proved too), and as good at the levels between, has less of
     alpha * dp + beta * pp here; of placements on the types of GPU that were chosen, with no node slower than was

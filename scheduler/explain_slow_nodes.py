@@ -41,7 +41,7 @@ class AvoidanceOption(JsonRecord):
     chosen: bool
     """Whether the job's placement is this one."""
     status: Status
-    """Of the exact solver; infeasible when the job does not fit this way."""
+    """Status of the exact solver; infeasible when the job does not fit this way."""
     spread: Spread | None
     """Spread of the placement; null = there is none."""
     objective: float | None

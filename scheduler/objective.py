@@ -33,9 +33,9 @@ class Spread(JsonRecord):
     """Largest number of domains that a group touches."""
 
     dp: AtLeastOne
-    """Over all DP groups: S."""
+    """DP spread, S."""
     pp: AtLeastOne
-    """Over all PP groups: R."""
+    """PP spread, R."""
 
 
 @dataclass(frozen=True, slots=True)

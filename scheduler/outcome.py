@@ -68,7 +68,7 @@ class TypeOption(JsonRecord):
     nodes: Count
     """Nodes of these types that it could use."""
     status: Status
-    """Of the algorithm on these nodes alone."""
+    """Status of the algorithm on these nodes alone."""
     speed: float
     """Relative speed of the job there; on several types that of the slowest in use."""
     objective: float | None

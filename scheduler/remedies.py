@@ -56,7 +56,7 @@ class Misfit(JsonRecord):
     constraint: Constraint
     """What binds: nodes (too few), hold (a hard constraint although there are enough nodes), unknown."""
     reason: str
-    """The same in words."""
+    """What binds, in words."""
     would_fit_if_empty: bool | None
     """Whether the job would fit if no GPU of the cluster were in use; null = not settled in time."""
     changes: tuple[Remedy, ...]

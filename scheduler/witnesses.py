@@ -20,7 +20,7 @@ class Multipliers(JsonRecord):
     row: Charge
     """Charge for a row that touches a domain, in parts of a cell."""
     column: Charge
-    """The same for a column."""
+    """Charge for a column that touches a domain, in parts of a cell."""
     unit: Annotated[int, Interval(ge=1, le=LARGEST)]
     """Parts that a cell has: a row is charged row / unit cells."""
 
@@ -32,11 +32,11 @@ class PatternPrices(JsonRecord):
     row: Charge
     """Charge for a row that touches a domain, in parts of a cell."""
     column: Charge
-    """The same for a column."""
+    """Charge for a column that touches a domain, in parts of a cell."""
     widths: tuple[Charge, ...]
     """Weight of each width, in parts of a cell for each row of a domain that so many columns touch, from 1 on."""
     heights: tuple[Charge, ...]
-    """The same of each height, for each column of a domain that so many rows touch."""
+    """Weight of each height, in parts of a cell for each column of a domain that so many rows touch, from 1 on."""
     unit: Annotated[int, Interval(ge=1, le=LARGEST)]
     """Parts that a cell has."""
 

@@ -38,7 +38,7 @@ class Band(JsonRecord):
     """A number over seeds."""
 
     mean: float
-    """Over the runs of the group."""
+    """Mean over the runs of the group."""
     half: NotNegative
     """Half of the 95 % interval of the mean, by Student's t; 0 with one run."""
 

@@ -19,7 +19,7 @@ class FileFormat(JsonRecord):
     """A format that is read."""
 
     name: str
-    """As in --format: ``slurm-conf``."""
+    """Name, as `--format` takes it: ``slurm-conf``."""
     source: str
     """Where such a file comes from and what it looks like, in a line."""
     export: str

@@ -21,13 +21,13 @@ class NamedCulprit(JsonRecord):
     rank: int | None
     """Global rank; null = the records do not tell."""
     label: str
-    """How the report calls it."""
+    """Name of it in the report."""
     node: str | None
     """Node it runs on; null = unknown."""
     certainty: Certainty
     """certain: the evidence leaves it alone; likely: it points there; possible: one of several."""
     factor: float | None
-    """By how much it is slow; null = it has stopped."""
+    """Times as long as usual that it takes; null = it has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,15 @@ class WaitingFlow(JsonRecord):
     target: str
     """Member it leads to."""
     channel: int
-    """Channel."""
+    """Number of the channel."""
     total: int
     """Chunks to transfer."""
     ready: int
-    """GPU_ready."""
+    """Chunks that the GPU has made ready (GPU_ready)."""
     transmitted: int
-    """RDMA_transmitted."""
+    """Chunks that were transmitted (RDMA_transmitted)."""
     done: int
-    """RDMA_done."""
+    """Chunks that were delivered (RDMA_done)."""
     condition: Condition
     """What it waits for; starved = for another flow."""
 
@@ -85,13 +85,13 @@ class CollectivesDocument(JsonRecord):
     settled: bool
     """Whether the records show that what stands still does so, and is not merely under way."""
     verdict: str
-    """The same in words."""
+    """The finding in words."""
     cause: str
     """Cause of what came first: none, not-launched, not-transmitted, not-delivered, gpu-not-ready, crossed-order,
     other-size, unreachable, late, slow-compute, slow-transfer, slow-gpu or unknown.
     """
     culprits: tuple[NamedCulprit, ...]
-    """Who is to blame, the surest first."""
+    """Ranks to blame, the surest first."""
     since: datetime | None
     """The last instant at which all was well; null = unknown."""
     seen: datetime | None
@@ -109,7 +109,7 @@ class CollectivesDocument(JsonRecord):
     flags: tuple[NodeFlag, ...]
     """Flags that the diagnosis justifies: of what is certain only."""
     withheld: str
-    """Why nobody is flagged although something is wrong; empty = not so."""
+    """Why no node is flagged although something is wrong; empty = not so."""
     notes: tuple[str, ...]
     """What the reader had to decide or leave out."""
 

@@ -88,7 +88,7 @@ class DefragmentDocument(JsonRecord):
     placement: PlaceDocument
     """The new job once the nodes have moved, as `arnold place` would print it."""
     solve_seconds: NotNegative
-    """Wall time."""
+    """Wall time of the search, seconds."""
     notes: tuple[str, ...]
     """What is worth knowing about this run, one sentence each."""
 

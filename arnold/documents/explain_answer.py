@@ -23,7 +23,7 @@ class ExplainDocument(JsonRecord):
     """Why a placement cannot be better, or why there is none."""
 
     status: Status
-    """Of the exact solver: optimal, feasible, infeasible or timeout."""
+    """Status of the exact solver: optimal, feasible, infeasible or timeout."""
     stopped_at: float | None
     """Seconds of the time limit that stopped it; null = it ended by itself, or proved its answer."""
     verdict: str

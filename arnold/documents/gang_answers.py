@@ -49,7 +49,7 @@ class GangSummary(JsonRecord):
     reason: str
     """Why it is in its phase, in one word; empty = there is nothing to say."""
     message: str
-    """The same in sentences."""
+    """Why it is in its phase, in sentences."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ class JointDocument(JsonRecord):
     """Where several jobs go, no two on one node; or which of them do not fit."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
-    """Of all jobs together.  optimal: no placement of all has a smaller sum; infeasible: they do not all fit."""
+    """Status of all jobs together. optimal: no placement of all has a smaller sum; infeasible: they do not all fit."""
     stopped_at: float | None
     """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
     jobs: Mapping[str, PlaceDocument]

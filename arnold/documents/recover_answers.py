@@ -42,7 +42,7 @@ class SameStack(JsonRecord):
     ranks: tuple[int, ...]
     """Ranks with this stack, ascending."""
     outliers: tuple[int, ...]
-    """Those of them that are out of place."""
+    """Ranks with this stack that are out of place, ascending."""
 
 
 @dataclass(frozen=True, slots=True)

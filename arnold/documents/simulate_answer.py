@@ -32,11 +32,11 @@ class SimulateDocument(JsonRecord):
     dropped: Mapping[str, int]
     """Jobs that did not take part, by reason; `never placed`: jobs that took part and never found room."""
     makespan_seconds: float | None
-    """From the first submission to the last end; null = no job ended, as below."""
+    """Time from the first submission to the last end, seconds; null = no job ended, as below."""
     wait_seconds: Distribution | None
-    """From submission to the first start."""
+    """Time from submission to the first start, seconds."""
     jct_seconds: Distribution | None
-    """From submission to the end."""
+    """Time from submission to the end, seconds."""
     utilization: Share | None
     """GPU-seconds that jobs held over GPUs times makespan."""
     fragmentation: Share | None
@@ -45,7 +45,7 @@ class SimulateDocument(JsonRecord):
     ettr: Share | None
     """GPU-seconds of work that counted over those from first start to end."""
     spread: MeanSpread | None
-    """Of jobs on several nodes; null = there were none, or GPUs were only counted."""
+    """Mean spread of jobs on several nodes; null = there were none, or GPUs were only counted."""
     policy_seconds: NotNegative
     """Wall time inside the scheduler: queue policy and placement."""
     wall_seconds: NotNegative
@@ -61,7 +61,9 @@ class SimulateDocument(JsonRecord):
     throughput_lost: Share | None
     """Share of the work that the GPUs held would have done at the pace of the trace, lost to slower steps."""
     trace_wait_seconds: Distribution | None
-    """From submission to start as it really happened, of the jobs of which the trace says so; null = of none."""
+    """Time from submission to start as it really happened, seconds, of the jobs of which the trace says so; null = of
+    none.
+    """
     cost: str
     """Name of the model of what spread costs."""
     assumptions: tuple[str, ...]

@@ -90,7 +90,7 @@ class HeldFlagsDocument(JsonRecord):
     flags: tuple[NodeFlag, ...]
     """What each source holds against each node, by node and source."""
     nodes: tuple[MergedFlag, ...]
-    """The same by node: what ``arnold place`` heeds."""
+    """What all sources together hold against each node, which `arnold place` uses."""
     noted: tuple[NotedFinding, ...]
     """Nodes of which too little was found to flag them."""
     rules: Rules
@@ -136,7 +136,7 @@ class ImportDocument(JsonRecord):
     nodes: int
     """Nodes in the input."""
     healthy: int
-    """Of these, nodes that the source looks at and holds nothing against."""
+    """Nodes of the input that the source looks at and holds nothing against."""
     flags: tuple[NodeFlag, ...]
     """What it holds against the others."""
     recorded: RecordDocument | None

@@ -37,7 +37,9 @@ class StragglersDocument(JsonRecord):
     m_w: float | None
     """Share of the loss that the slowest 3 % of workers explain; null below a slowdown of 1.03.  Not clamped."""
     m_s: float | None
-    """The same for the last stage; null also where there is one stage only."""
+    """Share of the loss that the last stage explains; null below a slowdown of 1.03, and where there is one stage only.
+    Not clamped.
+    """
     cause: Cause
     """What slows the job most: none below a slowdown of 1.03, link where transfers between two workers are slow, stage
     where one data-parallel rank cannot tell a slow node from more work, late-rank where the others wait for one rank in
@@ -62,7 +64,7 @@ class StragglersDocument(JsonRecord):
     """The workers behind m_w, or others where only they explain most of the loss: those that S_w itself ranks first, or
     the fewest that compute longer than their peers and explain it together."""
     last_stage: Share | None
-    """Behind m_s."""
+    """The last stage, which `m_s` is about."""
     links: LinkShare | None
     """Slow links between two stages of a rank; null where none is slow, or below a slowdown of 1.03."""
     steps: tuple[int, ...]
@@ -76,7 +78,7 @@ class StragglersDocument(JsonRecord):
     job: TracedJob
     """The traced job."""
     arrivals: Arrivals | None
-    """Who comes last to collectives; null = the trace was not made from profiles, or the job has a pipeline."""
+    """Ranks that come last to collectives; null = the trace was not made from profiles, or the job has a pipeline."""
     breakdown: tuple[StepBreakdown, ...]
     """Where the steps of each rank go; empty = the trace was not made from profiles."""
     dropped: dict[str, int] = field(default_factory=dict)

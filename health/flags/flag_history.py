@@ -17,15 +17,15 @@ class Spell(JsonRecord):
     """A time in which the same was held against a node by the same sources."""
 
     begin: AwareTime
-    """Since when, also where that lies before the span that was asked for."""
+    """Begin, also where that lies before the span that was asked for."""
     end: AwareTime | None
-    """Until when; null = it goes on at the end of the span."""
+    """End; null = it goes on at the end of the span."""
     flag: NodeFlag
     """What was held against it, merged over the sources."""
     ended: str
     """Why it ended; empty = it did not, or something else took its place."""
     sentence: str
-    """In words."""
+    """The spell in words."""
 
 
 @dataclass(frozen=True, slots=True)

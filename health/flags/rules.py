@@ -37,19 +37,21 @@ class Rule(JsonRecord):
     itself (a whole trace, four minutes of the same outlier, five rounds): a second wait would only cost jobs.  Raise
     it for a source that cries at every spike.  A faulty node is flagged at once."""
     within: timedelta = timedelta(hours=1)
-    """The time in which they must come; a source that takes a finding back begins anew."""
+    """Seconds in which they must come; a source that takes a finding back begins anew."""
     score: FiniteFloat | None = None
     """A finding of at least this score needs no other; in the unit of the source, so there is no default."""
     quiet: timedelta = timedelta(days=1)
-    """How long nothing may be found before the flag ends.  Default a day: one job in a day may meet a node that is
-    still slow, and a node that was repaired waits no longer than that."""
+    """Seconds without a finding after which the flag ends. Default a day: one job in a day may meet a node that is
+    still slow, and a node that was repaired waits no longer than that.
+    """
     all_clear: timedelta = timedelta(minutes=30)
-    """The same, where the source itself says that the node is healthy, or less slow, as monitors of conditions do.
-    Default half an hour: it covers a monitor that is restarted and a fault that comes and goes."""
+    """Seconds after which it ends where the source itself says that the node is healthy, or less slow, as monitors of
+    conditions do. Default half an hour: it covers a monitor that is restarted and a fault that comes and goes.
+    """
     longest: timedelta = timedelta(days=14)
-    """The most that relapses make of either.  Default two weeks: the time in which hardware is exchanged."""
+    """Seconds that relapses make of either at most. Default two weeks: the time in which hardware is exchanged."""
     memory: timedelta = timedelta(days=7)
-    """A flag that is raised anew within this time of its end is a relapse.  Default a week."""
+    """Seconds since its end within which a flag that is raised anew is a relapse. Default a week."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.raise_after <= MOST_FINDINGS:
@@ -78,7 +80,7 @@ class Rules(JsonRecord):
     default: Rule = field(default_factory=Rule)
     """The rule of sources that have none of their own."""
     sources: dict[str, Rule] = field(default_factory=dict)
-    """By name of the source."""
+    """Source -> its rule."""
 
     def of(self, source: str) -> Rule:
         """Return the rule of a source."""

@@ -37,19 +37,21 @@ class Stretch(JsonRecord):
     start: float
     """Beginning of its first window, seconds on the clock of the recording."""
     end: float
-    """End of its last window."""
+    """End of its last window, seconds on the clock of the recording."""
     alert: float | None
-    """When it had lasted long enough; null = it never had."""
+    """When it had lasted long enough, seconds on that clock; null = it never had."""
     score: float
     """How many times farther it was from its peers than they were from each other, median over its windows."""
     own: float
     """Its median value meanwhile, in the metric's unit."""
     peers: float
-    """Its peers' median value meanwhile."""
+    """Its peers' median value meanwhile, in the metric's unit."""
     past: float | None
-    """Its own median value before, as far back as the recording goes; null = fewer samples than a window has."""
+    """Its own median value before, in the metric's unit, as far back as the recording goes; null = fewer samples than a
+    window has.
+    """
     past_peers: float | None
-    """Its peers' median value before; null as of its own."""
+    """Its peers' median value before, in the metric's unit; null as of its own."""
     lasting: bool
     """Whether it went on to the end of the recording."""
     late: float | None

@@ -25,9 +25,9 @@ class Latecomer(JsonRecord):
     last: int
     """Collectives to which it came last."""
     seconds: float
-    """How long the others waited for it in a step, at their median, while they computed nothing."""
+    """Seconds for which the others waited for it in a step, at their median, while they computed nothing."""
     share: float
-    """The same as a share of the step."""
+    """Share of the step for which the others waited for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,9 +104,9 @@ class ParetoPoint(JsonRecord):
     """A corner of the trade between DP and PP spread; it does not depend on alpha."""
 
     dp: AtLeastOne
-    """Over all DP groups: S."""
+    """DP spread, S."""
     pp: AtLeastOne
-    """Over all PP groups: R."""
+    """PP spread, R."""
     proved: bool
     """No placement is at least as good in both and better in one."""
 

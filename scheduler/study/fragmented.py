@@ -75,13 +75,13 @@ class AlgorithmLine(JsonRecord):
     mean_ratio: float | None
     """Mean of objective over that of exact, where both have one."""
     largest_ratio: float | None
-    """Largest of the same."""
+    """Largest ratio of its objective to that of exact, where both have one."""
     level_with_exact: int
     """Clusters on which it is no worse than exact."""
     mean_seconds: NotNegative
-    """Mean wall time of the algorithm alone."""
+    """Mean wall time of the algorithm alone, seconds."""
     median_seconds: NotNegative
-    """Median of the same."""
+    """Median wall time of the algorithm alone, seconds."""
 
 
 @dataclass(frozen=True, slots=True)

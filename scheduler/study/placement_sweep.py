@@ -41,7 +41,7 @@ class CaseResult(JsonRecord):
     spread: Spread | None
     """Spread at the level that counts."""
     objective: float | None
-    """Eq. 2."""
+    """Objective, Eq. 2 at the job's level."""
     bound: float | None
     """What this algorithm proved: no placement has a smaller objective."""
     solve_seconds: NotNegative

@@ -109,13 +109,13 @@ class Table1(JsonRecord):
     published: RatioSummary
     """Best baseline over Arnold as published."""
     baseline_to_paper: RatioSummary
-    """The same, computed."""
+    """Best baseline over Arnold as computed."""
     best_fit_to_paper: RatioSummary
     """best-fit alone over the paper's program."""
     paper_to_exact: RatioSummary
-    """What the paper's program leaves on the table."""
+    """The paper's program over exact."""
     baseline_to_exact: RatioSummary
-    """What the best baseline leaves on the table."""
+    """The best baseline over exact."""
 
 
 def table1(cases: Sequence[Setting], results: Sequence[CaseResults]) -> Table1:

@@ -62,4 +62,4 @@ class Verification(JsonRecord):
     untold: tuple[str, ...]
     """What it does not show, a sentence each."""
     seconds: float
-    """Time that it took to check, without reading files."""
+    """Seconds that it took to check, without reading files."""

@@ -62,11 +62,11 @@ class AnswerRange(JsonRecord):
     p90: FloatOrInfinity
     """Nine tenths of the draws give no more; null = no number."""
     at_medians: FloatOrInfinity
-    """With every input at its median; null = no number."""
+    """The number with every input at its median; null = no number."""
     draws: AtLeastOne
     """Draws of the inputs."""
     swings: tuple[Swing, ...]
-    """By input, the one that decides first."""
+    """What each input does to the answer, the one that decides first."""
     beyond: str = "none is enough"
     """What infinity means, in words."""
 

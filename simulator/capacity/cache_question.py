@@ -62,9 +62,9 @@ class CacheRow(JsonRecord):
     rate: NotNegative
     """Samples that a node loads in a second, inputs at their medians."""
     p10: NotNegative
-    """A tenth of the draws loads no more."""
+    """Samples a second of which a tenth of the draws loads no more."""
     p90: NotNegative
-    """Nine tenths of the draws load no more."""
+    """Samples a second of which nine tenths of the draws load no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class CacheAnswer(CapacityAnswer):
     rows: tuple[CacheRow, ...]
     """The best split first, no cache last."""
     about_as_good: Mapping[str, tuple[Share, Share]]
-    """By form, least and largest share of the splits whose mean loading time is within 1 % of the least."""
+    """Form of sample -> least and largest share of the splits whose mean loading time is within 1 % of the least."""
     cached: Share
     """Share of the samples that are in the cache with the best split."""
     jobs: AtLeastOne
@@ -84,7 +84,7 @@ class CacheAnswer(CapacityAnswer):
     shared_loads: NotNegative
     """Different samples among these: as many are loaded where jobs load together."""
     curves: Mapping[str, tuple[float, ...]]
-    """By what the rest of the cache holds: mean rate for shares of 0 to 100 % that are not encoded."""
+    """What the rest of the cache holds -> mean rate, samples a second, for shares of 0 to 100 % not encoded."""
 
 
 @dataclass(frozen=True, kw_only=True)

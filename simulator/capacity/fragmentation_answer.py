@@ -45,7 +45,7 @@ class ShapeLeft(JsonRecord):
     most_nodes: Count
     """Nodes of the largest job whatever its spread."""
     largest: tuple[LargestJob, ...]
-    """By family and spread."""
+    """Largest jobs, by family and spread."""
     too_small: Count
     """Free nodes in domains with fewer of them than one PP group has."""
     left_over: Count
@@ -79,4 +79,4 @@ class FragmentationAnswer(CapacityAnswer):
     states: Count
     """States of the cluster that the range is over; 0 = the one state alone."""
     shapes: tuple[ShapeLeft, ...]
-    """By shape."""
+    """Results by shape of job."""

@@ -24,7 +24,7 @@ class GenerationsCell(JsonRecord):
     """A queue policy at one load."""
 
     policy: str
-    """Of the queue."""
+    """Queue policy."""
     load: NotNegative | None
     """GPU time asked for over what there is; null = all jobs are there at the beginning."""
     jct_hours: Band
@@ -32,7 +32,7 @@ class GenerationsCell(JsonRecord):
     jct_gain: Band
     """How often as long it is under the first policy, seed by seed on the same jobs."""
     makespan_hours: Band
-    """From the first submission to the last end."""
+    """Hours from the first submission to the last end."""
     makespan_gain: Band
     """How often as long it is under the first policy."""
     stops: NotNegative
@@ -62,9 +62,9 @@ class PublishedGain(JsonRecord):
     """A number of a paper, beside ours."""
 
     name: str
-    """Who is compared with whom, in what."""
+    """What is compared with what, and in which number."""
     published: float
-    """As the abstract has it."""
+    """Factor that the abstract states."""
     ours: Band | None
     """The largest over loads; null = not run."""
 
@@ -82,9 +82,9 @@ class GenerationsAnswer(CapacityAnswer):
     seeds: AtLeastOne
     """Workloads."""
     cells: tuple[GenerationsCell, ...]
-    """By load, the batch last, and policy."""
+    """Results by load, all jobs at once last, and by policy."""
     kinds: tuple[GenerationsKind, ...]
-    """Who gains most from the fastest type first."""
+    """Kinds of jobs, the one that gains most from the fastest type first."""
     published: tuple[PublishedGain, ...]
     """Numbers of the papers."""
 

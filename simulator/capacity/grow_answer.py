@@ -36,9 +36,9 @@ class GrowthScenario(JsonRecord):
     breaks: Percentiles
     """Quarters from now in which the waits rise above the objective; 0 = they are above it; null = not in 10 years."""
     order: Percentiles
-    """The same less the lead time: when to order; negative = so many quarters ago."""
+    """Quarters from now in which to order: those of `breaks` less the lead time; negative = so many quarters ago."""
     quarters: tuple[DemandQuarter, ...]
-    """By quarter, today first."""
+    """Waits by quarter, today first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class GrownCluster(JsonRecord):
     lasts: Percentiles
     """Quarters from now in which the waits on it rise above the objective, first scenario; null = not in 10 years."""
     shapes: tuple[GrownShape, ...]
-    """By shape."""
+    """Results by shape of job."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +83,6 @@ class GrowAnswer(CapacityAnswer):
     alpha: float | None
     """DP affinity of the jobs of the shapes; null = they differ, as their model has it."""
     scenarios: tuple[GrowthScenario, ...]
-    """As they were given; the first is that of the headline."""
+    """Scenarios of growth in the order given; the first is that of the headline."""
     rows: tuple[GrownCluster, ...]
     """Today's cluster first."""

@@ -118,7 +118,7 @@ class LargestJob(JsonRecord):
     """The largest job whose groups touch few domains."""
 
     family: Family
-    """Whose groups."""
+    """Family of the groups."""
     spread: AtLeastOne
     """Domains that each of them may touch."""
     nodes: Count

@@ -37,15 +37,16 @@ class MinipodCell(JsonRecord):
     minipods: AtLeastOne
     """Minipods of the cluster."""
     oversubscription: float
-    """Between minipods; 1 = none, the network on which spread was measured."""
+    """Oversubscription between minipods; 1 = none, the network on which spread was measured."""
     throughput: Percentiles | None
     """Share of the throughput of a flat network that the jobs keep, weighted by their nodes: P10, P50, P90 over states
     and crossing traffic; null = no job was placed."""
     cost: Percentiles | None
     """Cost of a useful GPU-hour, with the ports between minipods; null = no prices, or no job was placed."""
     hierarchical: float | None
-    """The throughput by the model `hierarchical`, a mean over states: how much the model decides; null = no job was
-    placed."""
+    """Share of the throughput by the model `hierarchical`, a mean over states: how much the model decides; null = no
+    job was placed.
+    """
     dp_spread: float | None
     """Mean DP spread of the jobs; null = no job was placed."""
     pp_spread: float | None
@@ -76,7 +77,7 @@ class MinipodsAnswer(CapacityAnswer):
     nodes: AtLeastOne
     """Nodes of each cluster."""
     busy_share: float
-    """Nodes that other jobs use."""
+    """Share of the nodes that other jobs use."""
     seeds: AtLeastOne
     """States of each cluster."""
     alpha: float | None
@@ -84,9 +85,9 @@ class MinipodsAnswer(CapacityAnswer):
     jobs: tuple[StudiedJob, ...]
     """The jobs."""
     cells: tuple[MinipodCell, ...]
-    """By algorithm, size and oversubscription."""
+    """Results by algorithm, size and oversubscription."""
     cheapest: tuple[CheapestRatio, ...]
-    """By size; empty without prices of nodes and ports."""
+    """Oversubscription at least cost, by size; empty without prices of nodes and ports."""
 
     def cell(self, algorithm: str, size: int, ratio: float) -> MinipodCell:
         """Return one cell."""

@@ -29,7 +29,7 @@ class PowerSpread(JsonRecord):
     """The largest job, placed to lie in fewer or more power domains."""
 
     name: str
-    """How it was placed."""
+    """Way in which it was placed."""
     domains: AtLeastOne
     """Power domains that it lies in."""
     dp: AtLeastOne

@@ -22,7 +22,7 @@ class ReserveCase(JsonRecord):
     policy: str
     """Name of the queue policy."""
     notice_hours: float
-    """From announcement to arrival."""
+    """Hours from announcement to arrival."""
     preemptible: Share
     """Share of the others that may be stopped."""
     late: Percentiles
@@ -101,7 +101,7 @@ class ReserveAnswer(CapacityAnswer):
     zone: Count
     """Nodes of its zone."""
     notice_hours: float
-    """From announcement to arrival."""
+    """Hours from announcement to arrival."""
     jobs: int
     """Jobs of the others, of the first workload."""
     load: float
@@ -109,10 +109,10 @@ class ReserveAnswer(CapacityAnswer):
     remaining_hours: Percentiles
     """P95 of the time that jobs in the zone still run at the announcement, by nodes."""
     last_hours: Percentiles
-    """Until the last of them ends: with as much notice and known run times, the large job starts on arrival."""
+    """Hours until the last of them ends: with as much notice and known run times, the large job starts on arrival."""
     cases: tuple[ReserveCase, ...]
     """The policies, then the remedies under the first policy."""
     migrations: tuple[Migration, ...]
-    """Under the first policy, by workload."""
+    """Moves of jobs out of the zone under the first policy, by workload."""
     policies: tuple[ReservePolicy, ...]
-    """By policy, of the first workload."""
+    """Results by policy, of the first workload."""

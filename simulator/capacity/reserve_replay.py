@@ -58,7 +58,7 @@ class ReservePolicy(JsonRecord):
     dp_spread: int | None
     """Domains that a DP group of the large job touches where it starts; null = it does not."""
     pp_spread: int | None
-    """The same of a PP group."""
+    """Domains that a PP group of the large job touches where it starts; null = it does not."""
     allocation_before: float
     """Mean allocation in the hour before the announcement."""
     allocation_at_arrival: float
@@ -78,11 +78,11 @@ class ReservePolicy(JsonRecord):
     remaining_hours: float
     """P95 of the time that jobs in the zone still ran when the large job was announced, by nodes; 0 = none did."""
     last_hours: float
-    """Until the last of them ended."""
+    """Hours until the last of them ended."""
     free_outside: Count
     """Nodes outside the zone that no job held when the large job arrived: as many could move there."""
     line: tuple[ReserveSample, ...]
-    """Sample by sample."""
+    """Samples over time."""
 
     @property
     def late(self) -> float:

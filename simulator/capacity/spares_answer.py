@@ -52,9 +52,9 @@ class FailureDomain(JsonRecord):
     in_the_job: float
     """How many of them the job's nodes fill, at least 1."""
     failures_a_year: NotNegative
-    """Of all of them."""
+    """Failures of all of them in a year."""
     repair_hours: NotNegative
-    """Until the nodes are back."""
+    """Hours until the nodes are back, on average."""
     waiting: float
     """Share of time that the job waits because of them, with the spares of the answer."""
 
@@ -85,7 +85,7 @@ class SparesAnswer(CapacityAnswer):
     """The number with the least cost of a useful GPU-hour, bought before the inputs are known: that of all draws
     together."""
     about_as_good: tuple[Count, Count]
-    """From and to which number the cost is within 1 % of the least."""
+    """Least and largest number of spares with a cost within 1 % of the least."""
     gpu_hour: float | None
     """Cost of a GPU-hour that is paid; null = no price is given, and costs are in GPU-hours paid for a useful one."""
     target: float | None
@@ -97,7 +97,7 @@ class SparesAnswer(CapacityAnswer):
     rate: FailureRate
     """Failures of a node."""
     restart_seconds: NotNegative
-    """From a failure to training again, with a spare at hand."""
+    """Time from a failure to training again, seconds, with a spare at hand."""
     checkpoint_interval: FloatOrInfinity
     """Productive seconds between checkpoints; null = none is ever written, as nothing fails."""
     checkpoint_write: float
@@ -105,7 +105,7 @@ class SparesAnswer(CapacityAnswer):
     repair_hours: float
     """Hours until a failed node is back, on average."""
     mttf_hours: float
-    """Mean time to failure of the job."""
+    """Mean time to failure of the job, hours."""
     mttf_hours_at_1024_gpus: float
     """Mean time to failure of a job of 1,024 GPUs by the rate, to be read beside what was measured."""
     measured_mttf_hours_at_1024_gpus: float
@@ -119,13 +119,13 @@ class SparesAnswer(CapacityAnswer):
     ettr_with_unlimited_spares: float
     """ETTR with a spare always at hand, which no number of spares exceeds."""
     by_source: tuple[SourcedSpares, ...]
-    """By published rate; empty = they are not taken together."""
+    """Answers by published rate; empty = they are not taken together."""
     domains: tuple[FailureDomain, ...]
     """Kinds of domains that fail at once; empty = none is stated."""
     best_without_domains: Count
     """The number with the least cost if nodes failed one by one only."""
     rows: tuple[SparesRow, ...]
-    """By number of spares."""
+    """Results by number of spares."""
 
     @property
     def reached(self) -> bool:

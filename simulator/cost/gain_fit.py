@@ -68,9 +68,9 @@ class MeasuredPlacement(JsonRecord):
     steps: AtLeastOne
     """Step times."""
     seconds: float
-    """Mean over runs of their median step."""
+    """Mean over runs of their median step, seconds."""
     fitted: float
-    """What the estimates make of it."""
+    """Step by the estimates, seconds."""
 
 
 @dataclass(frozen=True, slots=True)

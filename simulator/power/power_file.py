@@ -27,11 +27,11 @@ class NodeWatts(JsonRecord):
     """What a node draws, watts: rising from idle to compute."""
 
     compute: Watts = 10_200.0
-    """While its GPUs compute; 10.2 kW is the maximum of a DGX H100 (NVIDIA's data sheet)."""
+    """Watts while its GPUs compute; 10.2 kW is the maximum of a DGX H100 (NVIDIA's data sheet)."""
     communicate: Watts = 5_100.0
-    """While they wait for communication; half of the maximum is assumed."""
+    """Watts while they wait for communication; half of the maximum is assumed."""
     idle: Watts = 2_000.0
-    """Without a job; assumed."""
+    """Watts without a job; assumed."""
 
     def __post_init__(self) -> None:
         """Refuse, by ``ValueError``, which readers give a line, a phase that draws less than the one below it."""
@@ -54,23 +54,23 @@ class PowerSettings(JsonRecord):
     """A power file; every key may be left out."""
 
     watts: NodeWatts = NodeWatts()
-    """Of a node."""
+    """Watts that a node draws."""
     types: Mapping[str, NodeWatts] = field(default_factory=dict)
-    """Of nodes with GPUs of a type, in place of `watts`."""
+    """Type of GPU -> watts that a node with it draws, in place of `watts`."""
     step_seconds: StepSeconds = 10.0
     """Seconds of a step: between 2.2 and 47 in public traces."""
     compute_share: Share = 0.6
     """Share of a step in which nodes compute: 0.45 in public traces, with bubbles."""
     edge_seconds: Annotated[FiniteFloat, Interval(ge=0, le=1e6)] = 0.02
-    """How long power rises from one phase to the next, as it falls."""
+    """Seconds for which power rises from one phase to the next, and falls."""
     start_seconds: Seconds = 10.0
-    """How long a job takes from idle to full power."""
+    """Seconds that a job takes from idle to full power."""
     stop_seconds: Seconds = 1.0
-    """How long it falls back to idle."""
+    """Seconds that it takes back to idle."""
     checkpoint_every: Seconds = 1_800.0
-    """From one checkpoint to the next."""
+    """Seconds from one checkpoint to the next."""
     checkpoint_seconds: Annotated[FiniteFloat, Interval(ge=0, le=1e6)] = 10.0
-    """How long a checkpoint keeps nodes from computing; 0 = jobs write none."""
+    """Seconds for which a checkpoint keeps nodes from computing; 0 = jobs write none."""
     floor_share: Share = 0.9
     """The power floor that is weighed, as a share of `compute`; 90 % is what a GB200 can be told at most."""
     storage_joules: Annotated[FiniteFloat, Interval(ge=0, le=1e9)] = 520.0
@@ -80,9 +80,9 @@ class PowerSettings(JsonRecord):
     band_share: Share = 0.2
     """Most energy of the swings that may lie in the band."""
     ramp_megawatts: Annotated[FiniteFloat, Gt(0)] | None = None
-    """Largest change within a second that is admitted at the site; null = none is specified, as in the next."""
+    """Largest change within a second that is admitted at the site, MW; null = none is specified."""
     swing_megawatts: Annotated[FiniteFloat, Gt(0)] | None = None
-    """Largest difference between most and least power of the site."""
+    """Largest difference between most and least power of the site that is admitted, MW; null = none is specified."""
     level: str = "@power"
     """The second hierarchy, or level, whose domains are fed together."""
     cap_watts: Watts | None = None

@@ -26,11 +26,11 @@ class PowerMoment(JsonRecord):
     """The power of the site, or of one power domain, around one moment of a replay."""
 
     moment: str
-    """Which one."""
+    """Name of the moment."""
     seconds: NotNegative
-    """When, since the first submission."""
+    """Seconds since the first submission."""
     domain: str
-    """Whose power: `site`, or the power domain that swings most."""
+    """What draws the power: `site`, or the power domain that swings most."""
     figures: PowerFigures
     """What is drawn."""
     within: bool

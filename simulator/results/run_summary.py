@@ -27,7 +27,7 @@ class Distribution(JsonRecord):
     """Seconds over jobs; percentiles are linear between the two nearest ranks, numpy's default."""
 
     mean: float
-    """Over all jobs."""
+    """Mean over all jobs."""
     p50: float
     """Half of the jobs have at most this."""
     p95: float
@@ -103,9 +103,9 @@ class MeanSpread(JsonRecord):
     """Mean over gangs of the largest number of domains that a group touches."""
 
     dp: Annotated[float, Ge(1)]
-    """Over the DP groups of each gang."""
+    """Mean over gangs of the DP spread."""
     pp: Annotated[float, Ge(1)]
-    """Over its PP groups."""
+    """Mean over gangs of the PP spread."""
 
 
 @dataclass(frozen=True, slots=True)

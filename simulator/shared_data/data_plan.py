@@ -30,21 +30,21 @@ class StoredData(JsonRecord):
     """A data set."""
 
     samples: Amount
-    """In all."""
+    """Samples in all."""
     encoded_bytes: Amount
-    """Of a sample as it is stored."""
+    """Bytes of a sample as it is stored."""
     prepared_bytes: Amount
-    """Of a decoded sample, and of an augmented one."""
+    """Bytes of a decoded or augmented sample."""
     demand: Amount
     """Samples a second that each node of a job consumes at the pace of the trace."""
     augmented: Amount
     """Samples a second that a node makes ready of those that the cache has augmented."""
     decoded: Amount
-    """The same of those that the cache has decoded."""
+    """Samples a second that a node makes ready of those that the cache has decoded."""
     encoded: Amount
-    """The same of those that the cache has as they are stored."""
+    """Samples a second that a node makes ready of those that the cache has as they are stored."""
     miss: Amount
-    """The same of those that come from storage."""
+    """Samples a second that a node makes ready of those that come from storage."""
 
     @property
     def rates(self) -> tuple[float, ...]:
@@ -57,7 +57,7 @@ class DataCache(JsonRecord):
     """The caches: one in each domain of a level."""
 
     bytes: Amount
-    """Of each cache."""
+    """Size of each cache, bytes."""
     level: str = NODE
     """A level or second hierarchy of the cluster; node = each node has its own."""
     augmented: Share = 0.0
@@ -84,7 +84,7 @@ class DataPlan(JsonRecord):
     """The whole file."""
 
     data_sets: Mapping[str, StoredData]
-    """By name."""
+    """Name -> data set."""
     cache: DataCache
     """The caches of the cluster."""
 

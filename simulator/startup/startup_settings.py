@@ -27,21 +27,21 @@ class ImageStage(JsonRecord):
     """The container image, which nodes keep, and the ways it comes by; snapshots of environments come the same ways."""
 
     size_gb: Amount
-    """Of each image."""
+    """GB of each image."""
     cache_gb: Amount
-    """What a node keeps; what was used longest ago goes first."""
+    """GB that a node keeps; what was used longest ago goes first."""
     node_gb_per_second: Rate
-    """What a node takes at most."""
+    """GB/s that a node takes at most."""
     store_gb_per_second: Rate
-    """Of the registry, shared by all nodes that pull."""
+    """GB/s of the registry, shared by all nodes that pull."""
     hot_share: Annotated[FiniteFloat, Interval(gt=0, le=1)]
     """Share of the image that a start reads."""
     peer_gb_per_second: Amount = 0.0
-    """What each node gets from nodes that have it, besides."""
+    """GB/s that each node gets from nodes that have it, besides."""
     shared_gb: Amount = 0.0
-    """Layers that all images have."""
+    """GB of the layers that all images have."""
     of: Literal["job", "user", "queue", "group"] = "user"
-    """Whose jobs have one image, and one environment."""
+    """What the jobs with one image, and one environment, have in common."""
 
     def __post_init__(self) -> None:
         if self.shared_gb > self.size_gb:
@@ -53,11 +53,11 @@ class EnvironmentStage(JsonRecord):
     """What is installed into the running container: lognormal on each node, or unpacked from a snapshot."""
 
     median_seconds: Amount
-    """Of installing it on a node."""
+    """Median time of installing it on a node, seconds."""
     sigma: Annotated[FiniteFloat, Interval(ge=0, le=5)]
     """Standard deviation of the logarithm: how far stragglers lie."""
     snapshot_gb: Amount
-    """What a node pulls instead, once it is saved."""
+    """GB that a node pulls instead, once it is saved."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,15 @@ class CheckpointStage(JsonRecord):
     """The checkpoint that each start reads."""
 
     gb_per_gpu: Amount
-    """Size of the checkpoint over GPUs of the job."""
+    """Size of the checkpoint over GPUs of the job, GB."""
     node_gb_per_second: Rate
-    """What a node reads at most."""
+    """GB/s that a node reads at most."""
     stripe_gb_per_second: Rate
-    """Of one stripe of a file."""
+    """GB/s of one stripe of a file."""
     stripes: Stripes
     """Stripes that are read at once."""
     stripes_if_striped: Stripes
-    """The same with striped reads."""
+    """Stripes that are read at once with striped reads."""
 
     def seconds(self, *, gpus: float, nodes: int, striped: bool) -> float:
         """Return how long a gang reads."""
@@ -86,11 +86,11 @@ class Techniques(JsonRecord):
     """What shortens a start-up, the three answers of Bootseer."""
 
     prefetch: bool = False
-    """Hot blocks of the image alone, once a start has recorded which these are."""
+    """Whether a start waits for the hot blocks of the image alone, once a start has recorded which these are."""
     snapshots: bool = False
-    """Of the environment, once a start with the same image has installed it."""
+    """Whether a snapshot of the environment is pulled, once a start with the same image has installed it."""
     striped_reads: bool = False
-    """Of the checkpoint."""
+    """Whether checkpoints are read in `stripes_if_striped` stripes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class StartUpSettings(Techniques):
     """The whole file, with the techniques that are in use."""
 
     fixed_seconds: Amount
-    """What nothing here shortens: pods, processes, first connections."""
+    """Seconds that nothing here shortens: pods, processes, first connections."""
     image: ImageStage
     """The container image."""
     environment: EnvironmentStage

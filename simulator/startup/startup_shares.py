@@ -28,23 +28,23 @@ class StartUpShare(JsonRecord):
     """
 
     size: str
-    """The class of size; the first is of all jobs."""
+    """Class of size; the first is of all jobs."""
     starts: AtLeastOne
     """Starts and restarts."""
     seconds: NotNegative
-    """Mean of a start-up, each weighed by its GPUs."""
+    """Mean time of a start-up, seconds, each weighed by its GPUs."""
     lost: Share
     """Share of the GPU time held that went into start-up, with the techniques in use."""
     none: Share
-    """The same without any."""
+    """Share of the GPU time held that the same starts take without any technique."""
     prefetch: Share
-    """With record and prefetch of hot blocks alone."""
+    """Share with record and prefetch of hot blocks alone."""
     snapshots: Share
-    """With snapshots of environments alone."""
+    """Share with snapshots of environments alone."""
     striped_reads: Share
-    """With striped reads of checkpoints alone."""
+    """Share with striped reads of checkpoints alone."""
     all_three: Share
-    """With all of them."""
+    """Share with all three techniques."""
 
 
 def startup_shares(past: RunHistory, log: Sequence[Started]) -> tuple[StartUpShare, ...]:

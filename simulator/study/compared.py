@@ -70,19 +70,19 @@ class ComparedRuns(JsonRecord):
     name: str
     """What tells it from the others of its load."""
     policy: str
-    """Of the queue."""
+    """Queue policy."""
     algorithm: str
-    """Of placement; `none` = GPUs were only counted."""
+    """Placement algorithm; `none` = GPUs were only counted."""
     cluster: str
     """Name of its file, without folder and suffix where that tells it from the others."""
     load: Annotated[float, Gt(0)]
     """Scale of the load."""
     runs: Count
-    """That came to an end."""
+    """Runs that came to an end."""
     diverged: Count
-    """That were ended because they would not."""
+    """Runs that were ended because they would not end."""
     metrics: Mapping[str, Band]
-    """By column of the rows; a number that no run has is left out."""
+    """Column of the rows -> mean with its band; a number that no run has is left out."""
     against: Mapping[str, Band]
     """Differences from the first group of this load, seed by seed; empty in the first group."""
 
@@ -104,7 +104,7 @@ class StudyDocument(JsonRecord):
     runs: Count
     """Runs that were asked for."""
     made: Count
-    """Of these, made now; the others were there."""
+    """Runs that were made now; the others were there."""
     groups: tuple[ComparedRuns, ...]
     """In order of policy, algorithm, cluster, load."""
 

@@ -19,7 +19,7 @@ class AnnounceFile(BaseModel):
     gpus: int = Field(ge=1)
     """Jobs from this size on."""
     seconds: float = Field(default=_DEFAULT.announce_seconds, ge=0)
-    """How long before."""
+    """Seconds before its submission."""
 
 
 class WorkloadDocument(BaseModel):
@@ -30,7 +30,7 @@ class WorkloadDocument(BaseModel):
     workload: Literal["kalos"]
     """The cluster whose published figures it is fitted to."""
     days: float = Field(default=_DEFAULT.days, gt=0)
-    """For how long jobs are submitted."""
+    """Days for which jobs are submitted."""
     per_day: float | None = Field(default=None, gt=0)
     """Jobs submitted a day; default: as many as in the published trace, or as `load` needs."""
     gpus: int | None = Field(default=None, ge=1)

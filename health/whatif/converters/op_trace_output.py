@@ -86,7 +86,7 @@ class ConversionStatement(JsonRecord):
     absent: tuple[int, ...] = ()
     """Workers of which nothing was given, by their rank."""
     arrivals: Arrivals | None = None
-    """Who comes last to collectives; null = not recorded, or the job has a pipeline."""
+    """Ranks that come last to collectives; null = not recorded, or the job has a pipeline."""
     breakdown: tuple[StepBreakdown, ...] = ()
     """Where the steps of each rank go; empty = not recorded."""
 
