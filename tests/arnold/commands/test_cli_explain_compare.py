@@ -88,7 +88,7 @@ def test_explain_refutes_every_cheaper_pair(arnold: Arnold, cluster_file: Path, 
 
 
 def test_explain_where_no_change_helps(arnold: Arnold, tmp_path: Path) -> None:
-    """Of one node, in use, nothing smaller, freed or relaxed makes room for two stages; the text says what was tried."""
+    """One node, in use: nothing smaller, freed or relaxed makes room for two stages; the text says what was tried."""
     (tmp_path / "cluster.csv").write_text("node,rack,gpus,free_gpus\nn1,r1,8,0\n")
     (tmp_path / "job.yaml").write_text("parallelism: {tp: 8, pp: 2, dp: 4}\n")
     out = arnold("explain", "--cluster", tmp_path / "cluster.csv", "--job", tmp_path / "job.yaml").out
