@@ -21,7 +21,7 @@ NAMED_MODELS: Mapping[str, Model] = {
     "llm-123b": Model(hidden=10240, layers=96, vocab=_VOCAB, sequence_length=4096),
     **{record.name: record.model for record in RECORDS},
 }
-"""Models that a job may name instead of describing its own: those of made workloads, and those that were measured.
+"""Models that a job may name instead of describing its own: those of synthetic workloads, and those that were measured.
 
 Sizes of the first three are those of the Acme paper (7B and 123B; NSDI 2024, section 4) and of InternLM (20B); width
 and depth of the 123B model are inferred from its parameters (12 * layers * hidden^2 + vocabulary).

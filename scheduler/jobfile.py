@@ -65,10 +65,9 @@ class JobFile:
                 fix = f"name one of {', '.join(tree) or 'none'}; {name} may stand in constraints"
                 raise UnknownName(wrong, where=where, fix=fix)
             if name not in (known := [*tree, *beside]):
+                fix = f"levels of this cluster: {', '.join(known) or 'none'}; --level-names renames them"
                 raise UnknownName(
-                    f"the cluster has no level {name!r}",
-                    where=where,
-                    fix=f"{did_you_mean(name, known)}levels of this cluster: {', '.join(known) or 'none'}",
+                    f"the cluster has no level {name!r}", where=where, fix=f"{did_you_mean(name, known)}{fix}"
                 )
         if not cluster.levels:
             fix = "give the nodes at least one level, e.g. a rack"

@@ -26,7 +26,7 @@ from topology.errors import InvalidJob
 from topology.json_record import JsonRecord
 
 RemedyKind = Literal[
-    "smaller-dp", "free-nodes", "admit-flagged", "drop-constraint", "broader-tp-level", "other-node-size"
+    "smaller-dp", "smaller-ep", "free-nodes", "admit-flagged", "drop-constraint", "broader-tp-level", "other-node-size"
 ]
 Constraint = Literal["nodes", "hold", "unknown"]
 
@@ -36,7 +36,7 @@ class Remedy(JsonRecord):
     """A change that makes the job fit, verified by solving the changed instance."""
 
     kind: RemedyKind
-    """smaller-dp, free-nodes, admit-flagged, drop-constraint, broader-tp-level or other-node-size."""
+    """smaller-dp, smaller-ep, free-nodes, admit-flagged, drop-constraint, broader-tp-level or other-node-size."""
     sentence: str
     """What to do."""
     spread: Spread
@@ -82,6 +82,7 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
         "with TP groups farther apart": _broader_tp_level,
         "with nodes freed": _free_nodes,
         "with a smaller dp": _smaller_dp,
+        "with a smaller ep": _smaller_ep,
         "on nodes of another size": _other_node_size,
     }
     for words, attempt in attempts.items():
@@ -167,6 +168,23 @@ def _smaller_jobs(job: Job, nodes: int) -> Iterator[Job]:
         except InvalidJob:
             continue
         yield smaller
+
+
+def _smaller_ep(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    """Yield the largest ep that fits, where expert groups are held inside domains."""
+    ep = job.parallelism.ep
+    if all(hold.family != "ep" for hold in job.holds):
+        return
+    for smaller in (n for n in range(ep // 2, 0, -1) if ep % n == 0):
+        try:
+            changed = job.replace(parallelism=replace(job.parallelism, ep=smaller))
+            changed.grid.tied([hold.family for hold in job.holds])
+        except InvalidJob:
+            continue
+        if (worth := _solved(cluster, changed, solver, limits)) is not None:
+            sentence = f"Lower ep from {ep} to {smaller}, with {ep // smaller} times as many experts on each GPU"
+            yield _change("smaller-ep", sentence, worth)
+            return
 
 
 def _other_node_size(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:

@@ -153,7 +153,9 @@ def _explain(problem: Mapping[str, Any], schema: Callable[[], dict[str, Any]]) -
             reason = str(problem["ctx"]["error"])
         case _:
             reason = f"{problem['msg'][:1].lower()}{problem['msg'][1:]}, not {_short(problem['input'])}"
-    return f"{name}: {reason}" if path else reason, f"correct {name}" if path else "correct the file"
+    if path:
+        return f"{name}: {reason}", f"correct {name}"
+    return reason, "correct the file, or give another; it is read as YAML or JSON"
 
 
 def _dotted(path: Path) -> str:

@@ -1,14 +1,15 @@
 """Flags laid over a topology.
 
 Flag file: YAML or JSON, a list of flags (or an object with the key ``flags``, as ``arnold stragglers --json`` prints
-it) with the fields of :class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out.  A flag store
-(:mod:`topology.flag_log`), recognised by its first bytes, stands for the flags that it holds now.
+it) with the fields of :class:`~topology.flags.NodeFlag`; of a faulty node the slowdown may be left out, and the node
+may be a hostlist of nodes that are flagged alike.  A flag store (:mod:`topology.flag_log`), recognised by its first
+bytes, stands for the flags that it holds now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar
@@ -19,6 +20,7 @@ from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source, read_source
 from topology.flag_log import is_store, open_log, refuse_lines
 from topology.flags import NodeFlag, merge_by_node
+from topology.hostlist import expand_hostlist
 from topology.json_record import JsonRecord
 
 
@@ -74,13 +76,30 @@ def _of_nodes(
 def _flags_of(source: Source, nodes: Collection[str]) -> list[NodeFlag]:
     """Return the flags of a file, all of some nodes."""
     document, flags = _flags(source)
+    found: list[NodeFlag] = []
     for i, flag in enumerate(flags):
-        if flag.node not in nodes:
-            where = document.where(*(["flags"] if isinstance(document.data, dict) else []), i, "node")
-            fix = f"{did_you_mean(flag.node, list(nodes))}use names of the cluster file"
-            fix = "give each node a flag of its own" if "[" in flag.node else fix
-            raise InvalidTopology(f"the cluster has no node {flag.node[:80]!r}", where=where, fix=fix)
-    return flags
+        for one in [flag] if flag.node in nodes else _each(flag, document, i):
+            if one.node not in nodes:
+                fix = f"{did_you_mean(one.node, list(nodes))}use names of the cluster file"
+                where = _where(document, i, "node")
+                raise InvalidTopology(f"the cluster has no node {one.node[:80]!r}", where=where, fix=fix)
+            found.append(one)
+    return found
+
+
+def _each(flag: NodeFlag, document: Document, i: int) -> list[NodeFlag]:
+    """Return a flag for each node of a hostlist such as ``n[01-04]``; any other name is that of one node.
+
+    :raises InvalidInput: the hostlist is broken.
+    """
+    if "[" not in flag.node:
+        return [flag]
+    return [replace(flag, node=name) for name in expand_hostlist(flag.node, where=_where(document, i, "node"))]
+
+
+def _where(document: Document, i: int, key: str) -> str:
+    """Return the file and line of a key of the i-th flag."""
+    return document.where(*["flags"][: isinstance(document.data, dict)], i, key)
 
 
 def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFlag]:
@@ -90,21 +109,21 @@ def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFla
     if is_store(path):
         with open_log(path) as log:
             return log.standing(datetime.now(UTC) if now is None else now)
-    return _flags(read_source(path))[1]
+    document, flags = _flags(read_source(path))
+    return [one for i, flag in enumerate(flags) for one in _each(flag, document, i)]
 
 
 def _flags(source: Source) -> tuple[Document, list[NodeFlag]]:
     refuse_lines(source.name, source.text[:100].encode())
     document = load_document(source)
     if not isinstance(document.data, dict | list):
-        fix = "write for each node a line such as - {node: n0001, slowdown: 1.3}"
+        fix = "write lines such as - {node: 'n[01-04]', slowdown: 1.3}; --busy keeps off the nodes of a plain list"
         raise InvalidInput("is no list of flags", where=document.where(), fix=fix)
-    inside = isinstance(document.data, dict)
-    flags = list(document.parse(FlagFile).flags) if inside else document.parse(list[NodeFlag])
+    listed = isinstance(document.data, list)
+    flags = document.parse(list[NodeFlag]) if listed else list(document.parse(FlagFile).flags)
     for i, flag in enumerate(flags):
         if flag.since is not None and flag.until is not None and flag.until <= flag.since:
             begin, end = (f"{one.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" for one in (flag.since, flag.until))
             wrong = f"the flag of {flag.node[:80]} ends at {end}, not after it begins, at {begin}"
-            where = document.where(*["flags"][:inside], i, "until")
-            raise InvalidInput(wrong, where=where, fix="correct until, or since")
+            raise InvalidInput(wrong, where=_where(document, i, "until"), fix="correct until, or since")
     return document, flags

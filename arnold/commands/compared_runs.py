@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arnold.commands.output import console, emit_json, plain, progress, table
+from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
-from topology.quantities import HOUR, label_of
+from topology.quantities import HOUR, label_of, plural
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
@@ -79,12 +80,26 @@ def compare_runs(
         from topology.files import write_file
 
         write_file(html, study_page(compared, notes=_notes(inputs, grid.seeds)))
+    told = [*_left_out(inputs, [row["dropped"] for row in swept.rows]), *inputs.trace.notes]
     if as_json:
         emit_json(StudyDocument(title=title, runs=len(points), made=swept.made, groups=compared.groups))
+        note(*told)
     else:
         _show(compared)
         _show_waits(inputs)
+        for sentence in told:
+            console().print(plain(sentence))
         console().print(f"\n{len(points):,} runs, {swept.made:,} of them made now.")
+
+
+def _left_out(inputs: Inputs, dropped: Sequence[int]) -> list[str]:
+    """Return sentences on the jobs that runs do without.
+
+    :param dropped: rows of the trace and jobs that each run left out.
+    """
+    most = max(dropped) - sum(inputs.trace.dropped.values())
+    misfits = [f"Left out where the cluster could never hold it: {plural(most, 'job')}."] if most else []
+    return [*(f"Left out: {count:,} ({reason})." for reason, count in inputs.trace.dropped.items()), *misfits]
 
 
 def _notes(inputs: Inputs, seeds: Sequence[int]) -> list[str]:

@@ -134,8 +134,17 @@ def _print(out: Console, instances: Sequence[Instance], document: JointDocument)
     out.print("", rows)
     sentences = [_in_words(turn, document.objective) for turn in document.one_after_the_other]
     print_sentences(out, "One job after the other", sentences)
-    notes = [*document.notes, *(f"{name}: {note}" for name, one in document.jobs.items() for note in one.notes)]
-    print_sentences(out, "Notes", notes)
+    print_sentences(out, "Notes", [*document.notes, *_notes(document)])
+
+
+def _notes(document: JointDocument) -> list[str]:
+    """Return the notes of all jobs, each once, with the names of its jobs unless it is of all."""
+    jobs_of: dict[str, list[str]] = {}
+    for name, one in document.jobs.items():
+        for note in one.notes:
+            jobs_of.setdefault(note, []).append(name)
+    everywhere = len(document.jobs)
+    return [note if len(names) == everywhere else f"{', '.join(names)}: {note}" for note, names in jobs_of.items()]
 
 
 def _in_words(turn: TurnResult, objective: float) -> str:

@@ -11,8 +11,9 @@ from annotated_types import Ge, Interval
 
 from arnold.commands.field_options import option_names, take
 from arnold.commands.model_files import ModelFiles
-from simulator.replay_settings import ReplaySettings
+from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.quantities import plural
 
 if TYPE_CHECKING:
     from scheduler.affinity import Gains
@@ -232,4 +233,18 @@ def replay_inputs(
     trace = jobs.read()
     settings, of_models = models.settings(settings, trace, [*clusters.values()], restart=failing.restart)
     settings, of_flags = flagged.settings(settings, trace, {name for one in clusters.values() for name in one.names})
-    return Inputs(trace, clusters, settings, lenient=jobs.lenient), (*of_models, *of_flags)
+    notes = *of_models, *of_flags, *_of_alpha(trace, settings, clusters)
+    return Inputs(trace, clusters, settings, lenient=jobs.lenient), notes
+
+
+def _of_alpha(trace: JobTrace, settings: ReplaySettings, clusters: Mapping[str, Cluster]) -> Iterator[str]:
+    """Yield a note on jobs of more than a node that are placed with an alpha that nothing says."""
+    from scheduler.affinity import Record
+    from scheduler.job import DEFAULT_ALPHA
+
+    if settings.algorithm == COUNT_ONLY or any(not isinstance(one, Record) for one in settings.records):
+        return
+    node = min(int(cluster.gpus.max(initial=0)) for cluster in clusters.values())
+    if unsaid := sum(one.gpus > node and one.alpha is None and one.known_model is None for one in trace.records):
+        jobs = f"{plural(unsaid, 'job')} of more than a node"
+        yield f"alpha {DEFAULT_ALPHA} by default for {jobs}: the trace gives neither alpha nor model"

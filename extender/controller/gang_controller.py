@@ -156,7 +156,7 @@ class GangController:
         except ArnoldError as error:
             self._fails(key, error)
         except Exception:
-            logger.exception("a fault of Arnold; the gang is tried again", extra={"gang": str(key)})
+            logger.exception("a bug in Arnold; the gang is tried again", extra={"gang": str(key)})
             self._retries.failed(key)
         else:
             self._retries.forget(key)
@@ -268,7 +268,7 @@ class GangController:
             except NotLeading:
                 pass
             except Exception:
-                logger.exception("a fault of Arnold; planning goes on")
+                logger.exception("a bug in Arnold; planning goes on")
             finally:
                 found, again = PlanningOutcome.NODES in came, PlanningOutcome.NOTHING in came
                 this = PlanningPass.after(unplaced, version, started=started, found=found, again=again)

@@ -157,7 +157,7 @@ class ReservationController:
                     except ArnoldError as error:
                         logger.warning("%s; trying again", error, extra={"reservation": str(key)})
                     except Exception:
-                        logger.exception("a fault of Arnold; the reservation is tried again")
+                        logger.exception("a bug in Arnold; the reservation is tried again")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def look(self, key: ReservationKey) -> None:

@@ -123,7 +123,7 @@ def is_step_time(name: str) -> bool:
 
 
 def in_order(names: Iterable[str], order: Sequence[str] = PAPER_ORDER) -> list[str]:
-    """Return metrics in the order in which they are asked: step times (the harm itself), ``order``, all others."""
+    """Return metrics in the order in which they are asked: step times, ``order``, all others."""
     rank = {name: k for k, name in enumerate(order)}
     return sorted(names, key=lambda name: (not is_step_time(name), rank.get(name, len(rank)), name))
 

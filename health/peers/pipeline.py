@@ -46,7 +46,7 @@ class ComparisonSettings:
     threshold: float | None = None
     # seconds that a machine has to stay the candidate; the paper's 4 minutes.  0 = none, for trials
     continuity: float = 240.0
-    # the same where the metric is the time of a training step.  It is the harm itself, not a sign of it, and costs the
+    # the same where the metric is the time of a training step.  It is the loss itself, not a sign of it, and costs the
     # machine a slowdown factor, not its place
     step_time_continuity: float = 60.0
     # share of the windows in that time in which it has to be the candidate.  In the paper all of them; with many

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import numpy as np
@@ -225,6 +225,14 @@ def test_a_hard_constraint_binds() -> None:
     assert set(changes) == {"drop-constraint", "smaller-dp"}
     assert changes["smaller-dp"].dp == 1
     assert "up to 2" in changes["drop-constraint"].sentence
+
+
+def test_expert_groups_too_large_for_a_rack() -> None:
+    """4 cells are one EP group, and no rack has 4 nodes: with ep 2, a divisor, each of two racks of 3 holds a group."""
+    wide = job(4, holds=(Hold("ep", "rack"),))
+    found = diagnosed(racks(3, 3), wide.replace(parallelism=replace(wide.parallelism, ep=4)))
+    (change,) = (change for change in found.changes if change.kind == "smaller-ep")
+    assert change.sentence.startswith("Lower ep from 4 to 2, with 2 times as many experts on each GPU; then")
 
 
 def test_nodes_are_freed_where_the_next_group_is_cheapest() -> None:

@@ -132,7 +132,12 @@ def test_yaml_of_many_megabytes_is_too_large() -> None:
         ("name: x\npairs: [1]", "pairs: at least 2 entries are expected here, not 1", "f:2", "correct pairs"),
         ("name: x\npairs: [1, 2, 3, 4]", "pairs: at most 3 entries are expected here, not 4", "f:2", "correct pairs"),
         ("name: x\npairs: 1", "pairs: input should be a valid list, not 1", "f:2", "correct pairs"),
-        ("- x", "keys with values are expected here, not a list", "f:1", "correct the file"),
+        (
+            "- x",
+            "keys with values are expected here, not a list",
+            "f:1",
+            "correct the file, or give another; it is read as YAML",
+        ),
         ("name: x\npart:\n  pp: 0\nalpha: 2", r"1 more after this one", "f:3", "correct part.pp"),
     ],
 )

@@ -45,6 +45,16 @@ def test_a_flag_file_in_each_of_its_forms(text: str) -> None:
     assert flag.evidence == "slow in 9 of 10 steps"
 
 
+def test_a_hostlist_flags_each_of_its_nodes() -> None:
+    """Slurm's ranges stand for the nodes of one finding; a node that is called so is that node."""
+    cluster, _ = flagged("- {node: 'n[2-3],n7', slowdown: 1.3}")
+    assert [flag.node for flag in cluster.flags.values()] == ["n2", "n3", "n7"]
+    assert {flag.slowdown for flag in cluster.flags.values()} == {1.3}
+    odd = build_cluster(["rack"], [Node(name, ("r",), 8, 8) for name in ("n[1-2]", "n1")])
+    cluster, _ = with_flag_file(odd, Source("flags", "- {node: 'n[1-2]', slowdown: 1.3}"), now=NOW)
+    assert [flag.node for flag in cluster.flags.values()] == ["n[1-2]"]
+
+
 @pytest.mark.parametrize("slowdown", ["", ", slowdown: .inf", ", slowdown: null"])
 def test_a_faulty_node_needs_no_slowdown(slowdown: str) -> None:
     """It is never used, however it is written."""
@@ -102,8 +112,10 @@ def test_flags_hold_from_since_up_to_until(validity: str, active: bool) -> None:
         ),
         ("- node: 1\n  kind: faulty", "must be text, not 1", "flags:1", "quotes"),
         ("- kind: faulty", "'node' is missing", "flags:1", "add 'node'"),
-        ("n1", "no list of flags", "flags:1", "- {node: n0001, slowdown: 1.3}"),
-        ("- {node: 'n[1-2]', slowdown: 1.3}", "no node", "flags:1", "each node a flag of its own"),
+        ("n1", "no list of flags", "flags:1", "- {node: 'n[01-04]', slowdown: 1.3}"),
+        ("n[1-2]\nn4", "no list of flags", "flags:1", "--busy"),
+        ("- {node: n1, kind: faulty}\n- {node: 'n[8-10]', kind: faulty}", "no node 'n10'", "flags:2", "use names"),
+        ("- {node: 'n[1-]', kind: faulty}", "range", "flags:1", "low to high"),
         ("- node: n1", "straggler needs a slowdown", "flags:1", "correct"),
         ("node: n1", "'flags' is missing", "flags:1", "add 'flags'"),
         ("- &a {node: n1, kind: faulty}\n- *a", "anchor", "flags:1", "write the value out"),

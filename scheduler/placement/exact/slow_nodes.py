@@ -78,7 +78,7 @@ class ThresholdSearch:
     def option(self, *, chosen: bool) -> PriceOption:
         """Return the threshold as one way to treat slow nodes, in words; the ideal has no spread and no slow node."""
         slowest, objective = self.reduction.slowest, self.objective
-        what = "without slow nodes" if slowest == HEALTHY else f"with nodes up to {slowest:g} times slower"
+        what = "without slow nodes" if slowest == HEALTHY else f"with a node in use that is {slowest:.4g} times slower"
         sentence = f"{what}: objective {objective:g}, predicted step time {self.time:.3f} x ideal"
         return PriceOption(slowest, objective, self.time, chosen, sentence + (", chosen" if chosen else ""))
 

@@ -87,6 +87,15 @@ def test_explain_refutes_every_cheaper_pair(arnold: Arnold, cluster_file: Path, 
     assert ran.json["cheaper"][0]["sentence"][:40] in out
 
 
+def test_explain_where_no_change_helps(arnold: Arnold, tmp_path: Path) -> None:
+    """One node, in use: nothing smaller, freed or relaxed makes room for two stages; the text says what was tried."""
+    (tmp_path / "cluster.csv").write_text("node,rack,gpus,free_gpus\nn1,r1,8,0\n")
+    (tmp_path / "job.yaml").write_text("parallelism: {tp: 8, pp: 2, dp: 4}\n")
+    out = arnold("explain", "--cluster", tmp_path / "cluster.csv", "--job", tmp_path / "job.yaml").out
+    assert "Any one of these would help" not in out
+    assert "What would help\n  - No single change that was tried: a smaller dp, " in out
+
+
 def test_explain_of_a_job_that_does_not_fit(arnold: Arnold, cluster_file: Path, tmp_path: Path) -> None:
     """7 nodes wanted, 6 usable, one in use, one faulty: freeing one helps, so does dp 6; each was solved."""
     job = tmp_path / "job.yaml"

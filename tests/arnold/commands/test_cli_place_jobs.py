@@ -66,6 +66,14 @@ def test_the_text_says_what_one_after_the_other_gives(place: Arnold) -> None:
     assert "b, a: sum 2.0, as good" in out
 
 
+def test_what_holds_for_all_jobs_is_noted_once(place: Arnold, tmp_path: Path) -> None:
+    """Neither job says how many GPUs its nodes have; only that of b is without alpha."""
+    (tmp_path / "b.yaml").write_text("name: b\nparallelism: {tp: 8, dp: 3}\n")
+    notes = [line for line in place(jobs="a b").out.splitlines() if line.startswith("  - ")]
+    assert [note.split()[1:3] for note in notes if "gpus_per_node" in note] == [["gpus_per_node", "8,"]]
+    assert [note.split()[1:3] for note in notes if "alpha" in note] == [["b:", "alpha"]]
+
+
 def test_each_job_has_its_own_files(place: Arnold, tmp_path: Path) -> None:
     """The name of the job stands where {job} stood."""
     ran = place("--output", tmp_path / "out-{job}.json", "--html", tmp_path / "{job}.html", "--json", jobs="a b")

@@ -256,6 +256,16 @@ def test_what_was_assumed_is_said_beside_json_too(simulate: Simulate) -> None:
     assert "not read: color" in ran.err
 
 
+def test_an_alpha_that_nothing_says_is_noted(simulate: Simulate) -> None:
+    """Of the jobs on several nodes, a and c, none has alpha or model; given one, only the other is counted."""
+    note = "alpha 0.3 by default for {} of more than a node: the trace gives neither alpha nor model"
+    assert note.format("2 jobs") in simulate("--algorithm", "exact").err.splitlines()
+    told = JOBS.replace("nodes\n", "nodes,alpha\n").replace("64,8\n", "64,8,0.5\n").replace("8,1\n", "8,1,\n")
+    told = told.replace("16,2\n", "16,2,\n").replace("1,1\n", "1,1,\n")
+    assert note.format("1 job") in simulate("--algorithm", "exact", trace=told).err.splitlines()
+    assert "alpha" not in simulate("--algorithm", "none").err
+
+
 def test_results_that_cannot_be_written_are_said_before_the_run(
     simulate: Simulate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,21 @@ def test_the_real_waits_stand_beside(arnold: Arnold, files: Sequence[object], tm
     assert "In the trace itself: mean wait 30 s" in out
 
 
+@pytest.mark.parametrize("command", [["simulate"], ["study", "simulate"]])
+def test_what_is_left_out_is_told(
+    arnold: Arnold, files: Sequence[object], tmp_path: Path, command: Sequence[str]
+) -> None:
+    """With --lenient, rows that are no jobs by their reason, and jobs that no state of the cluster holds; a note where
+    standard output is JSON.
+    """
+    (tmp_path / "jobs.csv").write_text(JOBS + "no,1,5,0,\nlarge,1,5,128,16\n")
+    words = [*command, *files[1:], "--policy", "fifo,fifo-backfill", "--algorithm", "best-fit", "--lenient"]
+    said = ["Left out: 1 (no GPUs).", "Left out where the cluster could never hold it: 1 job."]
+    assert [line for line in arnold(*words).out.splitlines() if line.startswith("Left out")] == said
+    ran = arnold(*words, "--json")
+    assert set(said) <= set(ran.err.splitlines())
+
+
 def test_names_stand_in_full_on_a_narrow_terminal(
     arnold: Arnold, files: Sequence[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
