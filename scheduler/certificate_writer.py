@@ -15,6 +15,7 @@ from scheduler.placement.types import GridProof, Refutation
 from topology.cluster import Cluster
 from topology.errors import ArnoldError
 from topology.flags import HEALTHY
+from topology.json_record import record_of
 
 # Kinds that are recounted without a search, the quickest first
 QUICK = ("edges", "product", "coverage", "rectangles", "patterns")
@@ -63,15 +64,12 @@ def _parts(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[CertifiedPart,
 
 def _part(cluster: Cluster, job: Job, proof: GridProof, needed: float) -> CertifiedPart:
     refuted = fewest_needed(proof.refutations, job, needed)
-    return CertifiedPart(
+    return record_of(
+        CertifiedPart,
+        proof,
         gpu_types=types_of(cluster, job),
         gpus_per_node=job.gpus_per_node,
-        trunk=proof.trunk,
         slowest=_or_any(proof.slowest),
-        level=proof.level,
-        rows=proof.rows,
-        columns=proof.columns,
-        capacities=proof.capacities,
         refuted=tuple(RefutedPair(*one.pair, one.by, one.witness) for one in refuted),
     )
 

@@ -10,7 +10,7 @@ import click
 from arnold.commands.calibrate_inputs import read_steps
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.output import answer, print_sentences, table, to_json
+from arnold.commands.output import answer, print_rows, print_sentences, to_json
 from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import SEED_HELP
 from topology.errors import InvalidInput, InvalidJob
@@ -125,11 +125,11 @@ def _gains(fit: GainFit, measured: MeasuredSteps, job: JobDocument | None, name:
 
 def _show(out: Console, document: CalibrateDocument) -> None:
     out.print(document.verdict)
-    rows = table("S", "R", "runs", "steps", "median step", "by the fit", title="What was measured")
-    for one in document.placements:
-        rows.add_row(*map(str, (one.dp, one.pp, one.runs, one.steps)), f"{one.seconds:.4g} s", f"{one.fitted:.4g} s")
-    out.print()
-    out.print(rows)
+    rows = [
+        (one.dp, one.pp, one.runs, one.steps, f"{one.seconds:.4g} s", f"{one.fitted:.4g} s")
+        for one in document.placements
+    ]
+    print_rows(out, ("S", "R", "runs", "steps", "median step", "by the fit"), rows, title="What was measured")
     if document.misfit is not None:
         out.print(f"The placements lie within {document.misfit:.2f}% of the fit.")
     print_sentences(out, "Notes", document.notes)

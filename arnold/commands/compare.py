@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.job_options import PlacementInputs, placement_inputs
-from arnold.commands.output import answer, print_sentences, progress, table
+from arnold.commands.output import answer, print_rows, print_sentences, progress
 from arnold.commands.place import exit_code, log_outcome
 from arnold.commands.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
 from topology.errors import InvalidJob
@@ -43,10 +43,8 @@ def _list_algorithms(context: click.Context, _: click.Parameter, wanted: bool) -
 
 
 def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
-    rows = table("algorithm", "what it does", title="Installed algorithms", left=["what it does"])
-    for algorithm in document.algorithms:
-        rows.add_row(algorithm.name, algorithm.summary)
-    out.print(rows)
+    headers, rows = ("algorithm", "what it does"), [(one.name, one.summary) for one in document.algorithms]
+    print_rows(out, headers, rows, title="Installed algorithms", left=headers, gap=False)
 
 
 @click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
@@ -131,8 +129,7 @@ def print_results(out: Console, document: CompareDocument) -> None:
     gpus = ("GPUs",) if len(document.cluster.gpu_types) > 1 else ()
     worth_of = ("objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds")
     spare = ("domains", "flagged", "seconds", "x best")
-    rows = table("algorithm", *worth_of, *gpus, "status", title="Algorithms, best first", left=["status"], spare=spare)
-    without: list[str] = []
+    rows, bold, without = list[tuple[str, ...]](), list[int](), list[str]()
     for result in document.results:
         status = status_words(result.status, result.stopped_at)
         if result.spread is None or result.objective is None or result.ratio is None:
@@ -141,8 +138,8 @@ def print_results(out: Console, document: CompareDocument) -> None:
         worth = decimal(result.objective), f"{result.ratio:.2f}", str(result.spread.dp), str(result.spread.pp)
         counts = str(result.domains), str(result.used_flagged), f"{result.solve_seconds:.3f}"
         types = [" + ".join(result.gpu_types)] if len(document.cluster.gpu_types) > 1 else []
-        style = "bold" if result.ratio == 1.0 else ""
-        rows.add_row(result.algorithm, *worth, *counts, *types, status, style=style)
-    if rows.rows:
-        out.print("", rows)
+        bold += [len(rows)] if result.ratio == 1.0 else []
+        rows.append((result.algorithm, *worth, *counts, *types, status))
+    headers = ("algorithm", *worth_of, *gpus, "status")
+    print_rows(out, headers, rows, title="Algorithms, best first", left=["status"], spare=spare, bold=bold)
     print_sentences(out, "Without a placement", without)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arnold.commands.output import console, emit_json, plain, progress, table
+from arnold.commands.output import console, emit_json, plain, print_rows, progress
 from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
 from topology.quantities import HOUR, label_of, plural
@@ -122,12 +122,12 @@ def _show(compared: Comparison) -> None:
             continue
         load = ("load",) if several else ()
         headers = ("", *load, "runs", *(_lower(metric.title) for metric in metrics))
-        rows = table(*headers, title=title, spare=spare)
+        rows = []
         for group in compared.groups:
             runs = str(group.runs) + (f" +{group.diverged} diverged" if group.diverged else "")
             scale = (f"{group.load:g}",) if several else ()
-            rows.add_row(group.name, *scale, runs, *(_cell(group, metric) for metric in metrics))
-        out.print(rows)
+            rows.append((group.name, *scale, runs, *(_cell(group, metric) for metric in metrics)))
+        print_rows(out, headers, rows, title=title, spare=spare, gap=False)
     if same := ", ".join(f"{_lower(metric.title)} {label_of(value, metric.kind)}" for metric, value in compared.same):
         out.print(f"The same in all runs: {same}.")
 

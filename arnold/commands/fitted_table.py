@@ -8,7 +8,7 @@ between words, then the columns worth least are left out, then cells break.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -18,30 +18,17 @@ GAP, TIGHT = 2, 1  # Blanks between columns; where nothing else is left to save
 ENOUGH = 24  # Characters a line of a column of sentences needs at least to be read with ease
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class FittedTable:
     """A plain table that fits the terminal."""
 
     title: str
     headers: Sequence[str]
+    rows: Sequence[tuple[str, ...]]  # cells of each, of all columns
     # headers of columns that are aligned left, besides the first; the others are aligned right
     left: Collection[str] = ()
     spare: Sequence[str] = ()  # headers of columns that may be left out, the first to go first
-    _rows: list[tuple[str, ...]] = field(default_factory=list)
-    _styles: list[str] = field(default_factory=list)
-
-    @property
-    def rows(self) -> Sequence[Sequence[str]]:
-        """Cells of each row, of all columns."""
-        return self._rows
-
-    def add_row(self, *cells: str, style: str = "") -> None:
-        """Add a row.
-
-        :param style: of rich; for the whole row.
-        """
-        self._rows.append(cells)
-        self._styles.append(style)
+    bold: Collection[int] = ()  # numbers of rows that stand out
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield what fits into the width there is."""
@@ -61,8 +48,8 @@ class FittedTable:
             made.add_column(
                 header, justify="left" if left else "right", overflow="fold", no_wrap=i < keys, width=widths.get(i)
             )
-        for row, style in zip(self._rows, self._styles, strict=True):
-            made.add_row(*(row[i] for i in columns), style=style)
+        for number, row in enumerate(self.rows):
+            made.add_row(*(row[i] for i in columns), style="bold" if number in self.bold else "")
         yield made
 
     def _fit(self, room: int) -> tuple[list[int], dict[int, int], int]:
@@ -81,7 +68,7 @@ class FittedTable:
     def _keys(self, room: int) -> int:
         """Return how many columns, from the first on, tell all rows apart; 1 where none do, or they do not fit."""
         for keys in range(1, len(self.headers)):
-            if len({row[:keys] for row in self._rows}) == len(self._rows):
+            if len({row[:keys] for row in self.rows}) == len(self.rows):
                 fits = _total([self._widest(i) for i in range(keys)], TIGHT) <= room
                 return keys if fits else 1
         return 1
@@ -95,7 +82,7 @@ class FittedTable:
             yield columns
 
     def _widest(self, column: int) -> int:
-        return _longest([row[column] for row in self._rows])
+        return _longest([row[column] for row in self.rows])
 
 
 def _total(widths: Collection[int], gap: int) -> int:

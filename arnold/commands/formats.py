@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.output import answer, plain, table
+from arnold.commands.output import answer, plain, print_rows
 from arnold.documents.formats_answer import KINDS, FormatsDocument, formats_of
 
 if TYPE_CHECKING:
@@ -32,10 +32,8 @@ def command(kind: str | None, *, as_json: bool) -> None:
 
 def _show_all(out: Console, found: FormatsDocument) -> None:
     for one in found.kinds:
-        shown = table(one.kind, "where it comes from", title="", left=("where it comes from",))
-        for form in one.formats:
-            shown.add_row(form.name, plain(form.source))
-        out.print(shown)
+        headers, rows = (one.kind, "where it comes from"), [(form.name, plain(form.source)) for form in one.formats]
+        print_rows(out, headers, rows, title="", left=headers, gap=False)
         out.print()
     out.print("arnold formats KIND says how to get such a file, what is read of it, and what is left out.")
 

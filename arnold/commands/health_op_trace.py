@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.output import answer, progress, table
+from arnold.commands.output import answer, print_rows, progress
 from arnold.commands.result_files import ResultFile
 from arnold.commands.shared_options import SAVE_HELP
 
@@ -95,10 +95,8 @@ def _print(out: Console, document: OpTraceDocument) -> None:
     gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"
     steps, workers = plural(document.steps, "step"), plural(document.workers, "worker")
     out.print(f"{document.rows:,} operations of {steps} on {workers}, {gaps}: {document.files[0]}", style="bold")
-    rows = table("operation", "rows", title="Recovered")
-    for optype, count in document.recovered.items():
-        rows.add_row(optype, f"{count:,}")
-    out.print(rows)
+    rows = [(optype, f"{count:,}") for optype, count in document.recovered.items()]
+    print_rows(out, ("operation", "rows"), rows, title="Recovered", gap=False)
     print_findings(out, document.arrivals, document.breakdown)
     if document.missing:
         out.print("\nNot recovered", style="bold")

@@ -10,7 +10,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
-from arnold.commands.output import answer, emit_json, progress, save_flags, table
+from arnold.commands.output import answer, emit_json, print_rows, progress, save_flags
 from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from health.peers.sample_sources import SampleColumns
 
@@ -204,14 +204,14 @@ def _interval(text: str) -> tuple[float, float]:
 
 def _print(out: Console, found: PeersVerdict) -> None:
     out.print(found.verdict, style="bold red" if found.flags else "bold green", soft_wrap=True)
-    rows = table("metric", "machines", "every", "stood out longest", "for", "of", "score", title="Metrics, as asked")
+    headers = ("metric", "machines", "every", "stood out longest", "for", "of", "score")
+    rows = []
     for one in found.metrics:
         longest = one.stretches[0] if one.stretches else None
         shown = (longest.machine, f"{longest.end - longest.start:.0f} s") if longest else ("-", "-")
         score = f"{longest.score:.1f}" if longest else "-"
-        rows.add_row(one.metric, str(one.machines), f"{one.step:g} s", *shown, f"{one.needed:.0f} s", score)
+        rows.append((one.metric, one.machines, f"{one.step:g} s", *shown, f"{one.needed:.0f} s", score))
     if any(one.step for one in found.metrics):
-        out.print()
-        out.print(rows)
+        print_rows(out, headers, rows, title="Metrics, as asked")
     for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)

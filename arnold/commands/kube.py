@@ -11,7 +11,7 @@ from arnold.commands.cluster_options import ClusterFiles
 from arnold.commands.command import Group, JsonCommand
 from arnold.commands.field_options import options_of
 from arnold.commands.kubeconfig_options import kubeconfig_options
-from arnold.commands.output import answer, plain, print_rows, print_sentences, table
+from arnold.commands.output import answer, plain, print_rows, print_sentences
 from scheduler.job import FAMILIES
 from topology.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
 from topology.flags import in_words
@@ -177,13 +177,14 @@ def _print_gangs(out: Console, document: GangsDocument) -> None:
         out.print("no gangs")
         return
     headers = ("gang", "phase", "pods", "GPUs", "DP/PP spread", "objective", "gap", "message")
-    rows = table(*headers, title="Gangs", left=["phase", "message"], spare=["GPUs", "objective"])
+    rows = []
     for gang in document.gangs:
         pods = f"{gang.bound_pods}/{gang.pods}" if gang.pods else "-"
         said = plain(gang.message.partition("\n")[0])
         gpus = f"{gang.gpus:,}" if gang.gpus else "-"
-        rows.add_row(f"{gang.namespace}/{gang.gang}", gang.phase, pods, gpus, *_worth(gang), said)
-    out.print(rows)
+        rows.append((f"{gang.namespace}/{gang.gang}", gang.phase, pods, gpus, *_worth(gang), said))
+    left, spare = ("phase", "message"), ("GPUs", "objective")
+    print_rows(out, headers, rows, title="Gangs", left=left, spare=spare, gap=False)
 
 
 def _print_gang(out: Console, gang: GangDocument) -> None:

@@ -12,7 +12,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -24,7 +24,6 @@ from topology.files import write_file
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.fitted_table import FittedTable
     from topology.flags import NodeFlag
 
 T = TypeVar("T")
@@ -83,16 +82,6 @@ def _layout(value: Any, indent: str) -> str:
     return f"{start}\n{inner}\n{indent}{end}"
 
 
-def table(*headers: str, title: str, left: Sequence[str] = (), spare: Sequence[str] = ()) -> FittedTable:
-    """Return a plain table; the first column, never cut, and those in ``left`` are aligned left, the others right.
-
-    :param spare: columns that a narrow terminal may do without, the first to go first.
-    """
-    from arnold.commands.fitted_table import FittedTable
-
-    return FittedTable(title, headers, left=left, spare=spare)
-
-
 def print_rows(
     out: Console,
     headers: Sequence[str],
@@ -100,17 +89,27 @@ def print_rows(
     *,
     title: str,
     left: Sequence[str] = (),
+    spare: Sequence[str] = (),
     most: int | None = None,
+    bold: Collection[int] = (),
+    gap: bool = True,
 ) -> None:
-    """Print a table, or its first rows and how many more there are, which --json has; nothing when there are none."""
-    if rows:
-        shown = table(*headers, title=title, left=left)
-        for row in rows[:most]:
-            shown.add_row(*map(str, row))
-        if most is not None and len(rows) > most:
-            shown.add_row(f"... {len(rows) - most} more", *[""] * (len(headers) - 1))
-        out.print()
-        out.print(shown)
+    """Print a table, or its first rows and how many more there are, which --json has; nothing when there are none.
+
+    :param headers: the first column, never cut, and those in ``left`` are aligned left, the others right.
+    :param spare: columns that a narrow terminal may do without, the first to go first.
+    :param bold: numbers of rows that stand out.
+    :param gap: whether an empty line stands before it.
+    """
+    from arnold.commands.fitted_table import FittedTable
+
+    shown = [tuple(map(str, row)) for row in rows[:most]]
+    if most is not None and len(rows) > most:
+        shown.append((f"... {len(rows) - most} more", *[""] * (len(headers) - 1)))
+    if shown:
+        if gap:
+            out.print()
+        out.print(FittedTable(title, headers, shown, left, spare, bold))
 
 
 def plain(text: str) -> str:

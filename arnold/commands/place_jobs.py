@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.field_options import take
-from arnold.commands.output import BAD, answer, print_sentences, progress, table
+from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import refuse_clashes
 from topology.errors import InvalidInput
@@ -117,21 +117,14 @@ def _print(out: Console, instances: Sequence[Instance], document: JointDocument)
         verdict += f", gap {document.gap:.1%}"
     worth = f"{verdict}: sum {decimal(document.objective)}, proved bound {decimal(document.bound or 0.0)}"
     out.print(Text(worth, COLOURS.get(document.status, BAD)) + seconds)
-    rows = table(
-        "job", "weight", "nodes", "DP spread", "PP spread", "objective", "alone", "where", title="Jobs", left=["where"]
-    )
+    rows = []
     for name, one in document.jobs.items():
         if one.spread is not None and one.objective is not None:
-            nodes = [cell.node for cell in one.assignment]
             numbers = (one.spread.dp, one.spread.pp, decimal(one.objective), decimal(one.bound or 0.0))
-            rows.add_row(
-                name,
-                decimal(document.weights[name]),
-                str(len(nodes)),
-                *map(str, numbers),
-                spell_names(one.domains, most=LONGEST_NAMES),
-            )
-    out.print("", rows)
+            where = spell_names(one.domains, most=LONGEST_NAMES)
+            rows.append((name, decimal(document.weights[name]), len(one.assignment), *numbers, where))
+    headers = ("job", "weight", "nodes", "DP spread", "PP spread", "objective", "alone", "where")
+    print_rows(out, headers, rows, title="Jobs", left=["where"])
     sentences = [_in_words(turn, document.objective) for turn in document.one_after_the_other]
     print_sentences(out, "One job after the other", sentences)
     print_sentences(out, "Notes", [*document.notes, *_notes(document)])

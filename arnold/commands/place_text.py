@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
+from arnold.commands.output import BAD, GOOD, SO_SO, print_rows, print_sentences
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
 from scheduler.placement.admission import typed
@@ -44,10 +44,8 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     if outcome.proposal.nodes is not None and outcome.evaluation is not None:
         _print_domains(out, instance, outcome, outcome.proposal.nodes)
         print_pareto(out, instance, outcome)
-        levels = table("largest spread at", *FAMILIES, title="Every level and family")
-        for level, families in document.spread_by_level.items():
-            levels.add_row(level, *(str(families[family]) for family in FAMILIES))
-        out.print("", levels)
+        levels = [(level, *(of[family] for family in FAMILIES)) for level, of in document.spread_by_level.items()]
+        print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
         print_sentences(out, "Closer levels", list(_closer_sentences(document)))
         lists = {"left out": document.avoided, "in use": document.used_flagged}
         lines = [
@@ -92,13 +90,14 @@ def print_pareto(out: Console, instance: Instance, outcome: Outcome) -> None:
     if not points or evaluation is None:
         return
     cost_at = f"at alpha {decimal(instance.job.alpha)}"
-    rows = table("DP spread", "PP spread", cost_at, "", title="Trade between the spreads", left=[""])
-    for point in points:
-        here = (point.dp, point.pp) == (evaluation.dp, evaluation.pp)
-        remark = ("this one" if here else "") + ("" if point.proved else " (not proved)")
+    here = [(point.dp, point.pp) == (evaluation.dp, evaluation.pp) for point in points]
+    rows = []
+    for point, this in zip(points, here, strict=True):
+        remark = ("this one" if this else "") + ("" if point.proved else " (not proved)")
         cost = decimal(objective_of(instance.job, point.dp, point.pp))
-        rows.add_row(str(point.dp), str(point.pp), cost, remark.strip(), style="bold" if here else "")
-    out.print("", rows)
+        rows.append((point.dp, point.pp, cost, remark.strip()))
+    title, bold = "Trade between the spreads", [i for i, this in enumerate(here) if this]
+    print_rows(out, ("DP spread", "PP spread", cost_at, ""), rows, title=title, left=[""], bold=bold)
 
 
 def _print_domains(out: Console, instance: Instance, outcome: Outcome, nodes: IntArray) -> None:
@@ -112,15 +111,16 @@ def _print_domains(out: Console, instance: Instance, outcome: Outcome, nodes: In
     usable = count_nodes(level, of_types)
     used = sorted(np.flatnonzero(cells), key=lambda k: (-cells[k], level.domains[k]))
     title = f"Cells in {plural(len(used), level.name)}"
-    rows = table(level.name, "cells", "usable", "", "nodes", title=title, left=["", "nodes"], spare=[""])
+    rows = list[tuple[object, ...]]()
     for k in used[:LONGEST]:  # the fullest domains
         names = spell_names((cluster.names[i] for i in np.sort(nodes[domain == k])), most=LONGEST_NAMES)
         filled = round(BAR * cells[k] / usable[k]) if usable[k] else 0
         bar = "█" * filled + "░" * (BAR - filled)
-        rows.add_row(level.domains[k], str(cells[k]), str(usable[k]), bar, names)
+        rows.append((level.domains[k], cells[k], usable[k], bar, names))
     if len(used) > LONGEST:
-        rows.add_row(f"... {len(used) - LONGEST} more", str(cells[used[LONGEST:]].sum()), "", "", "")
-    out.print("", rows)
+        rows.append((f"... {len(used) - LONGEST} more", cells[used[LONGEST:]].sum(), "", "", ""))
+    headers = (level.name, "cells", "usable", "", "nodes")
+    print_rows(out, headers, rows, title=title, left=["", "nodes"], spare=[""])
 
 
 def flag_sentences(flags: Sequence[NodeFlag]) -> list[str]:

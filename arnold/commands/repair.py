@@ -11,7 +11,7 @@ import click
 from arnold.commands.cluster_options import ClusterFiles, cluster_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import options_of, take
-from arnold.commands.output import GOOD, answer, print_sentences, progress, table
+from arnold.commands.output import GOOD, answer, print_rows, print_sentences, progress
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import EARLIER, check_stdin
 from arnold.commands.shared_options import PLACEMENT_HELP, html_option
@@ -166,9 +166,6 @@ def _print(out: Console, document: RepairDocument) -> None:
         f"DP spread {document.before.spread.dp} -> {document.spread.dp}, "
         f"PP spread {document.before.spread.pp} -> {document.spread.pp}"
     )
-    rows = table("rank", "row (dp)", "stage (pp)", "from", "to", title="Moves", left=["from", "to"])
-    for move in document.moves:
-        rows.add_row(str(move.node_rank), str(move.dp), str(move.pp), move.source, move.target)
-    if document.moves:
-        out.print("", rows)
+    rows = [(move.node_rank, move.dp, move.pp, move.source, move.target) for move in document.moves]
+    print_rows(out, ("rank", "row (dp)", "stage (pp)", "from", "to"), rows, title="Moves", left=["from", "to"])
     print_sentences(out, "Notes", document.notes)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from arnold.commands.output import console, plain, print_rows, table
+from arnold.commands.output import console, plain, print_rows
 from arnold.commands.verbosity import is_quiet
 from arnold.documents.replay_tables import replay_tables
 from arnold.documents.simulate_answer import SimulateDocument
@@ -22,32 +22,26 @@ def show(document: SimulateDocument, replay: Replay) -> None:
     span = "nothing ended" if document.makespan_seconds is None else duration(document.makespan_seconds)
     jobs, nodes = f"{document.completed:,} of {document.jobs:,} jobs", f"{len(replay.cluster):,} nodes"
     out.print(f"{jobs} ended under {document.policy} on {nodes} in {span} of simulated time.")
-    times = table("", "mean", "half", "95%", "99%", "longest", title="")
-    rows = (
-        ("wait", document.wait_seconds),
-        ("wait in the trace", document.trace_wait_seconds),
-        ("submission to end", document.jct_seconds),
-    )
-    for label, found in rows:
-        if found is not None:
-            times.add_row(label, *_cells(found))
-    out.print(times)
-    numbers = table("", "", title="")
-    numbers.add_row("utilization", percent(document.utilization))
-    numbers.add_row("goodput", percent(document.goodput))
-    numbers.add_row("fragmentation", percent(document.fragmentation))
-    numbers.add_row("ETTR", f"{percent(document.ettr)}, {percent(document.ettr_worst_hour)} in the worst hour")
-    numbers.add_row("what spread costs", document.cost)
-    if document.throughput_lost:
-        numbers.add_row("throughput lost to slower steps", percent(document.throughput_lost))
-    if document.spread is not None:
-        numbers.add_row("mean spread of gangs", f"DP {document.spread.dp:.2f}, PP {document.spread.pp:.2f}")
+    times = {
+        "wait": document.wait_seconds,
+        "wait in the trace": document.trace_wait_seconds,
+        "submission to end": document.jct_seconds,
+    }
+    rows = [(label, *_cells(found)) for label, found in times.items() if found is not None]
+    print_rows(out, ("", "mean", "half", "95%", "99%", "longest"), rows, title="", gap=False)
     rate = document.events / document.wall_seconds if document.wall_seconds else 0.0
-    numbers.add_row("events", f"{document.events:,} ({rate:,.0f}/s)")
-    numbers.add_row(
-        "wall time", f"{document.wall_seconds:.1f} s, {document.policy_seconds:.1f} s of it the scheduler's"
-    )
-    out.print(numbers)
+    numbers = {
+        "utilization": percent(document.utilization),
+        "goodput": percent(document.goodput),
+        "fragmentation": percent(document.fragmentation),
+        "ETTR": f"{percent(document.ettr)}, {percent(document.ettr_worst_hour)} in the worst hour",
+        "what spread costs": document.cost,
+        "throughput lost to slower steps": document.throughput_lost and percent(document.throughput_lost),
+        "mean spread of gangs": (spread := document.spread) and f"DP {spread.dp:.2f}, PP {spread.pp:.2f}",
+        "events": f"{document.events:,} ({rate:,.0f}/s)",
+        "wall time": f"{document.wall_seconds:.1f} s, {document.policy_seconds:.1f} s of it the scheduler's",
+    }
+    print_rows(out, ("", ""), [(name, said) for name, said in numbers.items() if said], title="", gap=False)
     for shown in replay_tables(document):
         print_rows(out, shown.headers, [[plain(cell) for cell in row] for row in shown.rows], title=shown.title)
     for reason, count in document.dropped.items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from arnold.commands.output import table
+from arnold.commands.output import print_rows
 from topology.quantities import percent, seconds
 
 if TYPE_CHECKING:
@@ -19,24 +19,25 @@ LONGEST = 16  # Most rows of a table
 
 def print_findings(out: Console, arrivals: Arrivals | None, breakdown: Sequence[StepBreakdown]) -> None:
     """Print both, as far as they are known."""
-    if breakdown:
-        rows = table("rank", "steps", "step", "forward", "backward", "optimizer", "waiting", "idle", title="Steps")
-        for one in breakdown[:LONGEST]:
-            parts = (one.step, one.forward, one.backward, one.optimizer, one.waiting, one.idle)
-            rows.add_row(f"{one.rank}", f"{one.steps}", *("-" if part is None else seconds(part) for part in parts))
-        out.print()
-        out.print(rows)
-        _more(out, len(breakdown))
-    if arrivals is not None and arrivals.latecomers:
-        rows = table("rank", "came last", "others waited, a step", "share", title="Latecomers to collectives")
-        for late in arrivals.latecomers[:LONGEST]:
-            last = f"{late.last} of {arrivals.collectives}"
-            rows.add_row(f"{late.rank}", last, seconds(late.seconds), percent(late.share))
-        out.print()
-        out.print(rows)
-        _more(out, len(arrivals.latecomers))
+    steps = []
+    for one in breakdown:
+        parts = (one.step, one.forward, one.backward, one.optimizer, one.waiting, one.idle)
+        steps.append((one.rank, one.steps, *map(seconds, parts)))
+    headers = ("rank", "steps", "step", "forward", "backward", "optimizer", "waiting", "idle")
+    print_first_rows(out, headers, steps, title="Steps", most=LONGEST)
+    if arrivals is not None:
+        late = [
+            (one.rank, f"{one.last} of {arrivals.collectives}", seconds(one.seconds), percent(one.share))
+            for one in arrivals.latecomers
+        ]
+        columns = ("rank", "came last", "others waited, a step", "share")
+        print_first_rows(out, columns, late, title="Latecomers to collectives", most=LONGEST)
 
 
-def _more(out: Console, count: int) -> None:
-    if count > LONGEST:
-        out.print(f"  and {count - LONGEST:,} more; --json has all of them")
+def print_first_rows(
+    out: Console, headers: Sequence[str], rows: Sequence[Sequence[object]], *, title: str, most: int
+) -> None:
+    """Print the first rows of a table, and below it how many more there are."""
+    print_rows(out, headers, rows[:most], title=title)
+    if len(rows) > most:
+        out.print(f"  and {len(rows) - most:,} more; --json has all of them")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from arnold.commands.output import BAD, GOOD, SO_SO, print_sentences, table
-from arnold.commands.step_findings_text import print_findings
+from arnold.commands.output import BAD, GOOD, SO_SO, print_rows, print_sentences
+from arnold.commands.step_findings_text import print_findings, print_first_rows
 from topology.quantities import fixed, percent, seconds
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
     _print_links(out, document)
     out.print()
     out.print("The slowdown that would be left if all else were ideal, by operation type, worker and stage:")
-    _print_optypes(out, document)
+    types = sorted(document.by_optype.items(), key=lambda item: -item[1])
+    rows = [(name, fixed(slowdown, digits=3)) for name, slowdown in types]
+    print_rows(out, ("operation", "slowdown"), rows, title="Operations")
     _print_workers(out, document)
     _print_stages(out, document)
     print_findings(out, document.arrivals, document.breakdown)
@@ -47,11 +49,11 @@ def print_stragglers(out: Console, document: StragglersDocument) -> None:
 
 def _print_flags(out: Console, document: StragglersDocument) -> None:
     if document.flags:
-        rows = table("node", "slowdown", "evidence", title="Flags", left=["evidence"])
-        for flag in document.flags:
-            rows.add_row(flag.node, "faulty" if flag.kind == "faulty" else fixed(flag.slowdown), flag.evidence)
-        out.print()
-        out.print(rows)
+        rows = [
+            (flag.node, "faulty" if flag.kind == "faulty" else fixed(flag.slowdown), flag.evidence)
+            for flag in document.flags
+        ]
+        print_rows(out, ("node", "slowdown", "evidence"), rows, title="Flags", left=["evidence"])
     elif document.slow_workers:
         unknown = any(worker.node is None for worker in document.slow_workers)
         out.print()
@@ -63,22 +65,12 @@ def _print_flags(out: Console, document: StragglersDocument) -> None:
 def _print_links(out: Console, document: StragglersDocument) -> None:
     if document.links is None:
         return
-    rows = table("link", "slowdown", "nodes", title="Slow links", left=["nodes"])
+    rows = []
     for link in document.links.links[:LONGEST]:
         low, high = link.stages
         nodes = " - ".join(node or "unknown" for node in link.nodes)
-        rows.add_row(f"dp {link.dp}: stage {low} - {high}", fixed(link.factor), nodes)
-    out.print()
-    out.print(rows)
-
-
-def _print_optypes(out: Console, document: StragglersDocument) -> None:
-    rows = table("operation", "slowdown", title="Operations")
-    ordered = sorted(document.by_optype.items(), key=lambda item: -item[1])
-    for name, slowdown in ordered:
-        rows.add_row(name, fixed(slowdown, digits=3))
-    out.print()
-    out.print(rows)
+        rows.append((f"dp {link.dp}: stage {low} - {high}", fixed(link.factor), nodes))
+    print_rows(out, ("link", "slowdown", "nodes"), rows, title="Slow links", left=["nodes"])
 
 
 def _print_workers(out: Console, document: StragglersDocument) -> None:
@@ -90,30 +82,18 @@ def _print_workers(out: Console, document: StragglersDocument) -> None:
         for stage, slowdown in enumerate(line)
     ]
     cells.sort(key=lambda cell: (-cell[0], *cell[1:]))
-    noticed = [cell for cell in cells if cell[0] >= NOTICED]
-    if not noticed:
-        return
-    rows = table("worker", "slowdown", "own factor", "node", title="Workers")
-    for slowdown, rank, stage in noticed[:LONGEST]:
+    rows = []
+    for slowdown, rank, stage in (cell for cell in cells if cell[0] >= NOTICED):
         slow = factors.get((rank, stage))
-        rows.add_row(
-            f"dp {rank} / stage {stage}",
-            fixed(slowdown, digits=3),
-            fixed(slow.factor) if slow else "",
-            (slow.node or "") if slow else "",
-        )
-    out.print()
-    out.print(rows)
-    if len(noticed) > LONGEST:
-        out.print(f"  and {len(noticed) - LONGEST:,} more; --json has all of them")
+        own = (fixed(slow.factor), slow.node or "") if slow else ("", "")
+        rows.append((f"dp {rank} / stage {stage}", fixed(slowdown, digits=3), *own))
+    print_first_rows(out, ("worker", "slowdown", "own factor", "node"), rows, title="Workers", most=LONGEST)
 
 
 def _print_stages(out: Console, document: StragglersDocument) -> None:
     if document.job.pp == 1:
         return
-    rows = table("stage", "slowdown", title="Stages")
-    stages = [(str(stage), fixed(slowdown, digits=3)) for stage, slowdown in enumerate(document.stage_slowdown)]
-    for row in [*stages[:LONGEST], *stages[LONGEST:][-1:]]:  # the last stage has the loss, and is looked at first
-        rows.add_row(*row)
-    out.print()
-    out.print(rows)
+    stages = [(stage, fixed(slowdown, digits=3)) for stage, slowdown in enumerate(document.stage_slowdown)]
+    # the last stage has the loss, and is looked at first
+    shown = [*stages[:LONGEST], *stages[LONGEST:][-1:]]
+    print_rows(out, ("stage", "slowdown"), shown, title="Stages")

@@ -13,14 +13,13 @@ from annotated_types import Interval
 from arnold.commands.command import JsonCommand
 from arnold.commands.command_table import CommandRow, LazyGroup, own_row
 from arnold.commands.field_options import finite, options_of, take
-from arnold.commands.output import answer, progress, table
+from arnold.commands.output import answer, print_rows, progress
 from arnold.commands.shared_options import ALGORITHM_HELP
 from scheduler.placement.types import Limits
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.fitted_table import FittedTable
     from scheduler.study.fragmented import AlgorithmLine, FragmentedStudy
     from scheduler.study.placement_sweep import Case, CaseResult, CaseResults
     from scheduler.study.table1 import Table1
@@ -117,39 +116,31 @@ def _print_table1(out: Console, document: Table1) -> None:
     names = [name.replace("-", "-\n") for name in algorithms]
     title = f"Table 1: objective (DP spread, PP spread), nodes {split}; * = proved optimal"
     ratio_names = ("base/\npaper", "paper/\nexact")
-    rows = table("setting", "alpha", *names, *ratio_names, title=title, spare=ratio_names)
+    rows = []
     for line in document.settings:
-        rows.add_row(
-            f"({line.setting})",
-            f"{line.alpha:g}",
-            *(_cell(result) for result in line.results),
-            _number(line.baseline_to_paper),
-            _number(line.paper_to_exact),
-        )
-    ratios = table("ratio", "at most", "on average", "", title="Over the table", left=[""])
-    for name, ratio, remark in (
+        compared = map(_number, (line.baseline_to_paper, line.paper_to_exact))
+        rows.append((f"({line.setting})", f"{line.alpha:g}", *map(_cell, line.results), *compared))
+    print_rows(out, ("setting", "alpha", *names, *ratio_names), rows, title=title, spare=ratio_names, gap=False)
+    ratios = (
         ("best baseline / paper, published", document.published, "the paper's split and baselines are not published"),
         ("best baseline / paper", document.baseline_to_paper, "below 1: a baseline beats the paper's program"),
         ("best-fit / paper", document.best_fit_to_paper, "where the published numbers come from"),
         ("paper / exact", document.paper_to_exact, "what the paper's program leaves on the table"),
         ("best baseline / exact", document.baseline_to_exact, ""),
-    ):
-        ratios.add_row(name, _number(ratio.largest), _number(ratio.mean), remark)
-    out.print(rows, "", ratios)
+    )
+    cells = [(name, _number(ratio.largest), _number(ratio.mean), remark) for name, ratio, remark in ratios]
+    print_rows(out, ("ratio", "at most", "on average", ""), cells, title="Over the table", left=[""])
 
 
 def _print_fragmented(out: Console, document: FragmentedStudy) -> None:
-    names = "algorithm", "placed", "infeasible", "unsolved", "proved", "objective", "x exact", "at most", "level"
+    counts, worth = ("placed", "infeasible", "unsolved", "proved"), ("objective", "x exact", "at most", "level")
+    names = ("algorithm", *counts, *worth, "mean s", "median s")
     title = f"{document.clusters} fragmented clusters of seed {document.seed}, {document.time_limit:g} s each"
     spare = ("median s", "mean s", "level", "at most", "unsolved", "infeasible")
-    rows = table(*names, "mean s", "median s", title=title, spare=spare)
+    best_first = sorted(document.lines, key=lambda line: (line.placed < document.clusters, line.mean_ratio or inf))
+    print_rows(out, names, [*map(_line, best_first)], title=title, spare=spare, gap=False)
     best_title = "Systems, the best mode chosen by hand for each job"
-    systems = table(*names, "mean s", "median s", title=best_title, spare=spare)
-    for line in sorted(document.lines, key=lambda line: (line.placed < document.clusters, line.mean_ratio or inf)):
-        _add_line(rows, line)
-    for line in document.best_modes:
-        _add_line(systems, line)
-    out.print(rows, *(("", systems) if document.best_modes else ()))
+    print_rows(out, names, [*map(_line, document.best_modes)], title=best_title, spare=spare)
     out.print(
         "\nplaced: valid placements; infeasible: the rule admits none; proved: optimal; objective: mean of the placed;"
         "\nx exact, at most: objective over that of exact, mean and largest, where both placed the job;"
@@ -157,17 +148,11 @@ def _print_fragmented(out: Console, document: FragmentedStudy) -> None:
     )
 
 
-def _add_line(rows: FittedTable, line: AlgorithmLine) -> None:
+def _line(line: AlgorithmLine) -> tuple[object, ...]:
     counts = (line.placed, line.infeasible, line.unsolved, line.proved)
-    worth = (line.objective, line.mean_ratio, line.largest_ratio)
-    seconds = (line.mean_seconds, line.median_seconds)
-    rows.add_row(
-        line.algorithm,
-        *map(str, counts),
-        *map(_number, worth),
-        str(line.level_with_exact),
-        *(f"{value:.3f}" for value in seconds),
-    )
+    worth = map(_number, (line.objective, line.mean_ratio, line.largest_ratio))
+    seconds = f"{line.mean_seconds:.3f}", f"{line.median_seconds:.3f}"
+    return (line.algorithm, *counts, *worth, line.level_with_exact, *seconds)
 
 
 def _cell(result: CaseResult) -> str:

@@ -11,7 +11,7 @@ import click
 from arnold.commands.cluster_options import ClusterFiles, state_options
 from arnold.commands.command import Group, JsonCommand
 from arnold.commands.field_options import FILE
-from arnold.commands.output import answer, emit_json, plain, progress, table
+from arnold.commands.output import answer, emit_json, plain, print_rows, progress
 from arnold.commands.result_files import RESULT
 from arnold.commands.verbosity import is_quiet
 from topology.quantities import plural
@@ -139,12 +139,12 @@ def _print_validation(out: Console, document: ValidateDocument) -> None:
     out.print(f"{cluster.nodes:,} nodes, {cluster.free:,} free, {cluster.flagged:,} flagged")
     if types := _types(cluster.gpu_types):
         out.print(types, soft_wrap=True, markup=False)
-    if document.levels:
-        rows = table("level", "domains", "smallest", "median", "largest", title="Levels, nodes in a domain")
-        for level in document.levels:
-            sizes = (f"{level.smallest:,}", f"{level.median:,g}", f"{level.largest:,}")
-            rows.add_row(level.name, f"{level.domains:,}", *sizes)
-        out.print(rows)
+    rows = [
+        (one.name, f"{one.domains:,}", f"{one.smallest:,}", f"{one.median:,g}", f"{one.largest:,}")
+        for one in document.levels
+    ]
+    headers = ("level", "domains", "smallest", "median", "largest")
+    print_rows(out, headers, rows, title="Levels, nodes in a domain", gap=False)
     for line in _second(document.second_levels):
         out.print(line, soft_wrap=True, markup=False)
     _print_notes(document.notes)

@@ -11,7 +11,7 @@ from scheduler.outcome import Instance
 from scheduler.several.together import JointOutcome
 from scheduler.several.turns import TurnResult
 from topology.field_types import NotNegative, Share
-from topology.json_record import JsonRecord
+from topology.json_record import JsonRecord, record_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +49,13 @@ def joint_document(instances: Sequence[Instance], weights: Sequence[float], foun
     """Return the document of a joint placement; notes of reading a job stand in the document of that job."""
     names = [instance.job.name for instance in instances]
     placed = zip(names, instances, found.outcomes, strict=False)
-    return JointDocument(
+    return record_of(
+        JointDocument,
+        found,
         status=found.status if found.status != "refused" else "gave-up",
         jobs={name: place_document(instance, outcome) for name, instance, outcome in placed},
-        stopped_at=found.stopped_at,
-        objective=found.objective,
-        bound=found.bound,
-        gap=found.gap,
         weights=dict(zip(names, weights, strict=True)),
         left_out=tuple(names[j] for j in found.left_out),
         reason=found.reason or None,
         one_after_the_other=found.turns,
-        solve_seconds=found.solve_seconds,
-        notes=found.notes,
     )

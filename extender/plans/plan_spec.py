@@ -12,6 +12,20 @@ from extender.gangs.pods_on_nodes import pods_of
 from extender.plans.custom_resource import StoredPart, written
 from scheduler.job import DEFAULT_SPREAD_COST, Avoid, Count, Hold, Job
 
+OF_JOB = [
+    "alpha",
+    "level",
+    "tp_level",
+    "avoid",
+    "holds",
+    "counts",
+    "gpu_types",
+    "mix_types",
+    "microbatches",
+    "spread_cost",
+]
+"""Fields that a job has too, under the same names."""
+
 
 class PlanSpec(StoredPart, frozen=True):
     """What was asked: all it takes to make the same :class:`~scheduler.job.Job` again."""
@@ -49,17 +63,8 @@ class PlanSpec(StoredPart, frozen=True):
             gpus_per_pod=job.gpus_per_node,
             parallelism=format_parallelism(job.parallelism),
             order=job.parallelism.order,
-            alpha=job.alpha,
-            level=job.level,
-            tp_level=job.tp_level,
-            avoid=job.avoid,
-            holds=job.holds,
-            counts=job.counts,
-            gpu_types=job.gpu_types,
-            mix_types=job.mix_types,
-            microbatches=job.microbatches,
-            spread_cost=job.spread_cost,
             priority=priority,
+            **{name: getattr(job, name) for name in OF_JOB},
         )
 
     def job(self, name: str) -> Job | None:
@@ -67,7 +72,5 @@ class PlanSpec(StoredPart, frozen=True):
         if not self.parallelism:
             return None
         degrees = parse_parallelism(self.parallelism, order=self.order)
-        names = ("alpha", "level", "tp_level", "avoid", "holds", "counts", "gpu_types", "mix_types", "microbatches")
-        asked = {field: getattr(self, field) for field in (*names, "spread_cost")}
-        given: dict[str, Any] = {field: value for field, value in asked.items() if value is not None}
+        given: dict[str, Any] = {name: value for name in OF_JOB if (value := getattr(self, name)) is not None}
         return Job(name=name, parallelism=degrees, gpus_per_node=self.gpus_per_pod, **given)

@@ -18,7 +18,7 @@ from arnold.commands.flags.store_commands import (
     stamp_of,
     store_option,
 )
-from arnold.commands.output import answer, emit_json, plain, table
+from arnold.commands.output import answer, emit_json, plain, print_rows
 from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import STORE_HELP
 from topology.errors import InvalidInput
@@ -110,12 +110,11 @@ def _of_store(source: Source, store: str | None, now: datetime) -> ImportDocumen
 
 
 def _print(out: Console, document: ImportDocument) -> None:
-    if document.flags:
-        title = f"What {document.source} holds against nodes"
-        rows = table("node", "kind", "slowdown", "since", "why", title=title, left=["kind", "slowdown", "since", "why"])
-        for flag in document.flags:
-            rows.add_row(plain(flag.node), flag.kind, factor(flag), minute(flag.since), plain(flag.evidence))
-        out.print(rows)
+    headers = ("node", "kind", "slowdown", "since", "why")
+    rows = [
+        (plain(flag.node), flag.kind, factor(flag), minute(flag.since), plain(flag.evidence)) for flag in document.flags
+    ]
+    print_rows(out, headers, rows, title=f"What {document.source} holds against nodes", left=headers, gap=False)
     out.print(
         f"{document.source}: {document.nodes} nodes, {len(document.flags)} with findings, {document.healthy} healthy, "
         f"the others not looked at"

@@ -12,7 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.flags.store_commands import store_option
 from arnold.commands.kubeconfig_options import kubeconfig_options
-from arnold.commands.output import answer, table
+from arnold.commands.output import answer, print_rows
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -143,18 +143,18 @@ def print_changes(out: Console, changes: Sequence[FlagChange]) -> None:
     if not changes:
         out.print("nothing to do")
         return
-    rows = table("node", "", "slowdown", "until", title="Flags", left=["", "slowdown", "until"])
-    for change in changes:
-        rows.add_row(change.node, change.done, change.slowdown or "-", change.until or "-")
-    out.print(rows)
+    rows = [(change.node, change.done, change.slowdown or "-", change.until or "-") for change in changes]
+    headers = ("node", "", "slowdown", "until")
+    print_rows(out, headers, rows, title="Flags", left=headers, gap=False)
 
 
 def _print(out: Console, document: FlagsDocument) -> None:
     if not document.flags:
         out.print(f"none of {document.nodes} nodes is flagged")
         return
-    rows = table("node", "slowdown", "until", "", title="Flags", left=["slowdown", "until", ""])
-    for flag in document.flags:
-        state = flag.problem or ("" if flag.active else "has ended")
-        rows.add_row(flag.node, flag.slowdown or "-", flag.until or "-", state)
-    out.print(rows)
+    rows = [
+        (flag.node, flag.slowdown or "-", flag.until or "-", flag.problem or ("" if flag.active else "has ended"))
+        for flag in document.flags
+    ]
+    headers = ("node", "slowdown", "until", "")
+    print_rows(out, headers, rows, title="Flags", left=headers, gap=False)

@@ -10,7 +10,7 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.flags.store_commands import at_option, factor, minute, parse_time, print_events, store_option
-from arnold.commands.output import answer, plain, print_sentences, table
+from arnold.commands.output import answer, plain, print_rows, print_sentences
 from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import AT_HELP
 from topology.errors import InvalidInput
@@ -138,12 +138,12 @@ def _print_show(out: Console, document: HeldFlagsDocument) -> None:
     if not document.nodes:
         out.print(f"no node is flagged at {minute(document.at)}")
     else:
-        title = f"Flagged at {minute(document.at)}"
-        rows = table("node", "kind", "slowdown", "until", "why", title=title, left=["kind", "slowdown", "until", "why"])
+        rows = []
         for flag in document.nodes:
             why = f"{flag.source}: {flag.evidence}" if len(flag.sources) == 1 else flag.evidence
-            rows.add_row(plain(flag.node), flag.kind, factor(flag), minute(flag.until), plain(why))
-        out.print(rows)
+            rows.append((plain(flag.node), flag.kind, factor(flag), minute(flag.until), plain(why)))
+        headers = ("node", "kind", "slowdown", "until", "why")
+        print_rows(out, headers, rows, title=f"Flagged at {minute(document.at)}", left=headers, gap=False)
     for noted in document.noted:
         out.print(
             f"not flagged yet: {noted.node}, found {noted.findings} times by {noted.source or 'an unnamed source'}"

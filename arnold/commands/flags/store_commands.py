@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from arnold.commands.field_options import FILE
-from arnold.commands.output import plain, table
+from arnold.commands.output import plain, print_rows
 from arnold.commands.shared_options import AT_HELP, STORE_HELP
 from topology.errors import InvalidInput
 
@@ -87,17 +87,16 @@ LONGEST = 60  # Most rows of a table on a terminal; --json has them all
 
 def print_events(out: Console, events: Sequence[WrittenEvent], *, title: str) -> None:
     """Print events of a store, the last ones where there are too many; nothing when there are none."""
-    if not events:
-        return
-    left = ["", "node", "source", "slowdown", "why"]
-    rows = table("time", "", "node", "source", "slowdown", "why", title=title, left=left)
+    rows = []
     for event in events[-LONGEST:]:
         about = event.flag or event.finding
         why = event.because + (f" (by {event.by})" if event.by else "")
         if about is not None and about.evidence:
             why += f": {about.evidence}"
-        rows.add_row(minute(event.time), event.event, plain(event.node), plain(event.source), factor(about), plain(why))
-    out.print(rows)
+        what = (event.event, plain(event.node), plain(event.source), factor(about), plain(why))
+        rows.append((minute(event.time), *what))
+    headers = ("time", "", "node", "source", "slowdown", "why")
+    print_rows(out, headers, rows, title=title, left=headers, gap=False)
     if len(events) > LONGEST:
         out.print(f"... and {len(events) - LONGEST} before; --json shows all")
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from arnold.commands.fitted_table import FittedTable
-from arnold.commands.output import print_rows, table
+from arnold.commands.output import print_rows
 from scheduler.placement.types import ALGORITHMS
 
 Arnold = Callable[..., Any]
@@ -31,10 +31,8 @@ def printed(rows: FittedTable, width: int) -> list[str]:
 
 def sample() -> FittedTable:
     """A name, two numbers, one of which can be spared, and a status of two words."""
-    rows = table("name", "DP spread", "seconds", "status", title="Sample", left=["status"], spare=["seconds"])
-    for i, name in enumerate(NAMES):
-        rows.add_row(name, str(i), "1.234", "proved optimal")
-    return rows
+    rows = [(name, str(i), "1.234", "proved optimal") for i, name in enumerate(NAMES)]
+    return FittedTable("Sample", ("name", "DP spread", "seconds", "status"), rows, left=["status"], spare=["seconds"])
 
 
 def test_a_wide_terminal_shows_everything() -> None:
@@ -63,10 +61,8 @@ def test_what_can_be_spared_goes_before_cells_break() -> None:
 @given(width=st.integers(24, 130), words=st.lists(st.text("ab ", min_size=1, max_size=60), min_size=1, max_size=4))
 def test_names_are_never_cut(width: int, words: list[str]) -> None:
     """Whatever stands beside them and however narrow it is, all names stand in full, and nothing ends in dots."""
-    rows = table("algorithm", *(f"column {i}" for i in range(len(words))), title="Any", left=["column 0"])
-    for name in NAMES:
-        rows.add_row(name, *words)
-    lines = printed(rows, width)
+    headers = ("algorithm", *(f"column {i}" for i in range(len(words))))
+    lines = printed(FittedTable("Any", headers, [(name, *words) for name in NAMES], left=["column 0"]), width)
     assert [name for name in NAMES if any(line.split()[:1] == [name] for line in lines)] == list(NAMES)
     assert not any("…" in line for line in lines)
 
@@ -134,11 +130,10 @@ def test_studies_tell_all_algorithms_apart(terminal: Callable[..., str], width: 
 def test_all_columns_that_tell_rows_apart_stand_in_full(width: int, words: list[str]) -> None:
     """Where names repeat, the column after them is a key as well: it is neither cut, nor broken, nor spared."""
     policies = ("priority-preempt", "gavel-finish-time")
-    rows = table("algorithm", "policy", "n", *(f"column {i}" for i in range(len(words))), title="Any", spare=["policy"])
+    headers = ("algorithm", "policy", "n", *(f"column {i}" for i in range(len(words))))
     pairs = [(name, policy) for name in NAMES for policy in policies]
-    for pair in pairs:
-        rows.add_row(*pair, "1", *words)
-    lines = [tuple(line.split()[:2]) for line in printed(rows, width)]
+    rows = [(*pair, "1", *words) for pair in pairs]
+    lines = [tuple(line.split()[:2]) for line in printed(FittedTable("Any", headers, rows, spare=["policy"]), width)]
     assert [pair for pair in pairs if pair not in lines] == []
 
 
