@@ -357,18 +357,23 @@ def test_a_pod_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
         found(None)
 
 
-def test_proxies_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Looked for in each request, which takes a thread: only where there are any."""
+def test_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests go by way of the proxy that the kubeconfig names, or else the environment; the path has a prefix."""
     from kubernetes.aio.client import Configuration
 
-    async def trusts() -> object:
-        configuration = Configuration(host="http://127.0.0.1:9")
-        async with ClusterApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)):
-            return (configuration.client_session_kwargs or {}).get("trust_env", True)
+    async def scenario() -> None:
+        async with serving(always(200)) as (proxy, _):
+
+            async def ask(configuration: Configuration) -> None:
+                async with ClusterApi(configuration, flow=FlowControl(rate=1, burst=1, parallel=1)) as api:
+                    await api.get(NODES, "n")
+
+            await ask(Configuration(host="http://cluster.invalid/k8s", proxy=proxy.url))
+            monkeypatch.setenv("HTTP_PROXY", proxy.url)
+            await ask(Configuration(host="http://cluster.invalid/k8s/"))
+        assert [path for _, path, _, _ in proxy.asked] == ["/k8s/api/v1/nodes/n"] * 2
 
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    assert asyncio.run(trusts()) is False
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
-    assert asyncio.run(trusts()) is True
+    run(scenario)
