@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -46,6 +47,7 @@ class SavedPlacement:
 
     job: Job
     nodes: IntArray
+    place_of: Callable[[int], str]  # where its file names one of its nodes ("a.json:12"), by the node's index
     checkpoint_age: float | None = None  # seconds since the job wrote its last checkpoint; None = not said
 
     def by_node_rank(self) -> IntArray:
@@ -73,7 +75,11 @@ def load_placement(source: Source, cluster: Cluster) -> SavedPlacement:
     file.check_names(cluster)
     which = _cells(saved.assignment, document, file.job, cluster)
     indices = np.array([cluster.index_of[cell.node] for cell in saved.assignment], dtype=np.int32)
-    return SavedPlacement(file.job, indices[which], saved.checkpoint_age)
+
+    def place_of(node: int) -> str:
+        return document.where("assignment", indices.tolist().index(node))
+
+    return SavedPlacement(file.job, indices[which], place_of, saved.checkpoint_age)
 
 
 def load_names(source: Source) -> NamedPlacement:

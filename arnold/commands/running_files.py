@@ -44,7 +44,7 @@ def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> Runni
     if with_age and saved.checkpoint_age is None:
         fix = "add checkpoint_age, the seconds since its last checkpoint, or use --moves"
         raise InvalidInput(f"nothing says how old the checkpoint of {saved.job.name!r} is", where=file, fix=fix)
-    return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age)
+    return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age, saved.place_of)
 
 
 def near_running_jobs(patterns: Sequence[str], instance: Instance) -> tuple[FloatArray | None, Instance]:

@@ -196,7 +196,7 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
         f"a TP group of {job.parallelism.tp} GPUs takes {job.nodes_of_tp} nodes of {size}, and no "
         f"{one_of(level.name)} has more than {most} such nodes: {most * size} GPUs would fit",
         where="parallelism.tp" if job.tp_level is None else "tp_level",
-        fix=f"lower tp to {most * size} or a divisor of it{wider}",
+        fix=f"choose tp among the divisors and the multiples of {size}, at most {most * size}{wider}",
     )
 
 

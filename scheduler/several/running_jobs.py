@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -23,6 +23,7 @@ class RunningJob:
     job: Job
     nodes: IntArray  # shape [rows, columns], index of the node of each cell
     checkpoint_age: float | None = None  # seconds since its last checkpoint, lost if any of it moves; None = unknown
+    place_of: Callable[[int], str] | None = None  # where the file names a node, by its index; None = the source says it
 
     @property
     def lost_seconds(self) -> int:
@@ -64,7 +65,7 @@ def check_running(cluster: Cluster, running: Sequence[RunningJob]) -> list[Evalu
                 raise InvalidInput(
                     f"node {cluster.names[node]!r} has a cell of {one.job.name!r} and one of the job of "
                     f"{holder[node].source}",
-                    where=one.source,
+                    where=one.place_of(node) if one.place_of else one.source,
                     fix="give each running job once, and leave out those that have ended",
                 )
         holder |= dict.fromkeys(one.nodes.ravel().tolist(), one)

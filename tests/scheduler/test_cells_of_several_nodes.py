@@ -248,7 +248,8 @@ def test_a_domain_too_small_for_a_cell() -> None:
         check_held_together(cluster, job)
     assert (caught.value.where, caught.value.fix) == (
         "parallelism.tp",
-        "lower tp to 12 or a divisor of it, or set tp_level to a level that has room: minipod",
+        "choose tp among the divisors and the multiples of 4, at most 12, or set tp_level to a level that has room: "
+        "minipod",
     )
     check_held_together(cluster, job.replace(tp_level="minipod"))
     with pytest.raises(UnknownName, match="no level 'nvlink'"):

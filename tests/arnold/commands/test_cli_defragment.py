@@ -131,12 +131,15 @@ def test_bad_input_is_one_error(world: Arnold, words: list[str], said: str) -> N
 
 
 def test_placements_that_cannot_be(world: Arnold, tmp_path: Path) -> None:
-    """Two jobs on one node, and a node that the cluster has not; the message names the file."""
+    """Two jobs on one node, and a node that the cluster has not; the message names the file and the line."""
     first = json.loads((tmp_path / "placements/a.json").read_text())
-    (tmp_path / "placements/d.json").write_text(json.dumps(first))
+    text = json.dumps(first, indent=1)
+    (tmp_path / "placements/d.json").write_text(text)
     ran = world()
     assert ran.code == 2
-    assert "d.json: node 'n00' has a cell of 'a' and one of the job of" in ran.err
+    before, _ = text.split('"node": "n00"')
+    line = before.count("\n")  # that of the brace before the name
+    assert f"d.json:{line}: node 'n00' has a cell of 'a' and one of the job of" in ran.err
     first["assignment"][0]["node"] = "elsewhere"
     (tmp_path / "placements/d.json").write_text(json.dumps(first))
     assert "the cluster has no node 'elsewhere'" in world().err
