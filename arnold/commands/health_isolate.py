@@ -77,7 +77,7 @@ def command(
 
 def _print(out: Console, document: IsolateDocument, machines: Machines) -> None:
     good = document.answer == "culprit" or (document.answer == "plan" and document.unique)
-    out.print(document.verdict, style=GOOD if good else BAD if document.answer == "nobody" else SO_SO)
+    out.print(document.verdict, style=GOOD if good else BAD if document.answer == "none" else SO_SO)
     title = f"{document.groups} groups of {document.group_size} machines, DP {document.k} each"
     runs = ("first run (horizontal)", "second run (vertical)")
     first, second = (

@@ -71,7 +71,7 @@ def command(
     """
     if flags_out is not None and node_map is None:
         raise InvalidInput(
-            "nobody can be flagged: which worker ran on which node is not known",
+            "no node can be flagged: which worker ran on which node is not known",
             where="--flags-out",
             fix="add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )

@@ -58,7 +58,7 @@ def _print_flags(out: Console, document: StragglersDocument) -> None:
         unknown = any(worker.node is None for worker in document.slow_workers)
         out.print()
         out.print(
-            "Nobody is flagged: --node-map FILE says where these workers ran." if unknown else "Nobody is flagged."
+            "No node is flagged: --node-map FILE says where these workers ran." if unknown else "No node is flagged."
         )
 
 

@@ -125,7 +125,7 @@ class IsolateDocument(JsonRecord):
     verdict: str
     """The plan or the culprit in a sentence or two."""
     answer: Answer
-    """plan: no failed group was given; culprit: one machine is left; suspects: several are; nobody: no machine is in
+    """plan: no failed group was given; culprit: one machine is left; suspects: several are; none: no machine is in
     all of the failed groups."""
     machines: AtLeastTwo
     """Machines of the job."""

@@ -242,7 +242,7 @@ def verdict(diagnosis: Diagnosis) -> str:
             what = "A collective is not over"
     where = f", first in {_few([diagnosis.all_groups[g].name for g in diagnosis.groups])}" if diagnosis.groups else ""
     if not diagnosis.culprits:
-        return f"{what}{where}; nobody can be named: {blame_sentence(diagnosis)}"
+        return f"{what}{where}; no rank can be named: {blame_sentence(diagnosis)}"
     names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits], last=" or ")
     if diagnosis.cause == "unreachable":
         names = _few([_place(diagnosis, culprit.member) for culprit in diagnosis.culprits])

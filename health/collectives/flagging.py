@@ -63,7 +63,7 @@ def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
     if diagnosis.status == "healthy":
         return reason
     if not diagnosis.culprits:
-        reason = "the evidence names nobody"
+        reason = "the evidence names no rank"
     elif diagnosis.cause in PROGRAM:
         reason = "which collectives ranks call is the program's, not a node's"
     elif not diagnosis.settled:

@@ -135,7 +135,7 @@ class _Job:
             dump.collectives[named] = dump.collectives.pop(key)
         if ranks is None:
             self._notes.append(
-                f"who is in the group {key.name!r:.60} is not recorded: taken are the ranks that used it"
+                f"which ranks are in the group {key.name!r:.60} is not recorded: those that used it are taken"
             )
         return named
 

@@ -142,7 +142,7 @@ class _Reader:
             raise BadRow("'kind' is not a text")
         members = tuple(self._known(rank) for rank in listed(row, "ranks"))
         if len(set(members)) < len(members) or not members:
-            raise BadRow("'ranks' names nobody, or a rank twice")
+            raise BadRow("'ranks' names no rank, or one twice")
         group = RankGroup(name, kind, members)
         if self.groups.setdefault(name, (len(self.groups), group))[1] != group:
             raise BadRow(f"the communicator {name!r:.60} has other members or another kind above")

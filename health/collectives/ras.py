@@ -146,7 +146,7 @@ def _snapshot(last: _Answer, earlier: _Answer | None) -> tuple[Snapshot, tuple[s
     silent = (rank.seat for ranks in last.comms.values() for rank in ranks.values() if rank.counts is None)
     notes = []
     if earlier is None:
-        notes.append("one answer of RAS does not show who stands still: give two or more, some seconds apart")
+        notes.append("one answer of RAS does not show which ranks stand still: give two or more, some seconds apart")
     if last.failing:
         notes.append(f"{len(last.failing)} processes report an asynchronous error; it may be that of a peer")
     if not world:

@@ -21,7 +21,7 @@ from topology.errors import Infeasible, InvalidInput
 Phase = Literal["horizontal", "vertical"]
 PHASES: tuple[Phase, ...] = ("horizontal", "vertical")
 
-Answer = Literal["plan", "culprit", "suspects", "nobody"]
+Answer = Literal["plan", "culprit", "suspects", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def replay_answer(suspects: Sequence[int], *, failed: bool) -> Answer:
     """Return what the failed groups, if any were given, amount to."""
     if not failed:
         return "plan"
-    return "nobody" if not suspects else "culprit" if len(suspects) == 1 else "suspects"
+    return "none" if not suspects else "culprit" if len(suspects) == 1 else "suspects"
 
 
 def replay_sentence(plan: ReplayPlan, machines: Machines, suspects: Sequence[int], *, failed: bool) -> str:
@@ -120,7 +120,7 @@ def replay_sentence(plan: ReplayPlan, machines: Machines, suspects: Sequence[int
             return f"The culprit is {names}: it alone is in the failed groups of both runs."
         case "suspects":
             return f"{len(suspects):,} machines are left: {names}."
-        case "nobody":
+        case "none":
             return "No machine is in the failed groups of both runs: one fault alone does not explain them."
     runs = f"Run the job twice in {plan.groups} parts of {plan.group_size} machines (DP {plan.k} each)"
     if plan.unique:

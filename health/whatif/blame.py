@@ -42,7 +42,7 @@ INSTEAD = {
 }
 
 ALONE = (
-    "Nobody is flagged: with one data-parallel rank a slow node cannot be told from a stage with more work. Trace a "
+    "No node is flagged: with one data-parallel rank a slow node cannot be told from a stage with more work. Trace a "
     "second rank, or run the stage on another node, to tell."
 )
 NOT_FLAGGED = "No node is to blame, and none is flagged: replacing nodes would not help."
@@ -109,7 +109,7 @@ def _more_work(replayed: Replayed, analysis: Analysis) -> str:
     rank = max(ranks, key=lambda place: ranks[place])
     return (
         f"dp {analysis.dp_ranks[rank]} computes {ranks[rank]:.2f}x as long as the other ranks in most of its stages, "
-        "as longer sequences make it.  Nobody is flagged; compare what the ranks are given."
+        "as longer sequences make it.  No node is flagged; compare what the ranks are given."
     )
 
 
@@ -121,7 +121,7 @@ def _slow_peers(replayed: Replayed, analysis: Analysis) -> list[str]:
     names = "; ".join(f"dp {worker.dp} / stage {worker.stage} {worker.factor:.2f}x" for worker in slow[:NAMED])
     return [
         f"These workers compute longer than their peers: {names}. They do not explain the loss, or are half of a "
-        "stage, so that nobody is flagged; measure their nodes."
+        "stage, so that no node is flagged; measure their nodes."
     ]
 
 
@@ -161,11 +161,11 @@ def _help_with_workers(replayed: Replayed, analysis: Analysis, workers: Sequence
     if at_times := slow_at_times(replayed, analysis):
         return (
             f"These workers compute longer than their peers in {at_times:.0%} of the steps only: whether that comes "
-            "back is not known.  Nobody is flagged; look at what else their nodes did then." + saved
+            "back is not known.  No node is flagged; look at what else their nodes did then." + saved
         )
     return (
         "These workers compute as fast as their peers: the time goes into transfers, and a transfer does not say which "
-        "of its ends is slow.  Nobody is flagged; look at the network of their nodes." + saved
+        "of its ends is slow.  No node is flagged; look at the network of their nodes." + saved
     )
 
 
@@ -214,6 +214,6 @@ def _help_with_links(analysis: Analysis) -> str:
     slow = ", ".join(f"{link.factor:.3g}x" for link in links[:NAMED])
     return (
         f"Transfers take {slow} as long as those of the other ranks: look at the network interfaces and cables of "
-        f"{where}. Nobody is flagged, since a transfer does not say which of its ends is slow. A step would take "
+        f"{where}. No node is flagged, since a transfer does not say which of its ends is slow. A step would take "
         f"{analysis.links.without_seconds:.3g} s instead of {analysis.step_seconds:.3g} s."
     )

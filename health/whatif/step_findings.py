@@ -32,7 +32,7 @@ class Latecomer(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Arrivals(JsonRecord):
-    """Who comes last to collectives that all ranks of a group wait in."""
+    """Ranks that come last to collectives that all ranks of a group wait in."""
 
     collectives: int
     """Collectives that were compared, over all steps."""
@@ -91,11 +91,11 @@ class StepBreakdown(JsonRecord):
 
 
 def sentence_on_arrivals(arrivals: Arrivals) -> str:
-    """Return who comes last, how often and what it costs."""
+    """Return which rank comes last, how often and what it costs."""
     worst = arrivals.culprit
     compared = f"{plural(arrivals.collectives, 'collective')} of {plural(arrivals.steps, 'step')}"
     if arrivals.ranks < arrivals.workers:
-        return f"who comes last is not known: {arrivals.ranks} of {arrivals.workers} workers have a profile"
+        return f"which rank comes last is not known: {arrivals.ranks} of {arrivals.workers} workers have a profile"
     if worst is None:
         return f"no rank of {arrivals.ranks} keeps the others waiting: {compared} were compared"
     doubt = "" if arrivals.chance < CHANCE else "; so few collectives could show that by accident too"

@@ -239,7 +239,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             },
         )
         kinds = text_table(
-            "Who should wait for which type; h = so many hours longer for an hour there",
+            "Which job should wait for which type; h = so many hours longer for an hour there",
             answer.kinds,
             {
                 "kind of job": lambda one: one.kind,

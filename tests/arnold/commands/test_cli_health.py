@@ -78,7 +78,7 @@ def test_json_follows_its_schema_and_flags_can_be_used(arnold: Arnold, faulty: P
 
 
 def test_a_healthy_job_writes_an_empty_flag_file(arnold: Arnold, tmp_path: Path) -> None:
-    """Nobody is flagged, and the file says exactly that."""
+    """No node is flagged, and the file says exactly that."""
     file = write_csv(tmp_path / "m.csv", cpu_usage=values(seconds=300))
     ran = arnold("health", "peers", file, "--flags-out", tmp_path / "flags.json")
     assert ran.out.startswith("no machine of 12 stands out")

@@ -154,7 +154,7 @@ def test_slow_nodes_keep_their_factor() -> None:
     ],
 )
 def test_what_is_not_certain_becomes_none(found: Diagnosis, words: str) -> None:
-    """Nobody is flagged, and the reason is given."""
+    """No node is flagged, and the reason is given."""
     nodes = nodes_of(found.members)
     assert flags_of(found, nodes, now=NOW) == []
     assert words in withheld(found, nodes)

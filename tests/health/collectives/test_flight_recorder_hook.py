@@ -280,7 +280,7 @@ def test_gloo_names_no_groups() -> None:
         recorders[rank].collective("0")
     found = diagnose_snapshot(*read_flight_recorder([one.source(pg_config={}) for one in recorders]))
     assert named(found) == [(2, "likely")]
-    assert any("who is in the group '0' is not recorded" in note for note in found.notes)
+    assert any("which ranks are in the group '0' is not recorded" in note for note in found.notes)
 
 
 def test_a_transfer_that_is_not_of_its_own_rank_is_left_out() -> None:

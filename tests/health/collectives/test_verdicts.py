@@ -92,7 +92,7 @@ def test_a_verdict_names_each_culprit_or_says_that_none_can_be(found: Diagnosis)
         assert words.startswith("No collective stands still" if found.settled else "Nothing shows")
         return
     assert CAUSES[found.cause] in words
-    assert ("nobody can be named" in words) == (not found.culprits)
+    assert ("no rank can be named" in words) == (not found.culprits)
     for one in found.culprits[:4]:
         assert f"rank {one.member}" in words
     if len(found.culprits) > 4:

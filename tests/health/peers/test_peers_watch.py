@@ -68,7 +68,7 @@ def test_a_round_flags_the_machine_that_idles() -> None:
 
 
 def test_an_endpoint_that_is_away_is_asked_again_soon() -> None:
-    """Nobody is flagged meanwhile; the waits are 15, 30 and 60 s, and never more than the usual."""
+    """No node is flagged meanwhile; the waits are 15, 30 and 60 s, and never more than the usual."""
     made, clock = run(f"http://127.0.0.1:{free_port()}", rounds=7)
     assert all(one.verdict is None and isinstance(one.error, EndpointAway) for one in made)
     assert all(one.flags == () for one in made)

@@ -159,7 +159,7 @@ def test_without_peers_the_stage_is_the_cause(stage: int) -> None:
     assert f"stage {stage} explains" in verdict(analysis)
     assert "cannot be told" in verdict(analysis)
     assert slow_workers(replayed, analysis, WIDE) == ()
-    assert help_for(replayed, analysis, ())[1].startswith("Nobody is flagged")
+    assert help_for(replayed, analysis, ())[1].startswith("No node is flagged")
 
 
 def test_slow_in_one_step_of_ten_is_no_flag() -> None:

@@ -26,7 +26,7 @@ def test_one_slow_link_is_named_by_both_ends(dp: int, pp: int, vpp: int) -> None
     assert link.factor == pytest.approx(60.0, rel=0.02)
     assert found.share > 0.9
     assert slow_workers(replayed, analysis, {(2, 0): "a", (2, 1): "b"}) == ()
-    assert "Nobody is flagged" in help_for(replayed, analysis, ())[0]
+    assert "No node is flagged" in help_for(replayed, analysis, ())[0]
 
 
 def test_links_that_meet_point_at_the_worker_between() -> None:
