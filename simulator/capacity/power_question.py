@@ -169,7 +169,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
                 self.where.range_of(what, [getattr(one, name) for one in drawn], kind=kind)
                 for what, name, kind in quantities
             ),
-            cluster=self.source if self.cluster is not None else f"minipods of {self.made} (made)",
+            cluster=self.source if self.cluster is not None else f"minipods of {self.made} (synthetic)",
             level=None if site.level is None else site.level.name,
             jobs=tuple(gang.job.name for gang in site.gangs),
             remedies=tuple(site.row(name, watts, more=more) for name, (watts, more) in self.remedies.items()),
