@@ -189,4 +189,4 @@ def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show the version."
 )
 def arnold() -> None:
-    """Place large GPU training jobs on a cluster, proved optimal or with an honest gap."""
+    """Place large GPU training jobs on a cluster, proved optimal or with a certified gap."""

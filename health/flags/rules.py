@@ -35,7 +35,7 @@ class Rule(JsonRecord):
     raise_after: int = 1
     """Findings that are needed, on different occasions.  Default 1, because every detector here demands persistence
     itself (a whole trace, four minutes of the same outlier, five rounds): a second wait would only cost jobs.  Raise
-    it for a source that cries at every spike.  A faulty node is flagged at once."""
+    it for a source that reports every spike.  A faulty node is flagged at once."""
     within: timedelta = timedelta(hours=1)
     """Seconds in which they must come; a source that takes a finding back begins anew."""
     score: FiniteFloat | None = None

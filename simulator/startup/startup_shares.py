@@ -24,7 +24,7 @@ class StartUpShare(JsonRecord):
     """Start-up of the jobs of one class of size.
 
     The shares with techniques are of the same starts on the same nodes: what the time that is won would change about
-    who runs where is not in them.
+    which rank runs where is not in them.
     """
 
     size: str
