@@ -125,7 +125,7 @@ def _print_table1(out: Console, document: Table1) -> None:
         ("best baseline / paper, published", document.published, "the paper's split and baselines are not published"),
         ("best baseline / paper", document.baseline_to_paper, "below 1: a baseline beats the paper's program"),
         ("best-fit / paper", document.best_fit_to_paper, "where the published numbers come from"),
-        ("paper / exact", document.paper_to_exact, "what the paper's program leaves on the table"),
+        ("paper / exact", document.paper_to_exact, "how far the paper's program is from the best"),
         ("best baseline / exact", document.baseline_to_exact, ""),
     )
     cells = [(name, _number(ratio.largest), _number(ratio.mean), remark) for name, ratio, remark in ratios]
