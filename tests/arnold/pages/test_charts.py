@@ -16,6 +16,7 @@ from arnold.pages.row_chart import MARGINS, ChartRow, row_chart
 from tests.case_counts import examples
 from tests.markup import tags
 from topology.drawing.elements import area, path, rect
+from topology.drawing.sizing import text_width
 from topology.quantities import Kind
 
 KINDS: tuple[Kind, ...] = ("share", "count", "seconds")
