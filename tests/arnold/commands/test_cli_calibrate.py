@@ -234,11 +234,11 @@ def test_nothing_is_told_apart_where_both_change_together(arnold: Arnold, tmp_pa
 
 
 def test_no_gain_has_no_sign(arnold: Arnold, tmp_path: Path) -> None:
-    """Steps as long on both placements: 0.00 %, and no loss."""
+    """Steps as long on both placements: 0.00%, and no loss."""
     path = tmp_path / "steps.csv"
     path.write_text(HEADER + "3,1,1\n3,1,2\n")
     ran = arnold("calibrate", path)
-    assert "j_pp = 0.00 %" in " ".join(ran.out.split())
+    assert "j_pp = 0.00%" in " ".join(ran.out.split())
     assert "shorter" not in ran.out
 
 
