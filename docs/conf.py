@@ -44,6 +44,7 @@ nb_execution_mode = "force"
 nb_execution_in_temp = True
 nb_execution_show_tb = True
 nb_execution_timeout = 120
+nb_merge_streams = True  # What a cell prints line by line is one block
 # Nothing is loaded from another host; widgets would be.
 nb_ipywidgets_js = {}
 

@@ -12,7 +12,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.output import answer, print_rows, print_sentences, to_json
 from arnold.commands.result_files import RESULT
-from arnold.commands.shared_options import SEED_HELP
+from arnold.commands.shared_options import SEED_HELP, html_option
 from topology.errors import InvalidInput, InvalidJob
 
 if TYPE_CHECKING:
@@ -41,8 +41,16 @@ Examples:
 @click.option("--name", metavar="TEXT", help="Name of the measurement.  [default: the job's name, else the file's]")
 @click.option("--output", type=RESULT, metavar="FILE", help="Write what was found, for --records of other commands.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help=SEED_HELP)
+@html_option
 def command(
-    *, as_json: bool, steps: str, job_file: str | None, name: str | None, output: str | None, seed: int
+    *,
+    as_json: bool,
+    html: str | None,
+    steps: str,
+    job_file: str | None,
+    name: str | None,
+    output: str | None,
+    seed: int,
 ) -> None:
     """Say what spread costs your job, and how sure that is, from its step times on two placements or more.
 
@@ -63,7 +71,7 @@ def command(
         called = name or (job.name if job is not None else measured.job) or Path(steps).stem
         record = records_document(_gains(fit, measured, job, called))
         write_file(output, to_json(record) + "\n")
-    answer(document, _show, as_json=as_json)
+    answer(document, _show, as_json=as_json, html=html)
 
 
 def _job(file: str, measured: MeasuredSteps) -> JobDocument:
@@ -129,7 +137,8 @@ def _show(out: Console, document: CalibrateDocument) -> None:
         (one.dp, one.pp, one.runs, one.steps, f"{one.seconds:.4g} s", f"{one.fitted:.4g} s")
         for one in document.placements
     ]
-    print_rows(out, ("S", "R", "runs", "steps", "median step", "by the fit"), rows, title="What was measured")
+    headers = ("DP spread (S)", "PP spread (R)", "runs", "steps", "median step", "by the fit")
+    print_rows(out, headers, rows, title="What was measured")
     if document.misfit is not None:
         out.print(f"The placements lie within {document.misfit:.2f}% of the fit.")
     print_sentences(out, "Notes", document.notes)

@@ -115,13 +115,13 @@ def _ways(document: ExplainDocument) -> list[str]:
     from arnold.commands.place_text import LONGEST_NAMES
     from scheduler.explain_slow_nodes import comparison
     from topology.hostlist import spell_names
+    from topology.quantities import capitalised
 
     lines = []
     for option in document.options:
         named = {"in use": option.used, "left out" if option.way == "avoid" else "not needed": option.left_out}
         parts = (f"{words} {spell_names(names, most=LONGEST_NAMES)}" for words, names in named.items() if names)
-        which = "; ".join(parts)
-        lines.append(f"{option.sentence} [{which}]")
+        lines.append("; ".join([capitalised(option.sentence), *parts]))
     compared = comparison(document.options)
     return [*lines, compared] if compared else lines
 

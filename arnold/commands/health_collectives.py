@@ -126,24 +126,24 @@ def _print(out: Console, document: CollectivesDocument) -> None:
 
 
 def _print_groups(out: Console, groups: Sequence[CollectiveGroup]) -> None:
-    roles = {"origin": "began here", "victim": "waits", "other": ""}
+    roles = {"origin": "began here", "victim": "waits", "other": "-"}
     rows = []
     for group in groups:
         absent = ", ".join(group.absent[:3]) + (f", {len(group.absent) - 3} more" if len(group.absent) > 3 else "")
         seq = "-" if group.seq is None else group.seq
         rows.append((group.group, roles[group.role], seq, group.op or "-", len(group.standing), absent or "-"))
-    headers = ("group", "", "seq", "op", "standing", "absent")
-    print_rows(out, headers, rows, title="Groups, where it began first", left=["", "op", "absent"])
+    headers = ("group", "role", "number", "operation", "waiting", "absent")
+    print_rows(out, headers, rows, title="Groups, where it began first", left=["role", "operation", "absent"])
 
 
 def _print_flows(out: Console, flows: Sequence[WaitingFlow]) -> None:
     order = ["gpu-not-ready", "not-delivered", "not-transmitted", "starved", "complete"]
     first = sorted(flows, key=lambda flow: (order.index(flow.condition), flow.done))[:MOST_FLOWS]
-    headers = ("from", "to", "channel", "ready", "transmitted", "done", "of", "")
+    headers = ("from", "to", "channel", "ready", "transmitted", "done", "of", "state")
     rows = [
         (one.source, one.target, one.channel, one.ready, one.transmitted, one.done, one.total, one.condition)
         for one in first
     ]
-    print_rows(out, headers, rows, title="Flows of the collective that all wait for, in chunks", left=["to", ""])
+    print_rows(out, headers, rows, title="Flows of the collective that all wait for, in chunks", left=["to", "state"])
     if len(flows) > MOST_FLOWS:
         out.print(f"and {len(flows) - MOST_FLOWS} more, in --json")

@@ -204,14 +204,14 @@ def _interval(text: str) -> tuple[float, float]:
 
 def _print(out: Console, found: PeersVerdict) -> None:
     out.print(found.verdict, style="bold red" if found.flags else "bold green", soft_wrap=True)
-    headers = ("metric", "machines", "every", "stood out longest", "for", "of", "score")
+    headers = ("metric", "machines", "sampled", "stood out longest", "for", "alert after", "score")
     rows = []
     for one in found.metrics:
         longest = one.stretches[0] if one.stretches else None
         shown = (longest.machine, f"{longest.end - longest.start:.0f} s") if longest else ("-", "-")
         score = f"{longest.score:.1f}" if longest else "-"
-        rows.append((one.metric, one.machines, f"{one.step:g} s", *shown, f"{one.needed:.0f} s", score))
+        rows.append((one.metric, one.machines, f"every {one.step:g} s", *shown, f"{one.needed:.0f} s", score))
     if any(one.step for one in found.metrics):
-        print_rows(out, headers, rows, title="Metrics, as asked")
+        print_rows(out, headers, rows, title="Metrics, as asked", left=["stood out longest"])
     for note in found.notes:
         out.print(f"Note: {note}", soft_wrap=True)

@@ -73,7 +73,7 @@ def place_jobs(
         if (page := pages[job.name]) is not None:
             from arnold.pages.placement import placement_page
 
-            texts[page] = placement_page(instances[0].cluster, job, [outcome])
+            texts[page] = placement_page(instances[0].cluster, job, [outcome], more=_together(document))
     for file, text in texts.items():
         write_file(file, text)
     answer(document, lambda out, shown: _print(out, instances, shown), as_json=as_json)
@@ -92,6 +92,20 @@ def _file(pattern: str, job: str) -> str:
         fix = "give the job a name without /"
         raise InvalidInput(f"the name of the job {job!r} cannot stand in a file name", where=pattern, fix=fix)
     return pattern.replace(JOB, job)
+
+
+def _together(document: JointDocument) -> list[tuple[str, list[str]]]:
+    """Return a card of the pages: the sum and how sure it is, each job, and what one after the other would give."""
+    if document.objective is None:
+        return []
+    known = f"proved bound {decimal(document.bound or 0.0)}"
+    jobs = [
+        f"{name}: {plural(len(one.assignment), 'node')}, objective {decimal(one.objective or 0.0)}, alone "
+        f"{decimal(one.bound or 0.0)}, weight {decimal(document.weights[name])}."
+        for name, one in document.jobs.items()
+    ]
+    turns = [f"One after the other, {_in_words(turn, document.objective)}." for turn in document.one_after_the_other]
+    return [("Placed at once", [f"Weighted sum of objectives {decimal(document.objective)}, {known}.", *jobs, *turns])]
 
 
 def _print(out: Console, instances: Sequence[Instance], document: JointDocument) -> None:

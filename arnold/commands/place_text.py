@@ -128,8 +128,8 @@ def flag_sentences(flags: Sequence[NodeFlag]) -> list[str]:
     ordered = sorted(flags, key=lambda flag: (flag.kind == "faulty", -flag.slowdown, flag.node))
     lines = []
     for flag in ordered[:LONGEST_FLAGS]:
-        said = f", says {flag.source}" if flag.source else ""
+        said = f" (source: {flag.source})" if flag.source else ""
         lines.append(f"{flag.node}: {in_words(flag)}{said}" + (f": {flag.evidence}" if flag.evidence else ""))
     if len(flags) > LONGEST_FLAGS:
-        lines.append(f"... and {len(flags) - LONGEST_FLAGS} more; --json shows all")
+        lines.append(f"{len(flags) - LONGEST_FLAGS} more are in `--json`")
     return lines

@@ -103,12 +103,13 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     proposal = Proposal(repaired.nodes, lower_bound=bound, solve_seconds=repaired.solve_seconds, notes=repaired.notes)
     fewer, better = _known(document)
     known = [
-        f"{plural(len(document.moves), 'cell')} moved: {fewer}",
-        f"objective {decimal(document.objective)}: {better}",
+        f"{plural(len(document.moves), 'cell')} moved: {fewer}.",
+        f"Objective {decimal(document.objective)}: {better}",
     ]
-    if repaired.prefer == "moves":
-        known[1] += " of the placements with as few moves"
-    moves = [f"rank {one.node_rank} (dp {one.dp}, pp {one.pp}): {one.source} to {one.target}" for one in document.moves]
+    known[1] += " of the placements with as few moves." if repaired.prefer == "moves" else "."
+    moves = [
+        f"Rank {one.node_rank} (row {one.dp}, stage {one.pp}): {one.source} to {one.target}." for one in document.moves
+    ]
     title = f"{job.name} repaired: {plural(len(document.lost), 'node')} lost, {plural(len(moves), 'cell')} moved"
     return placement_page(
         now, job, [judge("repair", now, job, proposal)], title=title, more=[("Moves", [*known, *moves])]

@@ -47,4 +47,4 @@ class _Printed(Console):
             elif isinstance(one, Table):  # of print_sentences: a dash, a sentence
                 self.parts.append(PrintedPart(self._title, [str(cell) for cell in one.columns[1].cells]))
             elif one:
-                self.sentences.append(one)
+                self.sentences.append(one if one.endswith((".", "?")) else f"{one}.")

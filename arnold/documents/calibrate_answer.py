@@ -61,7 +61,7 @@ def calibrate_document(fit: GainFit, *, source: str) -> CalibrateDocument:
 
 
 def in_words(estimate: GainEstimate, unit: str = "") -> str:
-    """Return an estimate with its band: ``1.8 % (1.4 to 2.2)``."""
+    """Return an estimate with its band: ``1.8% (1.4 to 2.2)``."""
     band = "not known how sure" if estimate.band is None else f"{estimate.band[0]:.2f} to {estimate.band[1]:.2f}"
     return f"{estimate.value:.2f}{unit} ({band})"
 
@@ -71,7 +71,7 @@ def _verdict(fit: GainFit) -> str:
         return "What spread costs cannot be told by family: S and R change together."
     families = (("DP", "j_dp", fit.dp), ("PP", "j_pp", fit.pp))
     said = ", ".join(
-        f"{family} groups {'cannot be told' if gain is None else f'{name} = ' + in_words(gain, ' %')}"
+        f"{family} groups {'cannot be told' if gain is None else f'{name} = ' + in_words(gain, '%')}"
         for family, name, gain in families
     )
     alpha = "" if fit.alpha is None else f"; alpha {in_words(fit.alpha)}"

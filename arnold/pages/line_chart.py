@@ -137,9 +137,10 @@ def chart_parts(chart: LineChart, plot: Plot) -> Iterator[str]:
     for place, words in sorted(chart.marks):
         x, wide = plot.x(place), text_width(words, 12.0)
         yield line((x, plot.top), (x, plot.bottom), "upright")
-        # words that would lie on those of the mark before stand lower
-        yield label(x, plot.top + (12 if x - wide / 2 < end + GAP else -4), words, anchor="middle")
-        end = x + wide / 2
+        # words stay within the borders, beside which numbers stand, and lower where they would lie on those before
+        middle = min(max(x, plot.left + wide / 2), plot.right - wide / 2)
+        yield label(middle, plot.top + (12 if middle - wide / 2 < end + GAP else -4), words, anchor="middle")
+        end = middle + wide / 2
     for one in chart.lines:
         bands = [one.band] if one.band else []
         if one.filled:

@@ -11,7 +11,11 @@ from topology.drawing.elements import circle, label, line, rect, svg
 from topology.drawing.layout import fit
 from topology.quantities import Kind
 
-ROW, NAMES = 32.0, 190.0  # Height of a row, and width of the names at the left, pixels
+ROW, NAME, BAR = 46.0, 15.0, 31.0
+"""Height of a row, and where in it the name stands and the bar's middle lies, pixels.  Names stand above their bars, so
+that a telephone shows both."""
+
+MARGINS = (24.0, 24.0, 4.0, 26.0)  # Left, right, top and bottom, pixels: half of a number at both ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +37,19 @@ def row_chart(rows: Sequence[ChartRow], *, name: str, title: str, kind: Kind, lo
     """
     most = [max(row.mean, row.stem[1]) for row in rows]
     ends = axis_range(most, kind, most=4) if log_from is None else log_range(most, kind, least=log_from)
-    height = ROW * len(rows) + 36
-    plot = Plot(WIDTH, height, (NAMES, 24.0, 10.0, 26.0), ends, logarithmic=(log_from is not None, False))
+    height = ROW * len(rows) + 30
+    plot = Plot(WIDTH, height, MARGINS, ends, logarithmic=(log_from is not None, False))
     ticks = round_ticks(*ends, most=4, kind=kind) if log_from is None else log_ticks(plot.x, kind=kind)
-    drawn = (part for i, row in enumerate(rows) for part in _row(row, plot, plot.top + ROW * (i + 0.5)))
+    drawn = (part for i, row in enumerate(rows) for part in _row(row, plot, plot.top + ROW * i))
     return svg(f"chart {name}", WIDTH, height, [*plot.x_axis(ticks), *drawn], title=title)
 
 
-def _row(row: ChartRow, plot: Plot, y: float) -> Iterator[str]:
-    x = plot.x
-    yield label(NAMES - 10, y + 4, fit(row.name, 12.0, NAMES - 12), anchor="end")
+def _row(row: ChartRow, plot: Plot, top: float) -> Iterator[str]:
+    x, y = plot.x, top + BAR
+    yield label(plot.left, top + NAME, fit(row.name, 12.0, plot.right - plot.left))
     yield line((x(row.stem[0]), y), (x(row.stem[1]), y), f"stem {row.tone}")
     if row.bar is not None:
         left, right = x(row.bar[0]) - 1, x(row.bar[1]) + 1
         yield rect(left, y - 8, right - left, 16, f"span {row.tone}", rx=3)
     yield circle(x(row.mean), y, 4.5, f"spot {row.tone}")
-    yield rect(0, y - ROW / 2, WIDTH, ROW, "hit", tip=row.tip)
+    yield rect(0, top, WIDTH, ROW, "hit", tip=row.tip)

@@ -216,17 +216,17 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     def sheet(self, answer: GenerationsAnswer) -> Sheet:
         """Return the answer as a person reads it."""
         cells = text_table(
-            f"Hours, mean over {answer.seeds} seeds ± half of its 95% interval; times = how often as long under "
+            f"Hours, mean over {answer.seeds} seeds ± half of its 95% interval; times shorter than under "
             f"{self.policies[0]}",
             answer.cells,
             {
                 "load": lambda one: _at(one.load),
                 "policy": lambda one: one.policy,
                 "mean JCT": lambda one: f"{one.jct_hours:.1f}",
-                "times": lambda one: f"{one.jct_gain:.2f}",
+                "times shorter": lambda one: f"{one.jct_gain:.2f}",
                 "makespan": lambda one: f"{one.makespan_hours:.0f}",
-                "times ": lambda one: f"{one.makespan_gain:.2f}",
-                "stops a job": lambda one: f"{one.stops:.1f}",
+                "times shorter ": lambda one: f"{one.makespan_gain:.2f}",
+                "stops of a job": lambda one: f"{one.stops:.1f}",
             },
         )
         published = text_table(
@@ -239,7 +239,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             },
         )
         kinds = text_table(
-            "Which job should wait for which type; h = so many hours longer for an hour there",
+            "Which kind of job should wait for which type, and how long for an hour there",
             answer.kinds,
             {
                 "kind of job": lambda one: one.kind,

@@ -18,7 +18,14 @@ from simulator.capacity.growing_demand import MONTHS, NOT_SOON, growth_input, qu
 from simulator.capacity.grown_shapes import SHARE, GrownShapes
 from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.sheet import Sheet
-from simulator.capacity.uncertain_input import UncertainInput, draw, numbered_input, option_input, source_of
+from simulator.capacity.uncertain_input import (
+    UncertainInput,
+    draw,
+    numbered_input,
+    option_input,
+    range_words,
+    source_of,
+)
 from simulator.replay_settings import QueueSettings
 from topology.errors import InvalidInput
 from topology.quantities import MINUTE, plural
@@ -218,18 +225,19 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         first, one = found.scenarios[0], found.rows[1]
         low, median, high = map(order_words, first.order)
         return (
-            f"Order {median} (P10 {low}; P90 {high}): with demand that grows by {first.growth} a quarter, the 95th "
-            f"percentile of the waits is above {found.objective_wait:g} min {quarters_words(first.breaks)}, and "
-            f"hardware takes {self.lead_time} months. With {plural(one.more, found.level)} more, it is "
-            f"{quarters_words(one.lasts)}."
+            f"Order {median} (P10 {low}; P90 {high}): with demand that grows by {range_words(first.growth)} a quarter, "
+            f"the 95th percentile of the waits is above {found.objective_wait:g} min "
+            f"{quarters_words(first.breaks)}, and hardware takes {range_words(self.lead_time)} months. "
+            f"With {plural(one.more, found.level)} more, it is {quarters_words(one.lasts)}."
         )
 
     def assumptions(self, found: GrowAnswer) -> Sequence[str]:
         """Return what demand, waits and the new domains take for granted."""
-        scenarios = ", ".join(self.growth)
+        scenarios = ", ".join(map(range_words, self.growth))
         return (
-            f"Demand: {self.load} of today's cluster, growing by {scenarios} a quarter; ranges are P10..P90, and the "
-            "defaults are examples, no forecast. More is asked for by more jobs of the same sizes and run times.",
+            f"Demand: {range_words(self.load)} of today's cluster, growing by {scenarios} a quarter; ranges are "
+            "P10 to P90, and the defaults are examples, no forecast. More is asked for by more jobs of the same sizes "
+            "and run times.",
             f"Waits are of {self.workloads} workloads of about {found.jobs:,} jobs of the LLM workload generator "
             f"(debugging, fine-tuning and small training of Kalos), {self.days:g} days each, on the empty cluster "
             f"under {found.policy}; the first quarter of the jobs fills it and is not counted.",
@@ -254,7 +262,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             f"The objective: {found.objective_wait:g} min is kept up to a load of {median:.0%} ({low:.0%} to "
             f"{high:.0%} over the workloads); a longer one allows a higher load.",
             "The other scenarios of growth: "
-            + "; ".join(f"{one.growth}: order {order_words(one.order[1])}" for one in found.scenarios[1:])
+            + "; ".join(f"{range_words(one.growth)}: order {order_words(one.order[1])}" for one in found.scenarios[1:])
             + ".",
         )[: 1 + bool(found.scenarios[1:])]
 

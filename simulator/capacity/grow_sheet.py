@@ -11,6 +11,7 @@ from simulator.capacity.grow_answer import DemandQuarter, GrowAnswer, GrownClust
 from simulator.capacity.growing_demand import NOT_SOON
 from simulator.capacity.grown_shapes import shapes_table
 from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
+from simulator.capacity.uncertain_input import range_words
 from topology.quantities import fixed, number
 
 SHOWN = 4.0  # Objectives that the axis of waits holds; longer waits are cut there
@@ -19,7 +20,7 @@ SHOWN = 4.0  # Objectives that the axis of waits holds; longer waits are cut the
 def grow_sheet(answer: GrowAnswer) -> Sheet:
     """Return all scenarios, the first by quarter and what larger clusters hold; waits by quarter drawn."""
     scenarios: dict[str, Callable[[GrowthScenario], str]] = {
-        "growth a quarter": lambda row: row.growth,
+        "growth a quarter": lambda row: range_words(row.growth),
         "order": lambda row: _three(row.order, NOT_SOON),
         "waits break the objective": lambda row: _three(row.breaks, NOT_SOON),
         "load at the end": lambda row: _three(row.quarters[-1].load),
@@ -34,7 +35,9 @@ def grow_sheet(answer: GrowAnswer) -> Sheet:
         tables=(
             text_table("By scenario, quarters from now: P10 / P50 / P90", answer.scenarios, scenarios),
             _quarters(answer),
-            text_table(f"With more {answer.level}s, growth {answer.scenarios[0].growth}", answer.rows, clusters),
+            text_table(
+                f"With more {answer.level}s, growth {range_words(answer.scenarios[0].growth)}", answer.rows, clusters
+            ),
             shapes_table(answer.level, [(row.more, row.shapes) for row in answer.rows]),
             *_money(answer),
         ),
@@ -70,7 +73,7 @@ def _quarters(answer: GrowAnswer) -> TextTable:
         "objective broken": lambda row: f"{row.broken:.0%}",
         f"{answer.level}s to buy": lambda row: _three(row.minipods),
     }
-    title = f"Demand and waits under {answer.policy}, growth {first.growth}: P10 / P50 / P90"
+    title = f"Demand and waits under {answer.policy}, growth {range_words(first.growth)}: P10 / P50 / P90"
     return text_table(title, first.quarters, columns)
 
 
@@ -92,7 +95,7 @@ def _three(found: Percentiles, beyond: str = "-") -> str:
 def _waits(answer: GrowAnswer) -> Chart:
     first, objective = answer.scenarios[0], answer.objective_wait
     top = SHOWN * objective
-    series = [Series(f"growth {one.growth}", _cut(one, top)) for one in answer.scenarios]
+    series = [Series(f"growth {range_words(one.growth)}", _cut(one, top)) for one in answer.scenarios]
     band = [(min(row.wait_minutes[0], top), min(row.wait_minutes[2], top)) for row in first.quarters]
     series[0] = replace(series[0], band=([low for low, _ in band], [high for _, high in band]))
     last = float(first.quarters[-1].quarter)
@@ -101,7 +104,7 @@ def _waits(answer: GrowAnswer) -> Chart:
     # a little above the axis, where it is seen
     series.append(Series("order, P10 to P90", [(at, 0.05 * top) for at in order]))
     return Chart(
-        title=f"95th percentile of the waits; band: P10 to P90, growth {first.growth}",
+        title=f"95th percentile of the waits; band: P10 to P90, growth {range_words(first.growth)}",
         x_label="quarters from now",
         y_label=f"minutes, cut at {top:g}",
         series=series,

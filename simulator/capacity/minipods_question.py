@@ -199,7 +199,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
     def _range(self, size: int, kept: Mapping[float, Sequence[float | None]]) -> AnswerRange | None:
         """Return the range of the cheapest oversubscription; without prices of the throughput at the highest."""
         if best := self._best(size, kept):
-            words = f"oversubscription at least cost, minipods of {size:,}"
+            words = f"best oversubscription, inputs known, minipods of {size:,}"
             return self.points.range_of(words, [ratio for _, ratio in best])
         ratio = self.columns[-1]
         if None in kept[ratio]:

@@ -54,8 +54,8 @@ def verdict_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequenc
         )
     against = f", against {cost_words(full)} at {ratios[0]:g}:1" if ratio > ratios[0] else ""
     return (
-        f"By the model {MODEL}, the oversubscription that costs least with minipods of {told:,} nodes is {ratio:g}: "
-        f"{cost_words(cell)} a useful GPU-hour{against}. Jobs then keep {keep}.{gain}"
+        f"By the model {MODEL}, the oversubscription that costs least with minipods of {told:,} nodes is "
+        f"{ratio:g}:1, at {cost_words(cell)} a useful GPU-hour{against}. Jobs then keep {keep}.{gain}"
     )
 
 
@@ -130,7 +130,7 @@ def _costs(answer: MinipodsAnswer, name: str, ratios: Sequence[float], told: int
         series.append(Series(f"minipods of {cheap.minipod_nodes:,}", points, band=band))
     best = next(cheap for cheap in answer.cheapest if cheap.minipod_nodes == told)
     return Chart(
-        title=f"Cost of a useful GPU-hour; band: P10 to P90, minipods of {told:,}",
+        title=f"Median cost of a useful GPU-hour; band: P10 to P90, minipods of {told:,}",
         x_label="oversubscription between minipods",
         y_label="cost",
         series=series,

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from simulator.capacity.uncertain_input import range_words
+
 if TYPE_CHECKING:
     from scheduler.job import Job
     from scheduler.outcome import Outcome
@@ -95,8 +97,8 @@ def model_assumptions(crossing: str) -> tuple[str, ...]:
 
     lines = (
         *(f"Model {MODEL}: {line}" for line in COMM_MODELS.load(MODEL).assumptions),
-        f"Nodes send {crossing} of their bandwidth out of their minipods at once; an oversubscription slows what "
-        "crosses only where it leaves less than that. The range is an assumption: what the links upwards of a spine "
-        "carry at their busiest, as a share of the nodes' bandwidth below, replaces it (--crossing).",
+        f"Nodes send {range_words(crossing)} of their bandwidth out of their minipods at once; an oversubscription "
+        "slows what crosses only where it leaves less than that. The range is an assumption: what the links upwards of "
+        "a spine carry at their busiest, as a share of the nodes' bandwidth below, replaces it (--crossing).",
     )
     return tuple(" ".join(line.split()) for line in lines)

@@ -11,7 +11,7 @@ from annotated_types import Interval
 
 from scheduler.placement.types import Limits
 from simulator.capacity.answer_range import InputPoints
-from simulator.capacity.cluster_question import ClusterQuestion
+from simulator.capacity.cluster_question import ClusterQuestion, parse_minipods
 from simulator.capacity.hardware_prices import MONEY, Price
 from simulator.capacity.power_answer import PowerAnswer, PowerRow
 from simulator.capacity.sheet import Sheet
@@ -88,6 +88,14 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
             return self.cluster
         feeds = [f"feed{i // self.feed_nodes}" for i in range(len(self.empty))]
         return with_second_levels(self.empty, {"@power": feeds})
+
+    @property
+    def _where(self) -> str:
+        """What jobs run on, in words."""
+        if self.cluster is not None:
+            return self.source
+        minipods, nodes = parse_minipods(self.made)
+        return f"{minipods} synthetic minipods of {nodes} nodes"
 
     @cached_property
     def settings(self) -> PowerSettings:
@@ -169,7 +177,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
                 self.where.range_of(what, [getattr(one, name) for one in drawn], kind=kind)
                 for what, name, kind in quantities
             ),
-            cluster=self.source if self.cluster is not None else f"minipods of {self.made} (synthetic)",
+            cluster=self._where,
             level=None if site.level is None else site.level.name,
             jobs=tuple(gang.job.name for gang in site.gangs),
             remedies=tuple(site.row(name, watts, more=more) for name, (watts, more) in self.remedies.items()),

@@ -11,7 +11,7 @@ from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.power.power_figures import ramps, spectrum
 from simulator.power.power_file import PowerSettings
 from simulator.power.power_wave import MEGA, RATE
-from topology.cluster import FloatArray
+from topology.cluster import SECOND, FloatArray
 from topology.quantities import percent
 
 SHOWN = 60.0  # Seconds of the figure of power over time
@@ -30,20 +30,21 @@ def power_sheet(answer: PowerAnswer, remedies: Mapping[str, FloatArray], setting
         (row.name, *row.figures.cells.values(), "yes" if row.within else "no", f"{row.more_kilowatts:,.0f}")
         for row in answer.remedies
     ]
-    tables = [TextTable("The site, inputs at their medians", (*figures, "within", "more kW"), lines)]
+    tables = [TextTable("The site, inputs at their medians", (*figures, "as allowed", "more kW"), lines)]
     for title, rows in (("Where it swings most, by level", answer.domains), ("The site in events", answer.events)):
         tables.append(TextTable(title, figures, [(row.name, *row.figures.cells.values()) for row in rows]))
     if answer.spreads:
         spreads: dict[str, Callable[[PowerSpread], str]] = {
             "placed": lambda row: row.name,
-            "power domains": lambda row: f"{row.domains}",
+            "domains": lambda row: f"{row.domains}",
             "DP spread": lambda row: f"{row.dp}",
             "PP spread": lambda row: f"{row.pp}",
             "step lost": lambda row: percent(row.step_lost),
             "swing MW": lambda row: row.figures.cells["swing MW"],
-            "on the front": lambda row: "yes" if row.best else "no",
+            "best trade": lambda row: "yes" if row.best else "no",
         }
-        title = f"The largest job over {answer.level}: its own swing where it has most nodes"
+        level = (answer.level or "").removeprefix(SECOND)
+        title = f"The largest job over {level} domains: its own swing where it has most nodes"
         tables.append(text_table(title, answer.spreads, spreads))
     return Sheet(tables, [_trace(drawn), _spectrum(drawn, settings), _histogram(drawn)])
 

@@ -20,7 +20,7 @@ from simulator.power.power_figures import stored
 from simulator.power.power_file import NodeWatts
 from simulator.power.power_wave import PowerLoad, loads_of
 from simulator.power.site_power import SitePower
-from topology.cluster import BoolArray, Cluster, FloatArray, IntArray, Level
+from topology.cluster import SECOND, BoolArray, Cluster, FloatArray, IntArray, Level
 from topology.errors import Infeasible
 
 PARTS = (0.75, 0.5, 0.0)  # Of the most nodes that a job now has in a power domain; 0 = as evenly as can be
@@ -121,7 +121,7 @@ class PoweredSite(SitePower):
         """Yield the domain with the largest swing: of the closest level, of the power domains, and the site."""
         for level in dict.fromkeys((*self.cluster.levels[-1:], *((self.level,) if self.level else ()))):
             name, watts = self.worst(level, loads)
-            yield self.row(f"{level.name} {name}", watts)
+            yield self.row(f"{level.name.removeprefix(SECOND)} {name}", watts)
         yield self.row("site", self.drawn(loads))
 
     def spreads(self, values: dict[str, float]) -> Iterator[PowerSpread]:
@@ -154,7 +154,7 @@ class PoweredSite(SitePower):
         counts = tuple(Count(family, level.name, 1.0) for family in ("dp", "pp"))
         held = place_gang(cluster, own.job.replace(counts=counts), self.limits)
         if held is not None:
-            yield "soft count of 1", held
+            yield "held together", held
         yield "as it comes", own
         idle, now = cluster.idle, int(np.bincount(level.domain_of[own.nodes.ravel()]).max())
         evenly = self._evenly(level, idle, own.nodes.size)

@@ -29,7 +29,7 @@ from simulator.capacity.reserve_replay import (
 )
 from simulator.capacity.reserve_sheet import late_words, migration_words, reserve_sheet
 from simulator.capacity.sheet import Sheet
-from simulator.capacity.uncertain_input import numbered_input, option_input
+from simulator.capacity.uncertain_input import numbered_input, option_input, range_words
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
 from topology.errors import InvalidInput
@@ -265,9 +265,10 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
             f"them, is announced {found.notice_hours:g} h before it arrives, comes first in the queue and runs "
             f"{self.run_hours:g} h.",
             f"The others: {found.jobs:,} jobs of the LLM workload generator (debugging, fine-tuning and small training "
-            f"of Kalos, 8 to 256 GPUs), asking for {self.load} of the GPU time of the cluster, none longer than "
-            f"{self.longest_hours:g} h; {plural(self.workloads, 'workload')}, over which the percentiles are. What "
-            "runs longer than the notice and may not be stopped is still in the zone when the large job arrives.",
+            f"of Kalos, 8 to 256 GPUs), asking for {range_words(self.load)} of the GPU time of the cluster, none "
+            f"longer than {self.longest_hours:g} h; {plural(self.workloads, 'workload')}, over which the percentiles "
+            "are. What runs longer than the notice and may not be stopped is still in the zone when the large job "
+            "arrives.",
             f"{predictions} The paper's predictor is off by 1.61 bins of ten minutes.",
             "Production queue and placement decide: the exact algorithm for the large job, gpu-packing for the others; "
             "nothing fails and nothing is slow.",

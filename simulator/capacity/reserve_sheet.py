@@ -79,7 +79,7 @@ def _timeline(answer: ReserveAnswer, clock: Callable[[float], str]) -> TextTable
     row = answer.policies[0]
     columns: dict[str, Callable[[ReserveSample], str]] = {
         "time": lambda one: clock(one.hours),
-        "allocation": lambda one: f"{one.allocation:.2f}",
+        "allocation": lambda one: f"{one.allocation:.0%}",
         "zone held by others": lambda one: f"{one.zone_held:,}",
         "waiting": lambda one: f"{one.waiting:,}",
     }

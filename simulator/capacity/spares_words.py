@@ -142,7 +142,7 @@ DOMAIN_COLUMNS: dict[str, Callable[[FailureDomain], str]] = {
 
 
 def _columns(found: SparesAnswer) -> dict[str, Callable[[SparesRow], str]]:
-    marks = {found.needed: " target", found.spares: " *"}
+    marks = {found.needed: " target", found.spares: " at least cost"}
     return {
         "spares": lambda row: f"{row.spares}{marks.get(row.spares, '')}",
         "waits": lambda row: f"{row.waiting:.2%}",

@@ -46,7 +46,7 @@ class UncertainInput:
 
 def seed_input() -> UncertainInput:
     """Return the seed of what is drawn at random, as an input: what chance alone does to an answer."""
-    return UncertainInput("seed", "chance (the seed)", lambda u: float(int(u * SEEDS)), "any seed", ordered=False)
+    return UncertainInput("seed", "chance", lambda u: float(int(u * SEEDS)), "any seed", ordered=False)
 
 
 def numbered_input(count: int, name: str, words: str) -> UncertainInput:
@@ -77,6 +77,11 @@ def given_input(
     if not least <= low <= high <= most or (low == 0.0 and high > 0.0):
         raise InvalidInput(f"{text[:40]} is out of bounds", where=where, fix=f"{fix}; a range goes up from above 0")
     return UncertainInput(name, words, lognormal(low, high), source)
+
+
+def range_words(text: str) -> str:
+    """Return what an option holds as a sentence has it: ``6..9`` as ``6 to 9``."""
+    return text.replace("..", " to ")
 
 
 def option_input(question: object, name: str, words: str, *, least: float = 0.0, most: float = inf) -> UncertainInput:

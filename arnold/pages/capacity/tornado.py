@@ -8,13 +8,12 @@ from math import isfinite
 from arnold.pages.axis import axis_range, round_ticks
 from arnold.pages.line_chart import ChartCard
 from arnold.pages.plot import WIDTH, Plot
+from arnold.pages.row_chart import BAR, NAME, ROW
 from simulator.capacity.answer_range import AnswerRange, end_words
 from topology.drawing.elements import circle, label, line, rect, svg
 from topology.drawing.layout import fit
-from topology.drawing.sizing import text_width
 from topology.quantities import capitalised
 
-ROW, NAMES = 32.0, 206.0  # Height of a row, and width of the names at the left, pixels
 ROOM = 0.14  # What stays free at both ends of the axis for words, as a share of its values
 TITLE = "What decides"
 
@@ -35,8 +34,8 @@ def tornado_plot(found: AnswerRange) -> Plot:
     values = [value for value in (found.p10, found.p90, found.at_medians, *ends) if isfinite(value)] or [0.0]
     room = ROOM * (max(values) - min(values))
     across = axis_range([min(values) - room, max(values) + room], found.kind, most=5, floor_at=None)
-    height = ROW * (1 + len(found.swings)) + 54
-    return Plot(WIDTH, height, (NAMES, 24.0, 10.0, 44.0), across)
+    height = ROW * (1 + len(found.swings)) + 48
+    return Plot(WIDTH, height, (24.0, 24.0, 4.0, 44.0), across)
 
 
 def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
@@ -49,12 +48,12 @@ def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
     yield label((plot.left + plot.right) / 2, plot.height - 7, found.quantity, anchor="middle")
     yield line((middle, plot.top), (middle, plot.bottom), "upright")
     ends = (x(found.p10), x(found.p90))
-    yield from _row("all inputs, P10 to P90", plot.top + ROW / 2, ends, ("", ""))
-    y = plot.top + ROW / 2
+    y = plot.top + BAR
+    yield from _row("all inputs, P10 to P90", y, ends, ("", ""))
     yield line((ends[0], y), (ends[1], y), "stem l0")
     yield circle(x(found.p50), y, 4.5, "spot l0", tip=f"{found.quantity}\n{found.words}")
     for i, one in enumerate(found.swings, start=1):
-        y = plot.top + ROW * (i + 0.5)
+        y = plot.top + ROW * i + BAR
         low, high = x(one.at_low), x(one.at_high)
         # the values of an input without an order have no words
         words = ("" if one.low is None else end_words(one.low), "" if one.high is None else end_words(one.high))
@@ -64,18 +63,9 @@ def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
             yield rect(min(end, middle), y - 8, abs(end - middle), 16, f"span {tone}", tip=tip)
 
 
-def _lines(name: str) -> list[tuple[float, str]]:
-    """Return a name on one line, or cut into two at a space, with what each stands below the middle, pixels."""
-    if text_width(name, 12.0) <= NAMES - 12:
-        return [(4.0, name)]
-    first = name[: name.rfind(" ", 0, len(name) // 2 + 6)]
-    return [(-3.0, first), (11.0, name[len(first) :].strip())]
-
-
 def _row(name: str, y: float, ends: tuple[float, float], words: tuple[str, str]) -> Iterator[str]:
     """Yield the name of a row, and words beside the ends of its bar, each on the side where the bar is not."""
-    for below, part in _lines(name):
-        yield label(NAMES - 10, y + below, fit(part, 12.0, NAMES - 12), anchor="end")
+    yield label(24, y - BAR + NAME, fit(name, 12.0, WIDTH - 48))
     # a bar whose low end is at the right has its words there
     for end, other, said in ((ends[0], ends[1], words[0]), (ends[1], ends[0], words[1])):
         left = end < other or (end == other and said is words[0])

@@ -31,7 +31,7 @@ Dots = Mapping[Pair, Sequence[str]]  # Names of the other algorithms that found 
 
 
 def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: str) -> str:
-    """Return the chart as one ``<svg>``.
+    """Return the chart as one ``<svg>``; nothing where it would show one point and no more.
 
     :param outcome: the one of which the front and the refutations are shown.
     :param placed: outcomes with a placement, in the order of their numbers on the page; each has a ring, ``<circle
@@ -46,6 +46,8 @@ def front_chart(job: Job, outcome: Outcome, placed: Sequence[Outcome], level: st
     front = [(point.dp, point.pp) for point in outcome.proposal.corners]
     chosen = [pair for one, pair in runs if one is outcome]
     seen: list[Pair] = [*front, *(pair for _, pair in runs)]
+    if len(set(seen)) < 2 and not outcome.proposal.refutations:
+        return ""
     # room for the labels at the right and above
     across = LEAST, 1.45 * max((dp for dp, _ in seen), default=2)
     upward = LEAST, 1.3 * max((pp for _, pp in seen), default=2)

@@ -158,7 +158,11 @@ def _comparison(outcomes: Sequence[Outcome], placed: Sequence[Outcome], *, inter
 
 def _rank_columns(cluster: Cluster, job: Job) -> list[tuple[str, str]]:
     """Return the columns of the table of nodes by rank: what the script calls each, and its header."""
-    columns = [("rank", "node rank"), ("node", "node"), ("place", " / ".join(one.name for one in cluster.levels))]
+    columns = [
+        ("rank", "node rank"),
+        ("node", "node"),
+        ("place", " / ".join(one_of(one.name) for one in cluster.levels)),
+    ]
     if job.grid.aligned:
         columns += [("dp", "row (dp)"), ("pp", "stage (pp)")]
     return [*columns, ("part", "part of TP")] if job.grid.parts > 1 else columns

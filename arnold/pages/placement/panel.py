@@ -16,7 +16,7 @@ from scheduler.objective import TOLERANCE, Evaluation, objective_of
 from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, Level
 from topology.flags import HEALTHY
-from topology.quantities import decimal, fixed, percent, plural, seconds, several
+from topology.quantities import decimal, fixed, one_of, percent, plural, seconds, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def panel(cluster: Cluster, job: Job, outcome: Outcome, *, main: Outcome, cheape
         words,
         outcome.status == "optimal",
         tuple(_facts(cluster, job, outcome, bound=main.bound)),
-        tuple((name, tuple(families[family] for family in FAMILIES)) for name, families in spreads.items()),
+        tuple((one_of(name), tuple(families[family] for family in FAMILIES)) for name, families in spreads.items()),
     )
 
 

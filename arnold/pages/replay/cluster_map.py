@@ -22,6 +22,7 @@ from topology.drawing.simplify import DETAIL
 MOST_FRAMES, LEAST_FRAMES = 480, 60
 MOST_CELLS = 1_200_000  # Nodes times instants that a page holds; larger clusters have fewer instants
 AWAY = 255  # The share of a node that no job may use
+OTHERS = 254  # The share of a node that others have in use all along
 FULL = 100  # The share of a node of which everything is in use
 MOST_NAMED = 20_000  # Jobs of which the page knows more than their size: the largest
 
@@ -64,7 +65,7 @@ class Frames:
 
     times: FloatArray  # shape [frames], seconds since the first submission
     owner: IntArray  # int [frames, nodes], place in jobs + 1 of the job with most GPUs on the node; 0 = none
-    # uint8 [frames, nodes], percent of the node in use, rounded up; AWAY
+    # uint8 [frames, nodes], percent of the node in use, rounded up; OTHERS; AWAY
     share: np.ndarray[tuple[int, int], np.dtype[np.uint8]]
     jobs: IntArray  # keys of the jobs that own a node at some instant, ascending
 
@@ -100,6 +101,7 @@ def frames(past: RunHistory, count: int | None = None) -> Frames:
         used = np.bincount(places, weights=np.repeat(attempts.each[live], length), minlength=nodes)
         # rounded up, but not where sums of shares of a GPU are a hair too large
         share[row] = np.minimum(np.ceil(100.0 * used / size - 1e-6), FULL)
+        share[row, past.usable <= 0] = OTHERS
         share[row, away_at(past.away, time)] = AWAY
     jobs = np.unique(owner)
     jobs = jobs[jobs > 0]

@@ -28,6 +28,8 @@ def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
         said.append(f"The same in all runs: {same}.")
     if left_out:
         said.append(f"Drawn are the first {MOST_DRAWN}; the table has all. Not drawn: {', '.join(left_out)}.")
+    groups = plural(len(compared.groups), "group")
+    of_groups = f": {groups} of runs that differ in the seed alone" if runs > len(compared.groups) else ""
     return render(
         "arnold.pages.replay",
         "study.html.j2",
@@ -35,7 +37,7 @@ def study_page(compared: Comparison, *, notes: Sequence[str] = ()) -> str:
         scripts=("charts.js",),
         title=compared.title,
         headline=f"{plural(len(compared.names), 'way')} to schedule one trace",
-        lead=f"{plural(runs, 'run')}: {plural(len(compared.groups), 'group')} of runs that differ in the seed alone.",
+        lead=f"{plural(runs, 'run')}{of_groups}.",
         charts=charts,
         columns=[metric.title for metric in shown],
         alone=all(group.runs < 2 for group in compared.groups),
@@ -97,6 +99,8 @@ def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[Lin
     load = compared.loads[-1]
     groups = [group for group in compared.groups if group.load == load and group.name in colours]
     said = f" At load {load:g}." if len(compared.loads) > 1 else ""
+    if any(group.runs > 1 for group in groups):
+        said += " Bands: 95% over seeds."
     kinds: tuple[tuple[str, str, str, Kind], ...] = (
         ("waiting", "Queue over time", "Jobs that wait, from the first to the last submission.", "count"),
         ("allocation", "Utilisation over time", "Share of GPUs that jobs hold, in the same time.", "share"),
@@ -111,7 +115,7 @@ def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[Lin
             colour = colours[group.name]
             lines.append(ChartLine(group.name, colour, edges, bands.mean.tolist(), shape="step", band=ends))
         if lines:
-            yield LineChart(title, lines, kind, f"c-{name}", f"{note}{said} Bands: 95% over seeds.")
+            yield LineChart(title, lines, kind, f"c-{name}", f"{note}{said}")
 
 
 def _cells(group: RunGroup, columns: Sequence[ComparedMetric]) -> tuple[str, str, str, list[tuple[str, str, str]]]:

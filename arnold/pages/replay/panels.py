@@ -51,7 +51,7 @@ def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]
     if over_time.waiting.any():
         waiting = line("jobs waiting", 2, over_time.waiting, filled=True)
         yield _chart("queue", "Queue", "Jobs that wait.", "count", waiting)
-        asked = line("GPUs waiting for", 2, over_time.gpus_waiting, filled=True)
+        asked = line("GPUs asked for", 2, over_time.gpus_waiting, filled=True)
         note = "What the waiting jobs want in all; beside it what runs."
         yield _chart("asked", "GPUs asked for in the queue", note, "count", asked, line("GPUs held", 0, over_time.held))
     else:

@@ -72,6 +72,7 @@ def simulation_page(
         map_frames=len(drawn.instants.get("times", ())),
         seen=drawn.jobs,
         slow=bool(past.slow),
+        others=bool((past.usable <= 0).any()),
         wait_rows=waits,
         spread=spread_rows(past),
         tables=tables,

@@ -23,13 +23,14 @@ function hue(job) {
 
 function paint(square, job, share) {
   square.classList.toggle("away", share === 255);
-  square.classList.toggle("idle", share !== 255 && job === 0);
+  square.classList.toggle("busy", share === 254);
+  square.classList.toggle("idle", share < 254 && job === 0);
   for (let i = 0; i < 5; i += 1) {
-    square.classList.toggle(`s${i}`, mode === "size" && share !== 255 && job > 0 && cells.classes[job - 1] === i);
+    square.classList.toggle(`s${i}`, mode === "size" && share < 254 && job > 0 && cells.classes[job - 1] === i);
   }
   let fill = "";
-  if (share !== 255 && job > 0 && mode === "job") fill = hue(job);
-  if (share !== 255 && job > 0 && mode === "use") fill = `color-mix(in oklab, var(--accent) ${share}%, var(--box))`;
+  if (share < 254 && job > 0 && mode === "job") fill = hue(job);
+  if (share < 254 && job > 0 && mode === "use") fill = `color-mix(in oklab, var(--accent) ${share}%, var(--box))`;
   square.style.fill = fill;
 }
 
@@ -43,7 +44,7 @@ function draw() {
   for (let i = 0; i < count; i += 1) {
     const job = cells.owner[start + i];
     const share = cells.share[start + i];
-    page.free[i] = share === 255 ? 0 : Math.floor(page.gpus[i] * (1 - share / 100) + 0.02);
+    page.free[i] = share >= 254 ? 0 : Math.floor(page.gpus[i] * (1 - share / 100) + 0.02);
     paint(squares[i], job, share);
     squares[i].classList.toggle("lit", lit > 0 && job === lit);
   }
@@ -77,6 +78,7 @@ moreLines.push((i) => {
   const share = cells.share[frame * squares.length + i];
   const job = cells.owner[frame * squares.length + i];
   if (share === 255) return ["away: no job may use it"];
+  if (share === 254) return ["in use by others, as the cluster file says"];
   const by = slowAt(page.map.times[frame]).get(i);
   const flagged = by === undefined ? [] : [`flagged: ${short(by)} times slower`];
   if (!job) return ["idle", ...flagged];

@@ -12,7 +12,7 @@ from arnold.pages.plot import WIDTH, Plot
 from topology.drawing.elements import label, line, rect, svg
 from topology.quantities import times
 
-WIDEST, LEAST_TOP = 40.0, 1.05
+WIDEST, LEAST_TOP = 140.0, 1.05
 """Width of a column with its gap at most, pixels; and the least end of the axis, lest noise look like towers."""
 
 

@@ -71,11 +71,12 @@ def test_the_document_says_gains_and_how_sure_they_are(arnold: Arnold, steps: Pa
     assert json.loads(arnold("schema", "calibrate").out)["title"] == "CalibrateDocument"
 
 
-def test_words_for_people(arnold: Arnold, steps: Path) -> None:
-    """The verdict first, then what was measured, and what is taken for granted."""
-    out = " ".join(arnold("calibrate", steps).out.split())
-    assert out.startswith("Over two domains instead of one the step takes longer by: DP groups j_dp = 1.00 % (")
-    assert "PP groups j_pp = 3.00 % (" in out
+def test_words_for_people(arnold: Arnold, steps: Path, tmp_path: Path) -> None:
+    """The verdict first, then what was measured, and what is taken for granted; the same on the page."""
+    out = " ".join(arnold("calibrate", steps, "--html", tmp_path / "page.html").out.split())
+    assert "What was measured" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert out.startswith("Over two domains instead of one the step takes longer by: DP groups j_dp = 1.00% (")
+    assert "PP groups j_pp = 3.00% (" in out
     assert "alpha 0.25 (" in out
     assert "Bands are 95% intervals of the noise of steps" in out
 
@@ -233,11 +234,11 @@ def test_nothing_is_told_apart_where_both_change_together(arnold: Arnold, tmp_pa
 
 
 def test_no_gain_has_no_sign(arnold: Arnold, tmp_path: Path) -> None:
-    """Steps as long on both placements: 0.00 %, and no loss."""
+    """Steps as long on both placements: 0.00%, and no loss."""
     path = tmp_path / "steps.csv"
     path.write_text(HEADER + "3,1,1\n3,1,2\n")
     ran = arnold("calibrate", path)
-    assert "j_pp = 0.00 %" in " ".join(ran.out.split())
+    assert "j_pp = 0.00%" in " ".join(ran.out.split())
     assert "shorter" not in ran.out
 
 

@@ -246,7 +246,7 @@ def test_a_flag_of_the_store_moves_the_job_and_is_the_reason(
     assert [(flag["node"], flag["source"]) for flag in placed["flags"]] == [("n1", "what-if"), ("n7", "nvsentinel")]
     assert not {"n1", "n7"} & {cell["node"] for cell in placed["assignment"]}
     out = " ".join(arnold("place", *instance, "--flags", store).out.split())
-    assert "n1: straggler, 1.97 times slower, says what-if: one worker, dp 3 / stage 0, explains it" in out
+    assert "n1: straggler, 1.97 times slower (source: what-if): one worker, dp 3 / stage 0, explains it" in out
 
 
 def test_explain_prints_both_ways(arnold: Arnold, instance: list[object], store: Path) -> None:
@@ -263,10 +263,10 @@ def test_explain_prints_both_ways(arnold: Arnold, instance: list[object], store:
     )  # fmt: skip
     assert (avoid["chosen"], use["chosen"]) == (True, False)
     out = " ".join(arnold("explain", *instance, "--flags", store).out.split())
-    assert "avoid all slow nodes: predicted step time 1.008 x ideal, DP spread 2" in out
-    assert "use slow nodes freely: predicted step time 1.970 x ideal, DP spread 1" in out
+    assert "Avoid all slow nodes: predicted step time 1.008 x ideal, DP spread 2" in out
+    assert "Use slow nodes freely: predicted step time 1.970 x ideal, DP spread 1" in out
     assert "Using them makes steps 95.5% longer than avoiding them." in out
-    assert "n1: straggler, 1.97 times slower, says what-if: one worker, dp 3 / stage 0, explains it" in out
+    assert "n1: straggler, 1.97 times slower (source: what-if): one worker, dp 3 / stage 0, explains it" in out
     assert "cannot be without slow nodes" in out
 
 

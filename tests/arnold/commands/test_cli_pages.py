@@ -40,7 +40,7 @@ def test_a_repaired_placement(arnold: Arnold, folder: Path) -> None:
         assert "llm repaired: 1 node lost" in words
         assert "1 faulty" in words
         assert ("Proved optimal" in words) == proved
-        assert re.search(r"rank 0 \(dp 0, pp 0\): n00 to n\d\d", words)
+        assert re.search(r"Rank 0 \(row 0, stage 0\): n00 to n\d\d", words)
 
 
 def test_what_would_help_a_job_that_does_not_fit(arnold: Arnold, folder: Path) -> None:
@@ -61,3 +61,28 @@ def test_the_best_proof_comes_first(arnold: Arnold, folder: Path) -> None:
     words = words_of(folder / "compare.html")
     assert "Proved optimal: no placement has a smaller objective" in words
     assert re.search(r'<option value="0">exact<', (folder / "compare.html").read_text())
+
+
+def test_a_chart_shows_no_more_than_there_is(arnold: Arnold, folder: Path) -> None:
+    """The legend names what is drawn: nothing was refuted below (1, 1), and one algorithm ran; a chart of one point,
+    such as of a job that fits into one minipod, is left out.
+    """
+    assert arnold("place", *INSTANCE, "--alpha", "1", "--html", "place.html").code == 0
+    words = words_of(folder / "place.html")
+    assert "best trade, proved" in words
+    assert "best trade, not proved" not in words
+    assert "other algorithms" not in words
+    (folder / "job.yaml").write_text("name: llm\nparallelism: {tp: 8, dp: 2, pp: 2}\nalpha: 0.8\n")
+    assert arnold("place", *INSTANCE, "--html", "place.html").code == 0
+    assert "DP spread against PP spread" not in words_of(folder / "place.html")
+    assert "No pair of spreads would cost less than exact's 1.0" in words_of(folder / "place.html")
+
+
+def test_numbered_levels_are_switches(arnold: Arnold, folder: Path) -> None:
+    """Levels of Slurm, which have no names, are those of switches in every table."""
+    leaves = [f"SwitchName=s{i} Nodes=n[{4 * i:02}-{4 * i + 3:02}]" for i in range(3)]
+    (folder / "topology.conf").write_text("\n".join([*leaves, "SwitchName=core Switches=s[0-2]"]) + "\n")
+    assert arnold("place", "--cluster", "topology.conf", "--job", "job.yaml", "--html", "place.html").code == 0
+    words = words_of(folder / "place.html")
+    assert "switch of level 0 / switch of level 1" in words
+    assert "level-" not in words

@@ -75,13 +75,13 @@ def test_what_holds_for_all_jobs_is_noted_once(place: Arnold, tmp_path: Path) ->
 
 
 def test_each_job_has_its_own_files(place: Arnold, tmp_path: Path) -> None:
-    """The name of the job stands where {job} stood."""
+    """The name of the job stands where {job} stood; pages say what all of them have together."""
     ran = place("--output", tmp_path / "out-{job}.json", "--html", tmp_path / "{job}.html", "--json", jobs="a b")
     assert ran.code == 0
     for name in "ab":
         saved = (tmp_path / f"out-{name}.json").read_text()
         assert f'"name": "{name}"' in saved
-        assert "<html" in (tmp_path / f"{name}.html").read_text()
+        assert "Weighted sum of objectives 2.0, proved bound 2.0." in (tmp_path / f"{name}.html").read_text()
     assert json_data(PlaceDocument, read_json(PlaceDocument, ran.json["jobs"]["a"])) == ran.json["jobs"]["a"]
 
 

@@ -36,6 +36,7 @@ PAGES = {
     "--html study.html",
     "study generations": "--trace-jobs 8 --seeds 2 --load 0.5 --load 1 --html generations.html",
     "stragglers": "trace.parquet --meta meta.yaml --node-map workers.csv --html stragglers.html",
+    "calibrate": "steps.csv --html calibrate.html",
     "capacity minipods": "--cluster-nodes 512 --size 128 --oversubscription 4 --seeds 2 --grid 8x8x2 "
     "--html minipods.html",
     "capacity spares": "--nodes 1200 --failures 3..9 --price-gpu-hour 2.5 --html spares.html",

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from arnold.pages.axis import Scale, axis_range, cells_between, log_range, log_ticks, round_step, round_ticks
 from arnold.pages.line_chart import ChartLine, LineChart, line_chart, plot_of
-from arnold.pages.row_chart import ChartRow, row_chart
+from arnold.pages.row_chart import MARGINS, ChartRow, row_chart
 from tests.case_counts import examples
 from tests.markup import tags
 from topology.drawing.elements import area, path, rect
+from topology.drawing.sizing import text_width
 from topology.quantities import Kind
 
 KINDS: tuple[Kind, ...] = ("share", "count", "seconds")
@@ -121,6 +122,15 @@ def test_dots_carry_their_words_and_errors() -> None:
     assert {"x", "y", "here"} <= set(re.findall(r">([^<]+)</text>", drawn))
 
 
+def test_words_of_a_mark_stay_beside_the_numbers() -> None:
+    """Words of a mark at the left border begin there, not on the numbers of the upright axis."""
+    line = ChartLine("a", 0, [0.0, 50.0], [1.0, 2.0])
+    chart = LineChart("t", [line], labels=("x", "y"), marks=[(0.0, "the least mean cost")])
+    plot = plot_of(chart)
+    [words] = [float(x) for x in re.findall(r'<text[^>]* x="([\d.]+)"[^>]*>the least mean cost<', line_chart(chart))]
+    assert words - text_width("the least mean cost", 12.0) / 2 == pytest.approx(plot.left, abs=0.01)
+
+
 def test_a_band_is_on_the_axis_too() -> None:
     """The axis holds the upper end of the band, 70, not only the line at 10."""
     line = ChartLine("a", 0, [0.0, 1.0], [10.0], shape="step", band=([5.0], [70.0]))
@@ -132,5 +142,5 @@ def test_rows_stand_on_one_axis() -> None:
     rows = [ChartRow(name, "l0", mean, (0.0, 4.0), "tip") for name, mean in (("a", 1.0), ("b" * 80, 2.0))]
     found = tags(row_chart(rows, name="range", title="t", kind="count"))
     one, other = [float(str(attrs["cx"])) for tag, attrs in found if tag == "circle"]
-    assert other - 190 == pytest.approx(2 * (one - 190), abs=0.02)
+    assert other - MARGINS[0] == pytest.approx(2 * (one - MARGINS[0]), abs=0.02)
     assert sum(attrs.get("data-tip") == "tip" for _, attrs in found) == 2

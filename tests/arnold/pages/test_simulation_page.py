@@ -6,6 +6,7 @@ import json
 import re
 import zlib
 from base64 import b64decode
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 
 from arnold.commands.replay_files import PAGE_BUCKETS
 from arnold.pages.line_chart import ChartLine, LineChart, line_chart
-from arnold.pages.replay.cluster_map import frames
+from arnold.pages.replay.cluster_map import OTHERS, frames
 from arnold.pages.replay.job_tables import chosen_jobs
 from arnold.pages.replay.replay_page import simulation_page
 from simulator.engine.hooks import Incident
@@ -48,11 +49,14 @@ def unpacked(text: str) -> bytes:
     return zlib.decompress(b64decode(text))
 
 
-def page(**changes: Any) -> tuple[str, RunHistory]:
-    """A run with a queue, failures, gangs on several racks and slow ones among them, and its page."""
+def page(*, others: Sequence[int] = (), **changes: Any) -> tuple[str, RunHistory]:
+    """A run with a queue, failures, gangs on several racks and slow ones among them, and its page.
+
+    :param others: nodes that are in use all along.
+    """
     events = [Incident(300.0, "down", 3), Incident(900.0, "up", 3)]
     settings: dict[str, Any] = {"incidents": events, "recovery": KeepsHalf(), "pace": Twice()} | changes
-    made, past = replayed(random_records(3), racks(8), **settings)
+    made, past = replayed(random_records(3), racks(8).with_busy(others), **settings)
     noted = replace(made, trace=made.trace.replace(notes=("<b>a note</b>",)))
     return simulation_page(past, run_summary(past), noted, time_series(past, most=PAGE_BUCKETS)), past
 
@@ -100,6 +104,14 @@ def test_the_map_is_the_history() -> None:
     assert (owner == found.owner[:, plan.nodes]).all()
     assert (share == found.share[:, plan.nodes]).all()
     assert len([1 for tag, attrs in tags(html) if tag == "rect" and str(attrs.get("class")).startswith("n ")]) == 8
+
+
+def test_nodes_that_others_use_are_not_idle() -> None:
+    """A node that the cluster file has in use is drawn so at every instant, and is in the legend, as no other is."""
+    _, past = replayed(random_records(4), racks(5).with_busy([4]))
+    assert (frames(past, 20).share == OTHERS).any(axis=0).tolist() == [False] * 4 + [True]
+    assert "in use by others" in words(page(others=[2])[0])
+    assert "in use by others" not in words(page()[0])
 
 
 def test_frames_show_the_largest_job_of_a_node() -> None:

@@ -178,6 +178,6 @@ def test_one_state_has_no_range() -> None:
     made = FragmentationQuestion(made="4x12", shapes=("8x4",), spreads=(1,), shares=()).answer()
     one = made.ranges[0]
     assert one.p10 < one.p90
-    assert one.decides == "chance (the seed)"
+    assert one.decides == "chance"
     full = FragmentationQuestion(made="4x12", busy_share=1.0, shapes=("8x4",), spreads=(1,), shares=()).answer()
     assert full.ranges == ()

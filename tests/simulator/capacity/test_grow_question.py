@@ -11,6 +11,7 @@ import pytest
 from simulator.capacity.grow_answer import GrowAnswer
 from simulator.capacity.grow_question import GrowQuestion
 from simulator.capacity.grow_sheet import order_words, quarters_words
+from simulator.capacity.uncertain_input import range_words
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.errors import InvalidInput, UnknownName
 from topology.generate import fragment, minipods
@@ -104,9 +105,9 @@ def test_the_figure(asked: Asked) -> None:
     """A line for each scenario, the first with its band, the objective, the order; nothing above the axis."""
     chart = asked[0].sheet(asked[1]).charts[0]
     assert [series.name for series in chart.series] == [
-        "growth 0.05..0.12",
-        "growth 0..0.04",
-        "growth 0.15..0.3",
+        "growth 0.05 to 0.12",
+        "growth 0 to 0.04",
+        "growth 0.15 to 0.3",
         "objective",
         "order, P10 to P90",
     ]
@@ -135,7 +136,7 @@ def test_the_sheet(asked: Asked) -> None:
     """A line for each scenario; shapes one after the other, ``>=`` where a larger job was not refuted."""
     question, answer = asked
     tables = question.sheet(answer).tables
-    assert [row[0] for row in tables[0].rows] == list(question.growth)
+    assert [row[0] for row in tables[0].rows] == [range_words(growth) for growth in question.growth]
     assert [row[0] for row in tables[1].rows] == ["today", "1", "2", "3"]
     assert [row[:4] for row in tables[3].rows[:3]] == [
         ("8x4", "0", "8", "4"),

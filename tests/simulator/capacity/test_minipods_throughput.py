@@ -67,4 +67,4 @@ def test_assumptions_of_the_model() -> None:
     assert len(set(lines)) == len(lines)
     assert all("\n" not in line and "  " not in line for line in lines)
     assert any("anchored" in line for line in lines)
-    assert any("0.1..0.5" in line for line in lines)
+    assert any("0.1 to 0.5" in line for line in lines)

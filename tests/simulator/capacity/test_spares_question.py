@@ -255,12 +255,12 @@ def test_the_same_seed_is_the_same_answer() -> None:
 
 
 def test_the_sheet() -> None:
-    """A star marks the best number, upright lines stand at it and at the ends of its range, dots carry error bars."""
+    """Words mark the best number, upright lines stand at it and at the ends of its range, dots carry error bars."""
     question = brief(repair_hours="12..48", target=0.9, failure_domains=("leaf:8",))
     answer = question.answer()
     sheet = question.sheet(answer)
     rows = sheet.tables[2].rows
-    assert [row[0] for row in rows if "*" in row[0]] == [f"{answer.spares} *"]
+    assert [row[0] for row in rows if "cost" in row[0]] == [f"{answer.spares} at least cost"]
     assert len(rows) == question.steps == len(answer.rows)
     cost, ettr = sheet.charts
     assert [words for _, words in cost.lines] == ["P10", "P50", "P90", f"{answer.spares} spares"]
