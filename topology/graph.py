@@ -100,26 +100,22 @@ def path(cluster: Cluster, source: int, target: int) -> list[str | Switch]:
     return [cluster.names[source], *up, top, *reversed(down), cluster.names[target]]
 
 
-def uplinks(
-    cluster: Cluster, *, gpu_bandwidth: float = GPU_BANDWIDTH, oversubscription: Mapping[str, float] | None = None
-) -> dict[str, FloatArray]:
+def uplinks(cluster: Cluster, *, oversubscription: Mapping[str, float] | None = None) -> dict[str, FloatArray]:
     """Return what the links from each switch upwards carry together, in one direction.
 
     A switch has as much upwards as the links below it, divided by the oversubscription of its level.
 
-    :param gpu_bandwidth: GB/s between one GPU and the network, above 0.
     :param oversubscription: level -> ratio, above 0, of bandwidth below to bandwidth upwards; levels left out have 1.
     :returns: level -> shape [domains], GB/s.  An implicit domain has no links of its own: its entry is the sum of what
         hangs on it.
     """
     ratios = dict(oversubscription or {})
-    for name, value in (("gpu_bandwidth", gpu_bandwidth), *ratios.items()):
-        if not value > 0.0:
-            raise InvalidInput(f"{name} is {value}", where=name, fix="bandwidths and ratios are above 0")
-    for name in ratios:
+    for name, ratio in ratios.items():
+        if not ratio > 0.0:
+            raise InvalidInput(f"{name} is {ratio}", where=name, fix="ratios are above 0")
         cluster.level_index(name)
     capacity: dict[str, FloatArray] = {}
-    below = cluster.gpus.astype(np.float64) * gpu_bandwidth
+    below = cluster.gpus.astype(np.float64) * GPU_BANDWIDTH
     hangs_on = cluster.levels[-1].domain_of if cluster.levels else np.zeros(0, dtype=np.int32)
     for level in reversed(cluster.levels):
         below = np.bincount(hangs_on, weights=below, minlength=len(level)).astype(np.float64)
@@ -129,17 +125,15 @@ def uplinks(
     return {level.name: capacity[level.name] for level in cluster.levels}
 
 
-def network(
-    cluster: Cluster, *, gpu_bandwidth: float = GPU_BANDWIDTH, oversubscription: Mapping[str, float] | None = None
-) -> nx.DiGraph[str | Switch]:
+def network(cluster: Cluster, *, oversubscription: Mapping[str, float] | None = None) -> nx.DiGraph[str | Switch]:
     """Return the tree as a networkx graph, edges pointing from a switch to what hangs on it.
 
     Vertices carry ``kind`` (``switch`` or ``node``) and ``nodes`` (nodes below, 1 for a node); edges carry ``capacity``
-    (GB/s).  Options are those of :func:`uplinks`.
+    (GB/s), as :func:`uplinks` says.
     """
     import networkx as nx
 
-    capacity = uplinks(cluster, gpu_bandwidth=gpu_bandwidth, oversubscription=oversubscription)
+    capacity = uplinks(cluster, oversubscription=oversubscription)
     upwards = {
         (level.name, name): float(capacity[level.name][i])
         for level in cluster.levels
@@ -154,5 +148,5 @@ def network(
         for i in domain.own:
             name = cluster.names[i]
             graph.add_node(name, kind="node", nodes=1)
-            graph.add_edge(domain.key, name, capacity=float(cluster.gpus[i]) * gpu_bandwidth)
+            graph.add_edge(domain.key, name, capacity=float(cluster.gpus[i]) * GPU_BANDWIDTH)
     return graph

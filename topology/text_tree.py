@@ -42,28 +42,26 @@ class TreeRow:
         return tuple(int(length) for length in lengths)
 
 
-def tree_rows(cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN) -> list[TreeRow]:
-    """Return lines of the tree, the whole cluster first, with so many children of one domain at most, and so many
-    levels from the broadest; ``None`` = as many as fit into :data:`MAX_ROWS` lines, at least 1.
+def tree_rows(cluster: Cluster, *, depth: int | None = None) -> list[TreeRow]:
+    """Return lines of the tree, the whole cluster first, with :data:`MAX_CHILDREN` of one domain at most, and so
+    many levels from the broadest; ``None`` = as many as fit into :data:`MAX_ROWS` lines, at least 1.
     """
     root = domain_tree(cluster)
     if depth is None:
-        sizes = [len(_rows_at(root, shown, max_children)) for shown in range(1, len(cluster.levels) + 1)]
+        sizes = [len(_rows_at(root, shown)) for shown in range(1, len(cluster.levels) + 1)]
         depth = max([1, *(shown + 1 for shown, size in enumerate(sizes) if size <= MAX_ROWS)])
     states = node_states(cluster)
     rows = []
-    for branch, label, nodes in _rows_at(root, depth, max_children):
+    for branch, label, nodes in _rows_at(root, depth):
         counts = count_states(states[nodes])
         columns = tuple(sum(counts[state] for state in members) for _, members in COLUMNS)
         rows.append(TreeRow(branch, label, len(nodes), columns))
     return rows
 
 
-def text_tree(
-    cluster: Cluster, *, depth: int | None = None, max_children: int = MAX_CHILDREN, bar_width: int = 20
-) -> str:
+def text_tree(cluster: Cluster, *, depth: int | None = None, bar_width: int = 20) -> str:
     """Return the tree as plain text in columns, those of zeros left out; ``bar_width`` 0 = no bar."""
-    rows = tree_rows(cluster, depth=depth, max_children=max_children)
+    rows = tree_rows(cluster, depth=depth)
     shown = [i for i in range(len(COLUMNS)) if rows[0].counts[i]]
     table = [["", "nodes", *(COLUMNS[i][0] for i in shown)]]
     bars = [" ".join(f"{BAR_MARKS[i]} {COLUMNS[i][0]}" for i in shown) if bar_width else ""]
@@ -78,17 +76,17 @@ def text_tree(
     return "\n".join(lines)
 
 
-def _rows_at(root: Domain, depth: int, max_children: int) -> list[tuple[str, str, IntArray]]:
+def _rows_at(root: Domain, depth: int) -> list[tuple[str, str, IntArray]]:
     """Return branch, label and nodes of all lines."""
-    return [("", "cluster", root.nodes), *_rows_below(root, "", depth, max_children)]
+    return [("", "cluster", root.nodes), *_rows_below(root, "", depth)]
 
 
-def _rows_below(domain: Domain, indent: str, depth: int, max_children: int) -> Iterator[tuple[str, str, IntArray]]:
+def _rows_below(domain: Domain, indent: str, depth: int) -> Iterator[tuple[str, str, IntArray]]:
     """Yield branch, label and nodes of the lines below a domain."""
     if depth == 0:
         return
-    listed = domain.children[:max_children]
-    rest = domain.children[max_children:]
+    listed = domain.children[:MAX_CHILDREN]
+    rest = domain.children[MAX_CHILDREN:]
     entries: list[tuple[str, IntArray, Domain | None]] = [(f"{c.level} {c.name}", c.nodes, c) for c in listed]
     if rest:
         entries.append((f"{len(rest):,} more", np.concatenate([child.nodes for child in rest]), None))
@@ -98,4 +96,4 @@ def _rows_below(domain: Domain, indent: str, depth: int, max_children: int) -> I
         last = i == len(entries) - 1
         yield indent + ("└─ " if last else "├─ "), label, nodes
         if child is not None:
-            yield from _rows_below(child, indent + ("   " if last else "│  "), depth - 1, max_children)
+            yield from _rows_below(child, indent + ("   " if last else "│  "), depth - 1)

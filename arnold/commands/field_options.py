@@ -58,7 +58,6 @@ def options_of(
     *,
     only: Collection[str] | None = None,
     defaults: Mapping[str, Any] = MappingProxyType({}),
-    helps: Mapping[str, str] = MappingProxyType({}),
     completions: Mapping[str, Completion] = MappingProxyType({}),
 ) -> Callable[[F], F]:
     """Return a decorator that gives a command one option for each field of a dataclass, in their order.
@@ -67,7 +66,6 @@ def options_of(
 
     :param only: names of the fields that are options of this command; ``None`` = all.
     :param defaults: name of a field -> default of this command, instead of the field's.
-    :param helps: name of a field -> help of this command, instead of the field's.
     :param completions: name of a field -> what completes its value in a shell.
     :raises TypeError: a field is of a type that no option has, or its metadata has an unknown key.
     """
@@ -76,7 +74,7 @@ def options_of(
         for field in reversed(_option_fields(kind)):
             if only is None or field.name in only:
                 default = defaults.get(field.name, _default(field))
-                command = _option(kind, field, default, completions.get(field.name), helps.get(field.name))(command)
+                command = _option(kind, field, default, completions.get(field.name))(command)
         return command
 
     return decorate
@@ -109,9 +107,7 @@ def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _option(
-    kind: type, field: Field[Any], default: Any, completion: Completion | None, words_of_help: str | None
-) -> Callable[[F], F]:
+def _option(kind: type, field: Field[Any], default: Any, completion: Completion | None) -> Callable[[F], F]:
     where = f"{kind.__name__}.{field.name}"
     if unknown := field.metadata.keys() - WORDS.keys():
         raise TypeError(f"{where}: no key of metadata is called {', '.join(sorted(unknown))}")
@@ -121,7 +117,7 @@ def _option(
         raise TypeError(f"{where}: no option takes a value of type {field.type}")
     settings: dict[str, Any] = {
         "type": _type(admitted) if not words.get("file") else RESULT if words["file"] == "result" else FILE,
-        "help": words_of_help or words.get("help") or _help(field_docs(kind).get(field.name, "")),
+        "help": words.get("help") or _help(field_docs(kind).get(field.name, "")),
         "metavar": words.get("metavar") or ("FILE" if words.get("file") else None),
         "envvar": words.get("envvar"),
         "shell_complete": completion,

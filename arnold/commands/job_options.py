@@ -155,25 +155,22 @@ def placement_inputs(command: F) -> F:
     return _with_options(cast("F", call), JobFiles)
 
 
-def joint_inputs(several: str) -> Callable[[F], F]:
-    """Return a decorator that gives a command the same options for one job or several.
+def joint_inputs(command: F) -> F:
+    """Give a command the same options for one job or several.
 
-    The command itself places one job, and gets :class:`PlacementInputs`.
-
-    :param several: ``module:name`` of what is called instead, with :class:`JointInputs`, for several jobs or weights.
+    The command itself places one job, and gets :class:`PlacementInputs`; several jobs or weights go, as
+    :class:`JointInputs`, to :mod:`arnold.commands.place_jobs`.
     """
 
-    def decorate(command: F) -> F:
-        @wraps(command)
-        def call(**options: Any) -> Any:
-            files, jobs, *others = _taken(SeveralJobFiles, options)
-            if len(jobs.job) > 1 or jobs.weight:
-                return object_at(several)(inputs=JointInputs(files, jobs, *others), **options)
-            return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0], jobs.records), *others), **options)
+    @wraps(command)
+    def call(**options: Any) -> Any:
+        files, jobs, *others = _taken(SeveralJobFiles, options)
+        if len(jobs.job) > 1 or jobs.weight:
+            place_jobs = object_at("arnold.commands.place_jobs:place_jobs")
+            return place_jobs(inputs=JointInputs(files, jobs, *others), **options)
+        return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0], jobs.records), *others), **options)
 
-        return _with_options(cast("F", call), SeveralJobFiles)
-
-    return decorate
+    return _with_options(cast("F", call), SeveralJobFiles)
 
 
 def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:

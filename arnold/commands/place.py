@@ -42,7 +42,7 @@ Examples:
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
-@joint_inputs(several="arnold.commands.place_jobs:place_jobs")
+@joint_inputs
 @click.option(
     "--algorithm",
     default="exact",

@@ -94,14 +94,12 @@ class ClusterApi:
     Use it as an asynchronous context manager, in the event loop that it is to live in.  Reads are few and not bounded.
     """
 
-    def __init__(
-        self, configuration: Configuration, *, flow: FlowControl, user_agent: str = "arnold", context: str = ""
-    ) -> None:
+    def __init__(self, configuration: Configuration, *, flow: FlowControl, context: str = "") -> None:
         self.context = context  # of the kubeconfig; empty = there is none
         self.server = str(configuration.host)  # its address
         self._configuration = configuration
         # Compressing lists costs the API server more time than the bytes cost a network inside a cluster.
-        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": user_agent}
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "arnold"}
         self._flow = flow
         self._session: ClientSession
         self._address: URL

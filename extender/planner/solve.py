@@ -43,21 +43,21 @@ _FITS_SHARE = 0.2  # part of the time limit that each of the questions behind a 
 _LIMITS = Limits()
 
 
-def solve(question: Question, limits: Limits = _LIMITS, *, algorithm: str = "exact") -> Answer:
+def solve(question: Question, limits: Limits = _LIMITS) -> Answer:
     """Ask the solver; why there is no placement becomes the plan's reason and is never raised."""
     try:
-        return _mended(question, limits) if question.lost else _placed(question, limits, algorithm)
+        return _mended(question, limits) if question.lost else _placed(question, limits)
     except ArnoldError as error:
         return _unplaced(question, str(error))
 
 
-def _placed(question: Question, limits: Limits, algorithm: str) -> Answer:
+def _placed(question: Question, limits: Limits) -> Answer:
     job, cluster = question.job, question.cluster
     if question.refused or job is None or cluster is None:
         return _unplaced(question, question.refused)
     check_held_together(cluster, within_the_tree(cluster, job))
     for attempt in question.attempts:
-        outcome = run(ALGORITHMS.load(algorithm), attempt, job, limits)
+        outcome = run(ALGORITHMS.load("exact"), attempt, job, limits)
         if outcome.evaluation is not None:
             break
     if outcome.evaluation is None or outcome.proposal.nodes is None:

@@ -144,14 +144,13 @@ LINGER_SECONDS = 0.5  # for a client to read our last word; TLS would wait 30 s 
 class Strangers:
     """The newest connections of clients without a certificate; older ones are cut off."""
 
-    def __init__(self, most: int = MOST_STRANGERS) -> None:
-        self._most = most
+    def __init__(self) -> None:
         self._there: dict[Connection, None] = {}
 
     def enter(self, connection: Connection) -> None:
         """Let one more connection in."""
         self._there[connection] = None
-        if len(self._there) > self._most:
+        if len(self._there) > MOST_STRANGERS:
             oldest = next(iter(self._there))
             self.leave(oldest)
             oldest.transport.abort()

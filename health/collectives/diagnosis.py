@@ -54,6 +54,7 @@ CAUSES: dict[Cause, str] = {
 
 PROGRAM: tuple[Cause, ...] = ("crossed-order", "other-size")  # Causes that are mistakes of the program, no node's
 
+MOST_NAMES = 4  # That a sentence has; of the others it says how many
 DOUBT = {"certain": "", "likely": "likely ", "possible": "possibly "}
 
 ORDER: dict[Certainty, int] = {"certain": 0, "likely": 1, "possible": 2}
@@ -262,6 +263,6 @@ def _place(diagnosis: Diagnosis, member: int) -> str:
     return f"{found.label} on {found.host}" if found.host and found.host not in found.label else found.label
 
 
-def _few(names: Sequence[str], *, last: str = " and ", most: int = 4) -> str:
-    shown = [*names[:most], f"{len(names) - most} more"] if len(names) > most else list(names)
+def _few(names: Sequence[str], *, last: str = " and ") -> str:
+    shown = [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else list(names)
     return ", ".join(shown[:-1]) + last + shown[-1] if len(shown) > 1 else shown[0]

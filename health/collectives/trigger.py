@@ -58,10 +58,11 @@ class _Life:
     standing: Seconds
 
 
-def watched_members(recording: CollectiveRecording, most: int = MOST_RANKS) -> dict[int, int]:
+def watched_members(recording: CollectiveRecording) -> dict[int, int]:
     """Return one member of each data-parallel group (without such groups, of the groups there are) -> that group.
 
-    Members, at most ``most``, are from the middle of their groups, evenly over the groups where there are too many.
+    Members, at most :data:`MOST_RANKS`, are from the middle of their groups, evenly over the groups where there are
+    more.
     """
     numbered = list(enumerate(recording.groups))
     kinds = [[i for i, group in numbered if group.kind == "dp" and len(group.members) > 1], [i for i, _ in numbered]]
@@ -71,9 +72,9 @@ def watched_members(recording: CollectiveRecording, most: int = MOST_RANKS) -> d
         members = recording.groups[i].members
         chosen.setdefault(members[len(members) // 2], i)
     distinct = list(chosen.items())
-    if len(distinct) <= most:
+    if len(distinct) <= MOST_RANKS:
         return chosen
-    return dict(distinct[round(i * (len(distinct) - 1) / (most - 1))] for i in range(most))
+    return dict(distinct[round(i * (len(distinct) - 1) / (MOST_RANKS - 1))] for i in range(MOST_RANKS))
 
 
 class Look(NamedTuple):

@@ -16,6 +16,9 @@ import numpy as np
 from health.peers.streams import FloatArray
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 
+HIDDEN, LATENT = 4, 8  # Sizes of the paper's LSTM-VAE
+RATE = 3e-2  # Learning rate of Adam
+DIVERGENCE = 1e-5  # Weight of the Kullback-Leibler term against the mean squared error
 BATCH = 512
 INFERENCE = 65_536  # Windows that are reconstructed at once
 
@@ -26,18 +29,8 @@ class LstmVae:
     Untrained, it is trained on the windows it is given: those of one metric, nearly all healthy.
     """
 
-    def __init__(
-        self,
-        *,
-        hidden: int = 4,
-        latent: int = 8,
-        steps: int = 1_500,  # of training, each on BATCH windows
-        rate: float = 3e-2,  # learning rate of Adam
-        divergence: float = 1e-5,  # weight of the Kullback-Leibler term against the mean squared error
-        seed: int = 0,  # of weights and batches; same windows, same reconstructions
-    ) -> None:
-        self._sizes = (hidden, latent)
-        self._steps, self._rate, self._divergence, self._seed = steps, rate, divergence, seed
+    def __init__(self, *, steps: int = 1_500) -> None:
+        self._steps = steps  # of training, each on BATCH windows
         self._network: Any = None
         self.error = float("nan")  # mean squared error of the last reconstruction; the paper trains to below 1e-4
 
@@ -64,18 +57,19 @@ class LstmVae:
         return result
 
     def _trained(self, torch: Any, flat: FloatArray) -> Any:
-        data, latent = torch.from_numpy(flat), self._sizes[1]
-        chance = torch.Generator().manual_seed(self._seed)
+        data = torch.from_numpy(flat)
+        # same windows, same reconstructions
+        chance = torch.Generator().manual_seed(0)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed)
-            network = _network(torch, *self._sizes)
-        optimiser = torch.optim.Adam(network.parameters(), lr=self._rate)
+            torch.manual_seed(0)
+            network = _network(torch)
+        optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
         fading = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self._steps)
         for _ in range(self._steps):
             batch = data[torch.randint(len(data), (BATCH,), generator=chance)]
-            made, mean, log_variance = network(batch, torch.randn(BATCH, latent, generator=chance))
+            made, mean, log_variance = network(batch, torch.randn(BATCH, LATENT, generator=chance))
             divergence = -0.5 * (1.0 + log_variance - mean**2 - log_variance.exp()).sum(dim=1).mean()
-            loss = ((made - batch) ** 2).mean() + self._divergence * divergence
+            loss = ((made - batch) ** 2).mean() + DIVERGENCE * divergence
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -90,17 +84,17 @@ def _standardised(windows: FloatArray) -> tuple[FloatArray, float, float]:
     return (flat - middle) / spread, middle, spread
 
 
-def _network(torch: Any, hidden: int, latent: int) -> Any:
+def _network(torch: Any) -> Any:
     """Return encoder and decoder, one LSTM layer each."""
 
     class Network(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
-            self.encoder = torch.nn.LSTM(1, hidden, batch_first=True)
-            self.mean = torch.nn.Linear(hidden, latent)
-            self.log_variance = torch.nn.Linear(hidden, latent)
-            self.decoder = torch.nn.LSTM(latent, hidden, batch_first=True)
-            self.value = torch.nn.Linear(hidden, 1)
+            self.encoder = torch.nn.LSTM(1, HIDDEN, batch_first=True)
+            self.mean = torch.nn.Linear(HIDDEN, LATENT)
+            self.log_variance = torch.nn.Linear(HIDDEN, LATENT)
+            self.decoder = torch.nn.LSTM(LATENT, HIDDEN, batch_first=True)
+            self.value = torch.nn.Linear(HIDDEN, 1)
 
         def forward(self, batch: Any, noise: Any) -> tuple[Any, Any, Any]:
             """Return reconstruction, mean and log variance; without noise the mean itself is decoded."""

@@ -31,6 +31,7 @@ class Metric:
     aliases: tuple[str, ...] = ()  # the names that exporters use, in lower case
 
 
+WINDOW = 8  # Samples over which a metric is averaged before an order is learnt
 _DUTY = ("dcgm_fi_dev_gpu_util", "gpu_utilization", "gpu_util", "utilization_gpu")
 _POWER = ("dcgm_fi_dev_power_usage", "gpu_power", "gpu_power_usage", "power_draw", "power_draw_average")
 _ENGINE = ("dcgm_fi_prof_gr_engine_active", "gr_engine_active")
@@ -140,14 +141,14 @@ class Labelled:
     faults: Sequence[tuple[float, float]]
 
 
-def largest_z(recording: MetricRecording, metrics: Sequence[str], *, window: int = 8) -> tuple[FloatArray, FloatArray]:
+def largest_z(recording: MetricRecording, metrics: Sequence[str]) -> tuple[FloatArray, FloatArray]:
     """Return for each window the largest |Z| over the machines in each metric, and the window's middle in seconds.
 
     Windows stand side by side.  A metric that a recording lacks, or in which all machines are equal, has 0.
     """
     machines = recording.machines
     grids = {name: align(recording.metrics[name], machines=machines) for name in metrics if name in recording.metrics}
-    step = window * min((grid.step for grid in grids.values()), default=1.0)
+    step = WINDOW * min((grid.step for grid in grids.values()), default=1.0)
     start = min((grid.start for grid in grids.values()), default=0.0)
     end = max((grid.start + grid.step * grid.values.shape[1] for grid in grids.values()), default=0.0)
     count = int((end - start) / step)
@@ -178,7 +179,7 @@ class LearntOrder(JsonRecord):
     """How many of them had a fault."""
 
 
-def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
+def learn_order(examples: Iterable[Labelled]) -> LearntOrder:
     """Return metrics by how soon a decision tree asks for them, the others last, as in the paper's order."""
     given = list(examples)
     metrics = in_order({name for one in given for name in one.recording.metrics})
@@ -200,7 +201,7 @@ def learn_order(examples: Iterable[Labelled], *, seed: int = 0) -> LearntOrder:
             "learning an order needs scikit-learn, which is not installed",
             fix="in a clone of Arnold: pip install '.[learn]'",
         ) from None
-    tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=seed)
+    tree = DecisionTreeClassifier(max_depth=DEPTH, class_weight="balanced", min_samples_leaf=20, random_state=0)
     tree.fit(np.concatenate(rows), label.astype(int))
     first = _first_asked(tree.tree_.feature, tree.tree_.children_left, tree.tree_.children_right)
     weight = tree.feature_importances_

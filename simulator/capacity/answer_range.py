@@ -177,17 +177,11 @@ class InputPoints:
 
 
 def answer_range(
-    quantity: str,
-    answer: AnswerTo,
-    inputs: Sequence[UncertainInput],
-    *,
-    draws: int,
-    seed: int,
-    kind: Kind = "count",
+    quantity: str, answer: AnswerTo, inputs: Sequence[UncertainInput], *, draws: int, seed: int
 ) -> AnswerRange:
     """Return the percentiles of an answer over draws of its inputs, and the swing of each input that is uncertain.
 
     :param answer: from values of the inputs to a number; infinity = no number is enough.
     """
     where = InputPoints(tuple(inputs), draws, seed)
-    return where.range_of(quantity, [answer(values) for values in where.points], kind=kind)
+    return where.range_of(quantity, [answer(values) for values in where.points])

@@ -61,18 +61,16 @@ class WaitCurve:
         return float(loads[int(np.argmax(self.at(loads) > objective))])
 
 
-def wait_curve(
-    cluster: Cluster, settings: QueueSettings, *, days: float, seed: int, loads: Sequence[float] = LOADS
-) -> WaitCurve:
-    """Replay the jobs of a seed at each load on the empty cluster, whose GPUs are counted.
+def wait_curve(cluster: Cluster, settings: QueueSettings, *, days: float, seed: int) -> WaitCurve:
+    """Replay the jobs of a seed at each of :data:`LOADS` on the empty cluster, whose GPUs are counted.
 
     :param days: for how long jobs are submitted at a load of 1.
     :raises ArnoldError: no policy is called that, or it shares and no job names its namespace.
     """
     made = background_jobs(cluster, load=1.0, seconds=days * DAY, seed=seed)
-    waits = [_replay(cluster, settings, made.records, stretch=made.asked / load) for load in loads]
+    waits = [_replay(cluster, settings, made.records, stretch=made.asked / load) for load in LOADS]
     # the later of two jobs may pass the earlier under some policies: what is left of that in the percentile is chance
-    return WaitCurve(tuple(loads), tuple(np.maximum.accumulate(waits).tolist()), len(made.records))
+    return WaitCurve(LOADS, tuple(np.maximum.accumulate(waits).tolist()), len(made.records))
 
 
 def _replay(cluster: Cluster, settings: QueueSettings, records: Sequence[JobRecord], *, stretch: float) -> float:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.cost.calibration import PUBLISHED, Calibration
+from simulator.cost.calibration import PUBLISHED
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne
@@ -86,9 +86,7 @@ class GainFit:
     together: bool  # nothing is told, as S and R change together
 
 
-def fit_gains(
-    runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0, calibration: Calibration = PUBLISHED
-) -> GainFit:
+def fit_gains(runs: Sequence[MeasuredRun], *, source: str = "", seed: int = 0) -> GainFit:
     """Estimate what each family gains.
 
     :param source: where the step times are from, for errors.
@@ -102,7 +100,7 @@ def fit_gains(
             where=source,
             fix="measure the same job on a second placement, such as one with its PP groups aligned (R = 1)",
         )
-    curves = calibration.collective_curve, calibration.send_recv_curve
+    curves = PUBLISHED.collective_curve, PUBLISHED.send_recv_curve
     shape = np.array([[curve.of_two(spread) for curve, spread in zip(curves, pair, strict=True)] for pair in pairs])
     told = [family for family in (0, 1) if np.ptp(shape[:, family]) > 0.0]
     design = np.column_stack([np.ones(len(pairs)), shape[:, told]])

@@ -14,6 +14,8 @@ from simulator.power.power_wave import PowerLoad, node_watts, sample_times, trap
 from simulator.power.types import PowerFigures
 from topology.cluster import Cluster, FloatArray, Level
 
+PHASES = 120  # That are tried of each job: halves, thirds, quarters and fifths of a step are among them
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SitePower:
@@ -62,19 +64,17 @@ class SitePower:
                 worst, most = domain, added
         return level.domains[worst], idle[worst] + most
 
-    def staggered(self, loads: Sequence[PowerLoad], *, phases: int = 120) -> list[PowerLoad]:
+    def staggered(self, loads: Sequence[PowerLoad]) -> list[PowerLoad]:
         """Return the loads at other phases, those of the largest swings first, each with the least swing so far.
 
         Equal steps cancel so; of steps that differ no phase is better than another.
-
-        :param phases: how many are tried of each: 120 has the halves, thirds, quarters and fifths of a step.
         """
         found, total = [*loads], np.zeros_like(self.times)
         size = [len(one.nodes) * one.part * (one.watts.compute - one.watts.communicate) for one in loads]
         for i in sorted(range(len(loads)), key=lambda i: -size[i]):
             turns, edge = self.times / loads[i].step, self.settings.edge_seconds / loads[i].step
-            waves = [trapezoid(turns + k / phases, loads[i].share, edge) for k in range(phases)]
+            waves = [trapezoid(turns + k / PHASES, loads[i].share, edge) for k in range(PHASES)]
             sums = [total + size[i] * wave for wave in waves]
-            best = min(range(phases), key=lambda k: (float(np.ptp(sums[k])), float(sums[k].var()), k))
-            total, found[i] = sums[best], replace(loads[i], phase=best / phases)
+            best = min(range(PHASES), key=lambda k: (float(np.ptp(sums[k])), float(sums[k].var()), k))
+            total, found[i] = sums[best], replace(loads[i], phase=best / PHASES)
         return found

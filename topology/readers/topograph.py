@@ -51,9 +51,7 @@ class TopographInstance(BaseModel):
         return (*self.layers[::-1], *([""] * (depth - len(self.layers))), *accelerators)
 
 
-def place_instances(
-    instances: Sequence[TopographInstance], *, where: Callable[[int], str], notes: Sequence[str] = ()
-) -> Reading:
+def place_instances(instances: Sequence[TopographInstance], *, where: Callable[[int], str]) -> Reading:
     """Return the cluster of instances, its levels called as Topograph calls them."""
     depth = max((len(instance.layers) for instance in instances), default=0)
     columns = [list(column) for column in zip(*(one.path(depth) for one in instances), strict=True)]
@@ -63,7 +61,7 @@ def place_instances(
         names.insert(at, name)
         kept.insert(at, column)
     nodes = [PlacedNode(one.id, tuple(column[i] for column in kept)) for i, one in enumerate(instances)]
-    return place_nodes(names, nodes, where=where, notes=notes)
+    return place_nodes(names, nodes, where=where)
 
 
 class _Graph(BaseModel):

@@ -86,28 +86,26 @@ class ParquetColumns:
         self._name = name
         self._error = error
 
-    def whole_numbers(
-        self, key: str, *, missing: int, limits: np.iinfo[Any], cast: str = "int32"
-    ) -> npt.NDArray[np.signedinteger[Any]]:
+    def whole_numbers(self, key: str, *, missing: int, limits: np.iinfo[Any]) -> npt.NDArray[np.signedinteger[Any]]:
         """Return a column of whole numbers, which pandas writes as floats where some are ``missing``, shape [rows].
-        Errors name the row, counted from 0, and advise to ``cast``.
+        Errors name the row, counted from 0.
         """
         import pyarrow as pa
 
         column = self._column(key)
         if pa.types.is_floating(column.type):
-            numbers: npt.NDArray[np.signedinteger[Any]] = self._of_floats(column, key, missing=missing, cast=cast)
+            numbers: npt.NDArray[np.signedinteger[Any]] = self._of_floats(column, key, missing=missing)
         elif pa.types.is_integer(column.type):
             numbers = as_numpy(column.cast(pa.int64()).fill_null(missing) if column.null_count else column)
         else:
-            raise self._wrong_type(key, column.type, "whole numbers", cast)
+            raise self._wrong_type(key, column.type, "whole numbers", "int32")
         if numbers.size and (int(numbers.min()) < limits.min or int(numbers.max()) > limits.max):
             row = int(np.flatnonzero((numbers < limits.min) | (numbers > limits.max))[0])
             fix = f"use numbers from {limits.min} to {limits.max}"
             raise self._wrong_row(row, f"{key} is {int(numbers[row])}, which no job has", fix)
         return numbers
 
-    def _of_floats(self, column: pa.ChunkedArray, key: str, *, missing: int, cast: str) -> npt.NDArray[np.int64]:
+    def _of_floats(self, column: pa.ChunkedArray, key: str, *, missing: int) -> npt.NDArray[np.int64]:
         import pyarrow as pa
 
         values = as_numpy(column.cast(pa.float64()).fill_null(float("nan")))
@@ -115,7 +113,7 @@ class ParquetColumns:
         broken = np.flatnonzero(~absent & ((values != np.rint(values)) | (np.abs(values) >= EXACT)))
         if len(broken):
             row = int(broken[0])
-            raise self._wrong_row(row, f"{key} is {values[row]}, not a whole number", f"write it as {cast}")
+            raise self._wrong_row(row, f"{key} is {values[row]}, not a whole number", "write it as int32")
         return np.where(absent, missing, values).astype(np.int64)
 
     def seconds(self, key: str) -> npt.NDArray[np.floating[Any]]:
