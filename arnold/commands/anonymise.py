@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer
-from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -33,14 +32,9 @@ Examples:
     epilog=EXAMPLES,
 )
 @click.argument("trace", type=FILE)
-@click.option(
-    "--output", required=True, type=RESULT, metavar="FILE", help="File to write the trace to, in the same format."
-)
-@click.option(
-    "--key-file",
-    type=FILE,
-    metavar="FILE",
-    help="File with any secret; the same one gives the same pseudonyms.  [default: a new secret]",
+@file_option("--output", written=True, required=True, help="File to write the trace to, in the same format.")
+@file_option(
+    "--key-file", help="File with any secret; the same one gives the same pseudonyms.  [default: a new secret]"
 )
 def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> None:
     """Replace users, groups and job names in a trace of jobs by pseudonyms; nothing else changes.

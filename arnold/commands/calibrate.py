@@ -9,9 +9,8 @@ import click
 
 from arnold.commands.calibrate_inputs import read_steps
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer, print_rows, print_sentences, to_json
-from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import SEED_HELP, html_option
 from topology.errors import InvalidInput, InvalidJob
 
@@ -37,9 +36,9 @@ Examples:
     "calibrate", cls=JsonCommand, document="arnold.documents.calibrate_answer:CalibrateDocument", epilog=EXAMPLES
 )
 @click.argument("steps", type=FILE)
-@click.option("--job", "job_file", type=FILE, metavar="FILE", help="The job, YAML or JSON; - for standard input.")
+@file_option("--job", "job_file", help="The job, YAML or JSON; - for standard input.")
 @click.option("--name", metavar="TEXT", help="Name of the measurement.  [default: the job's name, else the file's]")
-@click.option("--output", type=RESULT, metavar="FILE", help="Write what was found, for --records of other commands.")
+@file_option("--output", written=True, help="Write what was found, for --records of other commands.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), default=0, show_default=True, help=SEED_HELP)
 @html_option
 def command(

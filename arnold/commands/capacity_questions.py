@@ -12,9 +12,8 @@ from click.core import ParameterSource
 from arnold.commands.cluster_options import ClusterFiles, read_cluster
 from arnold.commands.command import JsonCommand, object_at
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.field_options import file_option, options_of, take
 from arnold.commands.output import GOOD, console, emit_json, print_rows, print_sentences, progress
-from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import CLUSTER_HELP, html_option
 from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
@@ -116,21 +115,14 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
         return 0 if answer.reached else 3
 
     for option in (
-        click.option(
-            "--tornado", type=RESULT, metavar="FILE", help="Save the figure of the inputs that decide the answer, SVG."
-        ),
-        click.option("--svg", type=RESULT, metavar="FILE", help="Save the figure of the answer, SVG."),
+        file_option("--tornado", written=True, help="Save the figure of the inputs that decide the answer, SVG."),
+        file_option("--svg", written=True, help="Save the figure of the answer, SVG."),
         html_option,
         options_of(kind),
     ):
         ask = option(ask)
     if reading:
-        cluster = click.option(
-            "--cluster",
-            type=FILE,
-            metavar="FILE",
-            help=CLUSTER_HELP,
-        )
+        cluster = file_option("--cluster", help=CLUSTER_HELP)
         ask = cluster(options_of(ClusterFiles, only=reading)(ask))
     examples = [line for line in EXAMPLES.splitlines() if line.split()[2:3] == [name]]
     document = f"{kind.answer_type.__module__}:{kind.answer_type.__name__}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, finite
+from arnold.commands.field_options import file_option, finite
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
 from arnold.commands.running_files import running_files, running_job
@@ -40,14 +40,7 @@ Examples:
     "defragment", cls=JsonCommand, document="arnold.documents.defragment_answer:DefragmentDocument", epilog=EXAMPLES
 )
 @placement_inputs
-@click.option(
-    "--running",
-    type=FILE,
-    required=True,
-    multiple=True,
-    metavar="FILES",
-    help=RUNNING_HELP,
-)
+@file_option("--running", metavar="FILES", required=True, multiple=True, help=RUNNING_HELP)
 @click.option(
     "--moves", type=int, metavar="N", help="Largest number of nodes that may move.  [default: as many as it takes]"
 )

@@ -11,10 +11,10 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.compare import print_results, run_all
-from arnold.commands.field_options import options_of, take
+from arnold.commands.field_options import file_option, options_of, take
 from arnold.commands.output import BAD, answer, print_sentences, progress
 from arnold.commands.place import exit_code
-from arnold.commands.result_files import RESULT, refuse_clashes
+from arnold.commands.result_files import refuse_clashes
 from arnold.commands.shared_options import PAGE_HELP, SAVE_HELP
 from arnold.commands.verbosity import note
 from scheduler.placement.types import Limits
@@ -41,8 +41,8 @@ Examples:
 
 @click.command("demo", cls=JsonCommand, document="arnold.documents.compare_answer:DemoDocument", epilog=EXAMPLES)
 @options_of(Limits, defaults={"seconds": 5.0})
-@click.option("--html", type=RESULT, default=PAGE, show_default=True, metavar="FILE", help=PAGE_HELP)
-@click.option("--save", type=RESULT, metavar="FOLDER", help=SAVE_HELP)
+@file_option("--html", written=True, default=PAGE, show_default=True, help=PAGE_HELP)
+@file_option("--save", metavar="FOLDER", written=True, help=SAVE_HELP)
 def command(*, as_json: bool, html: str, save: str | None, **options: Any) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
 

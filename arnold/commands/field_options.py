@@ -80,6 +80,13 @@ def options_of(
     return decorate
 
 
+def file_option(
+    *names: str, help: str, metavar: str = "FILE", written: bool = False, **settings: Any
+) -> Callable[[F], F]:
+    """Return an option that names a file, which is read, or ``written``."""
+    return click.option(*names, type=RESULT if written else FILE, metavar=metavar, help=help, **settings)
+
+
 def take(kind: type[T], options: dict[str, Any], **others: Any) -> T:
     """Return the dataclass that the options of a command describe; its values are taken out of ``options``.
 

@@ -8,7 +8,7 @@ import click
 
 from arnold.commands.cluster_options import ClusterFiles, cluster_options
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import file_option
 from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
 from arnold.commands.shared_options import PLACEMENT_HELP, html_option
 
@@ -29,7 +29,7 @@ Examples:
     "backups", cls=JsonCommand, document="arnold.documents.recover_answers:CheckpointPeersDocument", epilog=EXAMPLES
 )
 @cluster_options
-@click.option("--placement", required=True, type=FILE, metavar="FILE", help=PLACEMENT_HELP)
+@file_option("--placement", required=True, help=PLACEMENT_HELP)
 @click.option(
     "--failure-level", metavar="NAME", help="Level of the cluster whose domains fail at once.  [default: the closest]"
 )

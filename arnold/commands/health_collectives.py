@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.field_options import FILE, file_option, options_of, take
 from arnold.commands.output import answer, print_rows, progress, save_flags
 from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from health.collectives.trigger_settings import TriggerSettings
@@ -50,7 +50,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
 )
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
 @click.option("--format", metavar="NAME", help="Format of the input.  [default: recognised by content]")
-@click.option("--node-map", type=FILE, metavar="FILE", help="Node of each rank: a CSV of rank,node or host,node.")
+@file_option("--node-map", help="Node of each rank: a CSV of rank,node or host,node.")
 @flags_out_option
 @lenient_option
 @options_of(TriggerSettings, only=("window", "period"))

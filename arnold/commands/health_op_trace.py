@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer, print_rows, progress
 from arnold.commands.result_files import ResultFile
 from arnold.commands.shared_options import SAVE_HELP
@@ -29,11 +29,8 @@ Examples:
 
 @click.command("op-trace", cls=JsonCommand, document="arnold.documents.traces_answer:OpTraceDocument", epilog=EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option(
-    "--meta",
-    type=FILE,
-    metavar="FILE",
-    help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: data-parallel ranks alone]",
+@file_option(
+    "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: data-parallel ranks alone]"
 )
 @click.option(
     "--save",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.field_options import file_option, options_of, take
 from arnold.commands.health_peers import detector_options, machines_of, positive_option, settings_of
 from arnold.commands.output import as_written, save_flags
 from arnold.commands.shared_options import STORE_HELP
@@ -45,10 +45,10 @@ Examples:
 @click.option(
     "--machine-label", metavar="LABEL", help="Label that names the machine.  [default: node, Hostname, .., instance]"
 )
-@click.option("--token-file", type=FILE, metavar="FILE", help="File with the bearer token for the server.")
+@file_option("--token-file", help="File with the bearer token for the server.")
 @options_of(WatchPlan)
 @positive_option("--timeout", "Seconds to wait for an answer.", metavar="SECONDS", default=10.0, show_default=True)
-@click.option("--store", type=FILE, metavar="FILE", help=STORE_HELP)
+@file_option("--store", help=STORE_HELP)
 @click.option("--once", is_flag=True, help="Make one round and end; exit 2 where nothing could be judged.")
 @detector_options
 def watch(

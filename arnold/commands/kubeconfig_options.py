@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import file_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,10 +25,7 @@ def kubeconfig_options(command: F) -> F:
     asked = click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: its current one]")(
         call
     )
-    file = click.option(
-        "--kubeconfig",
-        type=FILE,
-        metavar="FILE",
-        help="File that names cluster and user.  [default: $KUBECONFIG or ~/.kube/config]",
+    file = file_option(
+        "--kubeconfig", help="File that names cluster and user.  [default: $KUBECONFIG or ~/.kube/config]"
     )
     return cast("F", file(asked))

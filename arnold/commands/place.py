@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, options_of, take
+from arnold.commands.field_options import file_option, options_of, take
 from arnold.commands.job_options import PlacementInputs, joint_inputs
 from arnold.commands.output import answer, progress
 from arnold.commands.placement_outputs import PlacementOutputs
-from arnold.commands.result_files import RESULT
 from arnold.commands.running_files import near_running_jobs
 from arnold.commands.shared_options import ALGORITHM_HELP, RUNNING_HELP, complete_algorithm, html_option
 from topology.errors import InvalidInput
@@ -52,16 +51,8 @@ Examples:
     help=ALGORITHM_HELP,
 )
 @options_of(PlacementOutputs)
-@click.option(
-    "--running",
-    type=FILE,
-    multiple=True,
-    metavar="FILES",
-    help=RUNNING_HELP,
-)
-@click.option(
-    "--certificate", type=RESULT, metavar="FILE", help="Save what proves the answer, JSON, for `arnold verify`."
-)
+@file_option("--running", metavar="FILES", multiple=True, help=RUNNING_HELP)
+@file_option("--certificate", written=True, help="Save what proves the answer, JSON, for `arnold verify`.")
 @html_option
 def command(
     *,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import file_option
 from arnold.commands.shared_options import PLACEMENT_HELP
 from topology.errors import InvalidInput
 
@@ -19,13 +17,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def running_job_options(function: F) -> F:
     """Give a command ``--job`` and ``--placement``."""
-    placement = click.option("--placement", type=FILE, metavar="FILE", help=PLACEMENT_HELP)
-    job = click.option(
-        "--job",
-        "job_file",
-        type=FILE,
-        metavar="FILE",
-        help="The job, YAML or JSON; - for standard input.  [default: that of --placement]",
+    placement = file_option("--placement", help=PLACEMENT_HELP)
+    job = file_option(
+        "--job", "job_file", help="The job, YAML or JSON; - for standard input.  [default: that of --placement]"
     )
     return job(placement(function))
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from arnold.commands.field_options import complete_names
-from arnold.commands.result_files import RESULT
+from arnold.commands.field_options import complete_names, file_option
 
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
 AT_HELP = "Time that counts as now, such as 2026-11-17T14:00:00Z, or a day in UTC."
@@ -23,15 +22,12 @@ SEED_HELP = "Seed of all that is drawn: same seed, same answer, as long as no ti
 SEEDS_HELP = "Number of seeds, 0 to N-1, each of which draws anew."
 STORE_HELP = "Flag store: the file that keeps flags and their history."
 
-flags_out_option = click.option(
-    "--flags-out",
-    type=RESULT,
-    metavar="FILE",
-    help="Write the flags of what was found to this file, for --flags of other commands.",
+flags_out_option = file_option(
+    "--flags-out", written=True, help="Write the flags of what was found to this file, for --flags of other commands."
 )
 """Give a command ``--flags-out``."""
 
-html_option = click.option("--html", type=RESULT, metavar="FILE", help=PAGE_HELP)
+html_option = file_option("--html", written=True, help=PAGE_HELP)
 """Give a command ``--html``."""
 
 

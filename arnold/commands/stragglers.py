@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer, progress, save_flags
-from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from topology.errors import InvalidInput
 
@@ -35,19 +34,11 @@ Examples:
     "stragglers", cls=JsonCommand, document="arnold.documents.straggler_answers:StragglersDocument", epilog=EXAMPLES
 )
 @click.argument("trace", type=FILE)
-@click.option(
-    "--meta",
-    type=FILE,
-    metavar="FILE",
-    help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the trace shows]",
+@file_option(
+    "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: those that the trace shows]"
 )
 @lenient_option
-@click.option(
-    "--node-map",
-    type=FILE,
-    metavar="FILE",
-    help="Node of each worker: a CSV of dp,stage,node, or what `arnold place` saved.",
-)
+@file_option("--node-map", help="Node of each worker: a CSV of dp,stage,node, or what `arnold place` saved.")
 @flags_out_option
 @click.option(
     "--ended",
@@ -55,11 +46,8 @@ Examples:
     help="Time when the last traced step ended, from which on flags hold.  [default: not said]",
 )
 @html_option
-@click.option(
-    "--chrome-trace",
-    type=RESULT,
-    metavar="FILE",
-    help="Write a Chrome trace for Perfetto, packed where the name ends in .gz.",
+@file_option(
+    "--chrome-trace", written=True, help="Write a Chrome trace for Perfetto, packed where the name ends in .gz."
 )
 def command(
     *, as_json: bool, trace: str, node_map: str | None, flags_out: str | None, ended: str | None, **options: Any

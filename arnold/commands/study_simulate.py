@@ -11,10 +11,9 @@ import click
 from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
-from arnold.commands.field_options import FILE, finite, options_of, take
+from arnold.commands.field_options import file_option, finite, options_of, take
 from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import plain
-from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
 from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from arnold.commands.verbosity import note
@@ -33,15 +32,7 @@ Examples:
 
 
 @click.command("simulate", cls=JsonCommand, document="simulator.study.compared:StudyDocument", epilog=EXAMPLES)
-@click.option(
-    "--cluster",
-    "clusters",
-    required=True,
-    multiple=True,
-    type=FILE,
-    metavar="FILE",
-    help=CLUSTER_HELP,
-)
+@file_option("--cluster", "clusters", required=True, multiple=True, help=CLUSTER_HELP)
 @overlay_options
 @options_of(FlagOptions)
 @options_of(TraceOptions)
@@ -78,11 +69,8 @@ Examples:
     metavar="ADDRESS",
     help="Dask scheduler on whose workers the runs are made.  [default: --jobs processes here]",
 )
-@click.option(
-    "--runs-out",
-    type=RESULT,
-    metavar="FILE",
-    help="Write a row for each run, Parquet; an interrupted study continues from it.",
+@file_option(
+    "--runs-out", written=True, help="Write a row for each run, Parquet; an interrupted study continues from it."
 )
 @html_option
 def command(*, as_json: bool, seeds: int, jobs: int, dask: str | None, runs_out: str | None, **options: Any) -> None:

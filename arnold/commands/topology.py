@@ -10,9 +10,8 @@ import click
 
 from arnold.commands.cluster_options import ClusterFiles, state_options
 from arnold.commands.command import Group, JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer, emit_json, plain, print_rows, progress
-from arnold.commands.result_files import RESULT
 from arnold.commands.verbosity import is_quiet
 from topology.quantities import plural
 
@@ -64,7 +63,7 @@ def _file_command(name: str, document: str, examples: str) -> Callable[[F], clic
 
 @_file_command("convert", "ConvertDocument", CONVERT_EXAMPLES)
 @click.option("--to", required=True, metavar="FORMAT", help="New format: csv, slurm-conf, slurm-yaml or topograph.")
-@click.option("--output", type=RESULT, metavar="FILE", help="File to write to.  [default: standard output]")
+@file_option("--output", written=True, help="File to write to.  [default: standard output]")
 def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: Any) -> None:
     """Write a cluster in another format.  FILE may be - for standard input.
 
@@ -94,7 +93,7 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
 
 
 @_file_command("show", "ShowTopologyDocument", SHOW_EXAMPLES)
-@click.option("--figure", type=RESULT, metavar="FILE", help="Save a drawing of the cluster: .svg, .png or .html.")
+@file_option("--figure", written=True, help="Save a drawing of the cluster: .svg, .png or .html.")
 @click.option(
     "--depth", type=click.IntRange(1, 32), help="Levels of the tree that is printed.  [default: as many as fit]"
 )

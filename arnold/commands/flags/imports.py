@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import FILE, file_option
 from arnold.commands.flags.store_commands import (
     at_option,
     changed,
@@ -19,7 +19,6 @@ from arnold.commands.flags.store_commands import (
     store_option,
 )
 from arnold.commands.output import answer, emit_json, plain, print_rows
-from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import STORE_HELP
 from topology.errors import InvalidInput
 
@@ -56,10 +55,8 @@ STORE = "flag-store"  # Another flag store: what arnold flags export wrote, or o
 @click.command("import", cls=JsonCommand, document=f"{ANSWERS}:ImportDocument", epilog=IMPORT_EXAMPLES)
 @click.argument("file", type=FILE)
 @click.option("--from", "by", required=True, type=click.Choice((*MONITORS, STORE)), help="Tool that the input is from.")
-@click.option("--store", type=FILE, metavar="FILE", help=STORE_HELP)
-@click.option(
-    "--output", type=RESULT, metavar="FILE", help="File to write the flags to, for --flags of other commands."
-)
+@file_option("--store", help=STORE_HELP)
+@file_option("--output", written=True, help="File to write the flags to, for --flags of other commands.")
 @at_option
 def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str | None, at: str | None) -> None:
     """Take what a monitor of Kubernetes nodes found: conditions of nodes, and events about them.
@@ -126,7 +123,7 @@ def _print(out: Console, document: ImportDocument) -> None:
 
 @click.command("export", cls=JsonCommand, document=f"{ANSWERS}:ExportDocument", epilog=EXPORT_EXAMPLES)
 @store_option
-@click.option("--output", type=RESULT, metavar="FILE", help="File to write to.  [default: standard output]")
+@file_option("--output", written=True, help="File to write to.  [default: standard output]")
 def export(*, as_json: bool, store: str, output: str | None) -> None:
     """Write all events of a flag store, in order: one JSON object a line, after one that says what the file is.
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import FILE, file_option
 from arnold.commands.flags.store_commands import at_option, changed, present, print_recorded, stamp_of, store_option
 from arnold.commands.output import answer
-from arnold.commands.result_files import RESULT
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -45,12 +44,7 @@ Examples:
 @click.command("record", cls=JsonCommand, document=f"{ANSWERS}:RecordDocument", epilog=RECORD_EXAMPLES)
 @click.argument("files", nargs=-1, type=FILE, metavar="[FLAGFILE]...")
 @store_option
-@click.option(
-    "--rules",
-    type=FILE,
-    metavar="FILE",
-    help="When flags begin and end, YAML; kept in the store.  [default: those of the store]",
-)
+@file_option("--rules", help="When flags begin and end, YAML; kept in the store.  [default: those of the store]")
 @at_option
 def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | None, at: str | None) -> None:
     """Take findings of detectors into a flag store, which is made if it is not there.
@@ -116,7 +110,7 @@ def lift(*, as_json: bool, nodes: tuple[str, ...], store: str, because: str, by:
     metavar="DURATION",
     help="Age up to which history stays whole: 12h, 90d, 26w.",
 )
-@click.option("--archive", type=RESULT, metavar="FILE", help="File to write the whole store to first, as it was.")
+@file_option("--archive", written=True, help="File to write the whole store to first, as it was.")
 def compact(*, as_json: bool, store: str, keep: str, archive: str | None) -> None:
     """Forget old history, so that a store does not grow for ever.
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
+from arnold.commands.field_options import file_option
 from arnold.commands.flags.store_commands import at_option, factor, minute, parse_time, print_events, store_option
 from arnold.commands.output import answer, plain, print_rows, print_sentences
-from arnold.commands.result_files import RESULT
 from arnold.commands.shared_options import AT_HELP
 from topology.errors import InvalidInput
 
@@ -40,9 +40,7 @@ Examples:
 @click.command("show", cls=JsonCommand, document=f"{ANSWERS}:HeldFlagsDocument", epilog=SHOW_EXAMPLES)
 @store_option
 @at_option
-@click.option(
-    "--output", type=RESULT, metavar="FILE", help="File to write the flags to as well, for --flags of other commands."
-)
+@file_option("--output", written=True, help="File to write the flags to as well, for --flags of other commands.")
 def show(*, as_json: bool, store: str, at: str | None, output: str | None) -> None:
     """Show the nodes that are flagged, now or at a time, with source, end and reason."""
     from arnold.documents.store_answers import HeldFlagsDocument, MergedFlag, NotedFinding

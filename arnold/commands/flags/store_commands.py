@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.field_options import FILE
+from arnold.commands.field_options import file_option
 from arnold.commands.output import plain, print_rows
 from arnold.commands.shared_options import AT_HELP, STORE_HELP
 from topology.errors import InvalidInput
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def store_option(function: F) -> F:
     """Give a command ``--store``."""
-    option = click.option("--store", required=True, type=FILE, metavar="FILE", help=STORE_HELP)
+    option = file_option("--store", required=True, help=STORE_HELP)
     return option(function)
 
 
