@@ -10,6 +10,8 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer
 from topology.errors import InvalidInput
+from topology.files import read_bytes, read_source, write_file
+from topology.quantities import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +49,6 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
 
     from arnold.documents.traces_answer import AnonymiseDocument
     from simulator.traces.pseudonyms import Pseudonyms, anonymised, still_named
-    from topology.files import read_bytes, read_source, write_file
 
     key = read_bytes(key_file, max_bytes=MAX_KEY)[1].strip() if key_file else token_bytes(32)
     if not key:
@@ -65,8 +66,6 @@ def command(*, as_json: bool, trace: str, output: str, key_file: str | None) -> 
 
 
 def _print(out: Console, document: AnonymiseDocument) -> None:
-    from topology.quantities import plural
-
     nouns = {"user": "user", "group": "group", "job": "job name", "text": "other text"}
     parts = ", ".join(plural(count, nouns[kind]) for kind, count in document.replaced.items())
     out.print(f"{document.output}: {parts} became pseudonyms.")

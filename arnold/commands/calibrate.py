@@ -13,6 +13,7 @@ from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer, print_rows, print_sentences, to_json
 from arnold.commands.shared_options import SEED_HELP, html_option
 from topology.errors import InvalidInput, InvalidJob
+from topology.files import read_source, write_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,7 +59,6 @@ def command(
     """
     from arnold.documents.calibrate_answer import calibrate_document
     from simulator.cost.gain_fit import fit_gains
-    from topology.files import write_file
 
     measured = read_steps(steps)
     fit = fit_gains(measured.runs, source=steps, seed=seed)
@@ -81,7 +81,6 @@ def _job(file: str, measured: MeasuredSteps) -> JobDocument:
     from scheduler.job_document import JobDocument
     from scheduler.jobfile import load_job
     from topology.documents import load_document
-    from topology.files import read_source
 
     source = read_source(file)
     degrees = load_job(source).job.parallelism

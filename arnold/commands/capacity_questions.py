@@ -17,6 +17,7 @@ from arnold.commands.output import GOOD, console, emit_json, print_rows, print_s
 from arnold.commands.shared_options import CLUSTER_HELP, html_option
 from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
+from topology.files import write_file
 from topology.quantities import capitalised
 
 if TYPE_CHECKING:
@@ -164,7 +165,6 @@ def _save(sheet: Sheet, answer: CapacityAnswer, *, html: str | None, svg: str | 
     :raises InvalidInput: a file cannot be written, or an answer without a range is to have a tornado.
     """
     from arnold.pages.capacity import answer_page as pages
-    from topology.files import write_file
 
     if tornado is not None and not answer.headline:
         fix = "leave --tornado away; the assumptions say what the answer is of"

@@ -13,6 +13,7 @@ from arnold.commands.place import exit_code, log_outcome
 from arnold.commands.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
 from topology.errors import InvalidJob
 from topology.files import write_file
+from topology.quantities import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +125,6 @@ def _print(out: Console, instance: Instance, document: CompareDocument) -> None:
 def print_results(out: Console, document: CompareDocument) -> None:
     """Print the table, best objective first; below it those that found no placement, with the reason."""
     from scheduler.outcome import status_words
-    from topology.quantities import decimal
 
     gpus = ("GPUs",) if len(document.cluster.gpu_types) > 1 else ()
     worth_of = ("objective", "x best", "DP spread", "PP spread", "domains", "flagged", "seconds")

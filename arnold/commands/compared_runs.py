@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from arnold.commands.output import console, emit_json, plain, print_rows, progress
 from arnold.commands.verbosity import note
 from topology.errors import InvalidInput
-from topology.quantities import HOUR, label_of, plural
+from topology.quantities import HOUR, duration, label_of, plural
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
@@ -135,7 +135,6 @@ def _show(compared: Comparison) -> None:
 def _show_waits(inputs: Inputs) -> None:
     """Print how long the jobs really waited, where the trace says it."""
     from simulator.results.run_summary import distribution
-    from topology.quantities import duration
 
     waits = distribution([job.waited for job in inputs.trace.records if job.waited is not None])
     if waits is not None:

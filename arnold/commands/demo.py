@@ -17,7 +17,7 @@ from arnold.commands.place import exit_code
 from arnold.commands.result_files import refuse_clashes
 from arnold.commands.shared_options import PAGE_HELP, SAVE_HELP
 from arnold.commands.verbosity import note
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 from topology.errors import InvalidInput
 from topology.files import check_writable, write_file
 
@@ -57,7 +57,6 @@ def command(*, as_json: bool, html: str, save: str | None, **options: Any) -> in
     from arnold.documents.compare_answer import DemoDocument, compare_document
     from arnold.pages.placement import placement_page
     from scheduler.outcome import Instance
-    from scheduler.placement.types import ALGORITHMS
 
     limits = take(Limits, options)
     cluster, job = demo_instance(limits.seed)

@@ -11,6 +11,7 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import file_option
 from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
 from arnold.commands.shared_options import PLACEMENT_HELP, html_option
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +46,6 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     from health.recovery.checkpoint_peers import checkpoint_peers
     from health.recovery.machines import Machines
     from scheduler.placementfile import load_placement
-    from topology.files import read_source
 
     loaded = ClusterFiles(**inputs).read_aloud()
     cluster = loaded.cluster

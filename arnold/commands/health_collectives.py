@@ -12,6 +12,7 @@ from arnold.commands.field_options import FILE, file_option, options_of, take
 from arnold.commands.output import answer, print_rows, progress, save_flags
 from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from health.collectives.trigger_settings import TriggerSettings
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -85,7 +86,6 @@ def command(
     from arnold.documents.collectives_answer import collectives_document
     from health.collectives.flagging import flags_of, nodes_of
     from health.collectives.reading import diagnose_files, read_trace
-    from topology.files import read_source
 
     with progress("Reading", total=len(files)) as say:
         sources = []

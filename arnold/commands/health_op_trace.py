@@ -11,6 +11,8 @@ from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer, print_rows, progress
 from arnold.commands.result_files import ResultFile
 from arnold.commands.shared_options import SAVE_HELP
+from topology.files import read_source
+from topology.quantities import plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +74,6 @@ def command(
     from health.whatif.converters import data_parallel_sizes
     from health.whatif.converters.op_trace_output import write_conversion
     from health.whatif.trace import layout_of, read_metadata
-    from topology.files import read_source
 
     sizes = data_parallel_sizes(files) if meta is None else read_metadata(read_source(meta))
     layout = layout_of(sizes)
@@ -87,7 +88,6 @@ def command(
 
 def _print(out: Console, document: OpTraceDocument) -> None:
     from arnold.commands.step_findings_text import print_findings
-    from topology.quantities import plural
 
     gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"
     steps, workers = plural(document.steps, "step"), plural(document.workers, "worker")

@@ -14,6 +14,7 @@ from arnold.commands.output import as_written, save_flags
 from arnold.commands.shared_options import STORE_HELP
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 from topology.errors import InvalidInput
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -165,8 +166,6 @@ def _queries(given: tuple[str, ...]) -> Mapping[str, str]:
 def _token(path: str | None) -> str:
     if path is None:
         return ""
-    from topology.files import read_source
-
     token = read_source(path, max_bytes=65_536).text.strip()
     if not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInput(

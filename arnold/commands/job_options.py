@@ -14,6 +14,7 @@ from arnold.commands.field_options import options_of, take
 from scheduler.job import Overrides
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from scheduler.jobfile import JobFile
@@ -64,7 +65,6 @@ class _Inputs:
         """
         from scheduler.jobfile import load_job
         from scheduler.records_file import load_records
-        from topology.files import read_source
 
         files, own = self.files, self.job
         records = () if own.records is None else load_records(read_source(own.records))

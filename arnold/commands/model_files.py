@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from topology.errors import InvalidInput
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from simulator.replay_settings import ReplaySettings
@@ -37,7 +38,6 @@ class ModelFiles:
         from simulator.power.power_file import read_power
         from simulator.shared_data.data_plan import read_data
         from simulator.startup.startup_settings import read_startup
-        from topology.files import read_source
 
         notes: tuple[str, ...] = ()
         if self.startup is not None:

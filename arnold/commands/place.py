@@ -11,11 +11,12 @@ import click
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import file_option, options_of, take
 from arnold.commands.job_options import PlacementInputs, joint_inputs
-from arnold.commands.output import answer, progress
+from arnold.commands.output import answer, progress, to_json
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.running_files import near_running_jobs
 from arnold.commands.shared_options import ALGORITHM_HELP, RUNNING_HELP, complete_algorithm, html_option
 from topology.errors import InvalidInput
+from topology.files import write_file
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
@@ -120,9 +121,7 @@ def load_algorithm(name: str) -> PlacementAlgorithm:
 
 def save_certificate(file: str, instance: Instance, outcome: Outcome) -> None:
     """Write what proves an outcome."""
-    from arnold.commands.output import to_json
     from scheduler.certificate_writer import certificate_of
-    from topology.files import write_file
 
     write_file(file, to_json(certificate_of(instance, outcome)) + "\n")
 

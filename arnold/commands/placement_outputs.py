@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from arnold.exports.launcher_files import LauncherFormat
+from arnold.exports.launcher_files import LAUNCHER_FILES, LauncherFormat, LaunchOrder
 from topology.errors import InvalidInput
 from topology.files import write_file
 from topology.quantities import plural
@@ -71,7 +71,6 @@ def _format_of(file: str) -> PlacementFormat:
 
 def _text(kind: PlacementFormat, document: PlaceDocument | RepairDocument, job: Job) -> str:
     from arnold.commands.output import to_json
-    from arnold.exports.launcher_files import LAUNCHER_FILES, LaunchOrder
 
     if kind == "json":
         return to_json(document) + "\n"

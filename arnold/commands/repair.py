@@ -15,8 +15,10 @@ from arnold.commands.output import GOOD, answer, print_rows, print_sentences, pr
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import EARLIER, check_stdin
 from arnold.commands.shared_options import PLACEMENT_HELP, html_option
-from scheduler.placement.types import Limits
+from scheduler.placement.types import Limits, Proposal
 from topology.errors import UnknownName, did_you_mean
+from topology.files import read_source
+from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,7 +69,6 @@ def command(
     from scheduler.outcome import Instance
     from scheduler.placementfile import load_placement
     from scheduler.repair import repair
-    from topology.files import read_source
 
     limits, files = take(Limits, inputs), take(PlacementOutputs, inputs)
     files.formats()
@@ -90,9 +91,7 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     """Return the page of the placement now, with the lost nodes as faulty ones and the moves."""
     from arnold.pages.placement import placement_page
     from scheduler.algorithm_run import judge
-    from scheduler.placement.types import Proposal
     from topology.flags import FAULTY, NodeFlag
-    from topology.quantities import decimal, plural
 
     # the job's own nodes may be in use by itself
     free = cluster.free_gpus.copy()
@@ -136,8 +135,6 @@ def _lost_nodes(hostlists: Sequence[str], cluster: Cluster) -> list[str]:
 
 def _written(hostlists: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the hostlists, those of the lines of ``@FILE`` among them, each with where it stands."""
-    from topology.files import read_source
-
     for text in hostlists:
         if not text.startswith("@"):
             yield text, "--lost"
@@ -150,15 +147,11 @@ def _written(hostlists: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _known(document: RepairDocument) -> tuple[str, str]:
     """Return how sure it is that no fewer moves, and no better objective, can be had."""
-    from topology.quantities import decimal
-
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
     return fewer, "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
 
 
 def _print(out: Console, document: RepairDocument) -> None:
-    from topology.quantities import decimal, plural
-
     fewer, better = _known(document)
     lost, moved = plural(len(document.lost), "node"), plural(len(document.moves), "cell")
     out.print(f"{document.job.name}: {lost} lost, {moved} moved ({fewer})", style=GOOD)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Gt
 
 from topology.errors import InvalidInput
+from topology.files import write_file
 
 if TYPE_CHECKING:
     from arnold.documents.simulate_answer import SimulateDocument
@@ -93,7 +94,6 @@ def write_replay(
     """
     from arnold.exports.tables import job_table, series_table
     from simulator.startup.startup_shares import seconds_by_job
-    from topology.files import write_file
 
     made: dict[str, str | bytes] = {}
     notes: list[str] = []

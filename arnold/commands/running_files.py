@@ -8,6 +8,7 @@ from glob import glob
 from typing import TYPE_CHECKING
 
 from topology.errors import InvalidInput, did_you_mean
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance
@@ -38,7 +39,6 @@ def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> Runni
     """
     from scheduler.placementfile import load_placement
     from scheduler.several.running_jobs import RunningJob
-    from topology.files import read_source
 
     saved = load_placement(read_source(file), cluster)
     if with_age and saved.checkpoint_age is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from arnold.commands.field_options import file_option
 from arnold.commands.shared_options import PLACEMENT_HELP
 from topology.errors import InvalidInput
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from health.recovery.machines import Machines
@@ -32,7 +33,6 @@ def read_machines(job_file: str | None, placement: str | None) -> Machines:
     from health.recovery.machines import Machines
     from scheduler.jobfile import load_job
     from scheduler.placementfile import load_names
-    from topology.files import read_source
 
     saved = None if placement is None else load_names(read_source(placement))
     if job_file is None:

@@ -13,6 +13,7 @@ from arnold.commands.field_options import option_names, take
 from arnold.commands.model_files import ModelFiles
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
+from topology.files import read_source
 from topology.quantities import plural
 
 if TYPE_CHECKING:
@@ -61,7 +62,6 @@ class TraceOptions:
         if self.throughputs is None:
             return None
         from simulator.traces.throughput_files import read_throughputs
-        from topology.files import read_source
 
         return read_throughputs(read_source(self.throughputs))
 
@@ -73,7 +73,6 @@ class TraceOptions:
         if self.records is None:
             return ()
         from scheduler.records_file import load_records
-        from topology.files import read_source
 
         return load_records(read_source(self.records))
 

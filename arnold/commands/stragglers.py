@@ -13,6 +13,8 @@ from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer, progress, save_flags
 from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from topology.errors import InvalidInput
+from topology.files import read_source, write_file
+from topology.quantities import capitalised
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -85,7 +87,6 @@ def _analyse(
     from arnold.documents.straggler_answers import stragglers_document
     from health import whatif
     from health.whatif.converters.op_trace_output import heed, read_statement
-    from topology.files import read_source
 
     with progress("Reading the trace", total=None) as say:
         sizes = None if meta is None else whatif.read_metadata(read_source(meta))
@@ -124,8 +125,6 @@ def _write_page(file: str, replayed: Replayed, analysis: Analysis, document: Str
     """Write the page of an analysis."""
     from arnold.pages.stragglers import slowest_step, straggler_page
     from health.whatif import timelines_of
-    from topology.files import write_file
-    from topology.quantities import capitalised
 
     page = straggler_page(
         analysis,
@@ -144,7 +143,6 @@ def _write_chrome_trace(file: str, replayed: Replayed, analysis: Analysis) -> li
     """Write the trace for Perfetto, gzip if the name ends so; says which steps did not fit."""
     from health.whatif import timelines_of
     from health.whatif.step_chrome_trace import chrome_trace, steps_to_export
-    from topology.files import write_file
 
     steps = steps_to_export(analysis, len(replayed.trace.operations))
     timelines = timelines_of(replayed, steps)

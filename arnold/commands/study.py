@@ -15,7 +15,7 @@ from arnold.commands.command_table import CommandRow, LazyGroup, own_row
 from arnold.commands.field_options import finite, options_of, take
 from arnold.commands.output import answer, print_rows, progress
 from arnold.commands.shared_options import ALGORITHM_HELP
-from scheduler.placement.types import Limits
+from scheduler.placement.types import ALGORITHMS, Limits
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,7 +89,6 @@ def table1(*, as_json: bool, unevenness: float, **options: Any) -> None:
 @click.option("--algorithm", metavar="NAME[,..]", help=f"{ALGORITHM_HELP}  [default: all]")
 def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, **options: Any) -> None:
     """Compare algorithms on seeded fragmented clusters."""
-    from scheduler.placement.types import ALGORITHMS
     from scheduler.study import fragmented as study
     from scheduler.study.table1 import EXACT
 

@@ -13,6 +13,8 @@ from arnold.commands.command import Group, JsonCommand
 from arnold.commands.field_options import FILE, file_option
 from arnold.commands.output import answer, emit_json, plain, print_rows, progress
 from arnold.commands.verbosity import is_quiet
+from topology.errors import InvalidInput
+from topology.files import write_file
 from topology.quantities import plural
 
 if TYPE_CHECKING:
@@ -70,8 +72,6 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     What the new format cannot carry is said on standard error and left out.
     """
     from arnold.documents.topology_answer import convert_document
-    from topology.errors import InvalidInput
-    from topology.files import write_file
     from topology.writers import TOPOLOGY_WRITERS
 
     writer = TOPOLOGY_WRITERS.load(to)

@@ -11,6 +11,8 @@ from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, GOOD, SO_SO, answer, plain, print_sentences, progress
+from topology.files import read_source
+from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +48,6 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
     from scheduler.verification.cell_program import solver_check
     from scheduler.verification.verdict import verify
     from topology.documents import load_document
-    from topology.files import read_source
 
     claimed = load_document(read_source(certificate, max_bytes=MOST_BYTES)).parse(Certificate)
     instance = inputs.read()
@@ -59,8 +60,6 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
 
 
 def _print(out: Console, found: Verification) -> None:
-    from topology.quantities import decimal, plural
-
     if found.objective is not None and found.bound is not None:
         proved = f"nothing costs less than {decimal(found.bound)}"
         out.print(

@@ -11,6 +11,7 @@ from scheduler.job import DEFAULT_ALPHA
 from simulator.capacity.capacity_question import A, CapacityQuestion
 from topology.errors import InvalidInput, InvalidJob
 from topology.field_types import Share
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from scheduler.affinity import Gains, Model
@@ -48,7 +49,6 @@ class AffinityQuestion(CapacityQuestion[A]):
         if self.records is None:
             return ()
         from scheduler.records_file import load_records
-        from topology.files import read_source
 
         return load_records(read_source(self.records))
 

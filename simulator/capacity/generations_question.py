@@ -28,6 +28,7 @@ from simulator.confidence import Band
 from simulator.cost.calibration import PEAK
 from simulator.throughputs import Throughputs
 from topology.errors import InvalidInput
+from topology.files import read_source
 from topology.quantities import HOUR
 
 if TYPE_CHECKING:
@@ -92,7 +93,6 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         """How fast jobs are."""
         from simulator.traces.published_speeds import GAVEL
         from simulator.traces.throughput_files import read_throughputs
-        from topology.files import read_source
 
         return GAVEL if self.throughputs is None else read_throughputs(read_source(self.throughputs))
 

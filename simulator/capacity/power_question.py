@@ -18,6 +18,7 @@ from simulator.capacity.sheet import Sheet
 from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput, given_input, seed_input
 from simulator.power.power_file import PowerSettings, read_power
 from topology.errors import InvalidInput
+from topology.files import read_source
 from topology.quantities import Kind, capitalised, fixed, percent, plural
 
 if TYPE_CHECKING:
@@ -103,8 +104,6 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
         :raises InvalidInput: it is unusable, or names what the cluster has not.
         """
-        from topology.files import read_source
-
         return PowerSettings() if self.power is None else read_power(read_source(self.power), self.site)
 
     @cached_property

@@ -21,6 +21,7 @@ from arnold.commands.flags.store_commands import (
 from arnold.commands.output import answer, emit_json, plain, print_rows
 from arnold.commands.shared_options import STORE_HELP
 from topology.errors import InvalidInput
+from topology.files import read_source, write_file
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -67,8 +68,6 @@ def import_(*, as_json: bool, file: str, by: str, store: str | None, output: str
     With --from flag-store FILE is what `arnold flags export` wrote, or a store of an earlier version (JSON lines), and
     --store a new store, which takes over all of its events.
     """
-    from topology.files import read_source
-
     now, source = present(at), read_source(file)
     document = _of_store(source, store, now) if by == STORE else _of_monitor(source, by, store, now, stamp_of(file))
     answer(document, _print, as_json=as_json, file=output)
@@ -130,7 +129,6 @@ def export(*, as_json: bool, store: str, output: str | None) -> None:
     `arnold flags import --from flag-store` makes the same store of it again.
     """
     from arnold.documents.store_answers import ExportDocument
-    from topology.files import write_file
     from topology.flag_log import open_log
 
     with open_log(store) as log:

@@ -12,6 +12,7 @@ from arnold.commands.field_options import FILE, file_option
 from arnold.commands.flags.store_commands import at_option, changed, present, print_recorded, stamp_of, store_option
 from arnold.commands.output import answer
 from topology.errors import InvalidInput
+from topology.files import read_source
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +56,6 @@ def record(*, as_json: bool, files: tuple[str, ...], store: str, rules: str | No
     """
     from health.flags.ledger import Ledger, Recorded
     from health.flags.rules_file import read_rules
-    from topology.files import read_source
     from topology.overlay import read_flags
 
     now = present(at)

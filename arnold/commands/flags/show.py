@@ -13,7 +13,7 @@ from arnold.commands.field_options import file_option
 from arnold.commands.flags.store_commands import at_option, factor, minute, parse_time, print_events, store_option
 from arnold.commands.output import answer, plain, print_rows, print_sentences
 from arnold.commands.shared_options import AT_HELP
-from topology.errors import InvalidInput
+from topology.errors import InvalidInput, UnknownName, did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,7 +89,6 @@ def why(*, as_json: bool, node: str, store: str, at: str | None, since: str | No
     """Say why a node was avoided: each of its flags with source, evidence, begin and end."""
     from arnold.documents.store_answers import WhyFlaggedDocument, written
     from health.flags.flag_history import history
-    from topology.errors import UnknownName, did_you_mean
     from topology.flag_log import open_log
 
     begin, end = _span(at, since, until)
