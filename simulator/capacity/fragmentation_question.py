@@ -253,7 +253,7 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             for shape, shares in pairs
         ]
         title = "Free nodes that whole PP groups use"
-        return (Chart(title, "hours of the replay", "of the free nodes", series, floor=0.0, ceiling=1.0, percent=True),)
+        return (Chart(title, "hours of the replay", "of the free nodes", series, floor=0.0, ceiling=1.0, kind="share"),)
 
 
 def _cell(family: Family, spread: int, row: ShapeLeft) -> str:

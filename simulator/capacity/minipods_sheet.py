@@ -115,7 +115,7 @@ def _chart(answer: MinipodsAnswer, name: str, ratios: Sequence[float]) -> Chart:
         floor=max(0.0, int(20 * least - 0.5) / 20),
         ceiling=1.0,
         ticks=[(float(i), f"{cell.minipod_nodes:,}") for i, cell in enumerate(_cells(answer, name, ratios[0]))],
-        percent=True,
+        kind="share",
     )
 
 

@@ -79,7 +79,7 @@ def _histogram(drawn: Mapping[str, FloatArray]) -> Chart:
     found = {name: ramps(watts) / MEGA for name, watts in drawn.items()}
     edges = np.linspace(0.0, max(float(one.max()) for one in found.values()) or 1.0, 2 * BINS + 1)
     series = [_bars(name, edges, np.histogram(one, edges)[0] / len(one)) for name, one in found.items()]
-    return Chart("Changes within a second", "MW/s", "share of the time", series, floor=0.0, percent=True)
+    return Chart("Changes within a second", "MW/s", "share of the time", series, floor=0.0, kind="share")
 
 
 def _bars(name: str, edges: FloatArray, heights: FloatArray) -> Series:

@@ -46,7 +46,7 @@ def reserve_sheet(answer: ReserveAnswer, *, announced_at: float) -> Sheet:
             text_table("What it costs the others: P10 / P50 / P90 over the workloads", answer.cases, costs),
             _timeline(answer, clock),
         ),
-        charts=(replace(allocation, ceiling=1.0, percent=True), zone),
+        charts=(replace(allocation, ceiling=1.0, kind="share"), zone),
     )
 
 

@@ -1,12 +1,14 @@
-"""What an answer looks like to a person, whether on a terminal or on a page: a verdict, tables, charts, assumptions."""
+"""Tables and charts for a person, whether on a terminal or on a page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import Literal, TypeVar
 
 from simulator.confidence import Band
+from topology.quantities import Kind
 
 R = TypeVar("R")
 
@@ -42,10 +44,22 @@ class Series:
     points: Sequence[tuple[float, float | None]]
     """x and y; y is ``None`` where there is nothing to draw, which breaks a line."""
     shape: Literal["line", "step", "dots", "dashes"] = "line"
+    """A step goes from each point to the next."""
     errors: Sequence[float] = ()
     """Half the height of an error bar at each point; empty = none."""
     band: tuple[Sequence[float], Sequence[float]] | None = None
     """Lower and upper ends of a band around the points."""
+    filled: bool = False
+    """Whether the area below is tinted."""
+    tips: Sequence[str] = ()
+    """Words of the tooltip of each point, which then has a dot; empty = those of its values, without titles none."""
+    colour: int | None = None
+    """Number of a colour of the style sheet; ``None`` = by its place in the chart."""
+
+    @property
+    def values(self) -> list[float]:
+        """Y of each point, NaN where there is nothing to draw."""
+        return [nan if y is None else y for _, y in self.points]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +69,22 @@ class Chart:
     title: str
     x_label: str
     y_label: str
+    """Titles of the axes; empty = the chart's own says it."""
     series: Sequence[Series]
     floor: float | None = None
     """Where the y axis begins; ``None`` = below the least value."""
     ceiling: float | None = None
     """Where the y axis ends; ``None`` = above the largest value."""
     ticks: Sequence[tuple[float, str]] = ()
-    """Words for places of the x axis, instead of round numbers."""
+    """Words for places of the x axis, instead of round numbers, or times where there is a key."""
     lines: Sequence[tuple[float, str]] = ()
     """Upright lines: place and word."""
-    percent: bool = False
-    """y is a share, shown in percent."""
+    kind: Kind = "count"
+    """What y is."""
+    key: str = ""
+    """By which the script of a page knows a chart over time, unique there; empty = it need not."""
+    note: str = ""
+    """A sentence below the title."""
 
 
 @dataclass(frozen=True, slots=True)

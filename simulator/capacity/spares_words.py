@@ -188,7 +188,7 @@ def _ettr_chart(found: SparesAnswer) -> Chart:
     if found.target is not None:
         ends = [(row.spares, found.target) for row in (rows[0], rows[-1])]
         series.append(Series("target", ends, shape="dashes"))
-    return Chart("ETTR by number of spares", "spares", "ETTR", series, ceiling=1.0, percent=True)
+    return Chart("ETTR by number of spares", "spares", "ETTR", series, ceiling=1.0, kind="share")
 
 
 def _hours(hours: float, *, digits: int) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import nan
 
 from arnold.pages.capacity.tornado import TITLE, tornado_card, tornado_parts, tornado_plot
-from arnold.pages.line_chart import ChartLine, LineChart, card_of, chart_parts, plot_of
+from arnold.pages.line_chart import card_of, chart_parts, keys_of, plot_of
 from arnold.pages.plot import Plot
 from simulator.capacity.answer_range import AnswerRange
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable
+from simulator.capacity.sheet import Chart, Sheet, TextTable
 from topology.drawing.elements import label, line, svg
 from topology.drawing.templates import render, source
-from topology.quantities import Kind, label_of
 
 LEGEND = 20.0  # Height of a line of the legend of a file
 TITLES = 60.0  # Where the title of a file begins at most, pixels
@@ -34,7 +32,7 @@ def answer_page(sheet: Sheet, answer: CapacityAnswer) -> str:
         title=answer.question,
         answer=answer,
         tiles=[(one.value(one.p50), one.quantity, one.sentence) for one in answer.ranges],
-        charts=[*(card_of(chart_of(chart)) for chart in sheet.charts), *map(tornado_card, answer.headline)],
+        charts=[*map(card_of, sheet.charts), *map(tornado_card, answer.headline)],
         tables=(*sheet.tables, *(one.table() for one in answer.headline)),
         words=_columns_of_words,
         data={},
@@ -47,26 +45,10 @@ def _columns_of_words(table: TextTable) -> list[str]:
     return [header for header, cells in columns if not any(map(str.isdigit, "".join(cells)))]
 
 
-def chart_of(chart: Chart) -> LineChart:
-    """Return a chart of an answer as it is drawn; points have their values as tooltips."""
-    kind: Kind = "share" if chart.percent else "count"
-    return LineChart(
-        chart.title,
-        [_line(chart, series, colour, kind) for colour, series in enumerate(chart.series)],
-        kind,
-        ticks=chart.ticks,
-        floor=chart.floor,
-        ceiling=chart.ceiling,
-        labels=(chart.x_label, chart.y_label),
-        marks=chart.lines,
-    )
-
-
 def picture(chart: Chart) -> str:
     """Return a chart as an SVG file with its title, legend and colours.  Same input, same bytes."""
-    drawn = chart_of(chart)
-    plot = plot_of(drawn)
-    return _file(chart.title, drawn.keys, plot, chart_parts(drawn, plot))
+    plot = plot_of(chart)
+    return _file(chart.title, keys_of(chart), plot, chart_parts(chart, plot))
 
 
 def tornado_picture(found: AnswerRange) -> str:
@@ -93,22 +75,3 @@ def _file(title: str, keys: Sequence[tuple[str, str]], plot: Plot, drawn: Iterab
     parts += [f'<g transform="translate(0 {head:g})">', *drawn, "</g>"]
     address = "http://www.w3.org/2000/svg"
     return svg("chart", plot.width, plot.height + head, parts, title=title, xmlns=address) + "\n"
-
-
-def _line(chart: Chart, series: Series, colour: int, kind: Kind) -> ChartLine:
-    errors = series.errors or [0.0] * len(series.points)
-    tips = []
-    for (x, y), error in zip(series.points, errors, strict=True):
-        place = next((words for at, words in chart.ticks if at == x), f"{chart.x_label} {label_of(x, 'count')}")
-        half = f" ± {label_of(error, kind)}" if error else ""
-        tips.append(f"{series.name}\n{place}: {label_of(nan if y is None else y, kind)}{half}")
-    return ChartLine(
-        series.name,
-        colour,
-        [x for x, _ in series.points],
-        [nan if y is None else y for _, y in series.points],
-        shape=series.shape,
-        band=series.band,
-        errors=series.errors,
-        tips=() if series.shape in ("step", "dashes") else tips,
-    )

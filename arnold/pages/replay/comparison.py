@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from arnold.pages.line_chart import ChartCard, ChartLine, LineChart, card_of
+from arnold.pages.line_chart import ChartCard, card_of, data_of
 from arnold.pages.row_chart import ChartRow, row_chart
+from simulator.capacity.sheet import Chart, Series
 from simulator.confidence import Band
 from simulator.study.compared import ComparedMetric, Comparison, RunGroup
 from topology.drawing.templates import render
@@ -53,7 +54,7 @@ def comparison_cards(compared: Comparison) -> tuple[list[ChartCard], dict[str, A
     colours = {name: i for i, name in enumerate(compared.names[:MOST_DRAWN])}
     cards = [card for metric in compared.differing if (card := _metric(compared, metric, colours)) is not None]
     charts = list(_over_time(compared, colours))
-    data = {chart.key: chart.data | {"edges": list(chart.lines[0].places)} for chart in charts}
+    data = {chart.key: data_of(chart) | {"edges": [x for x, _ in chart.series[0].points]} for chart in charts}
     return [*cards, *map(card_of, charts)], data
 
 
@@ -73,8 +74,8 @@ def _metric(compared: Comparison, metric: ComparedMetric, colours: Mapping[str, 
         for name, colour in colours.items()
     ]
     ticks = [(load, f"{load:g}x") for load in compared.loads]
-    drawn = [line for line in lines if line.places]
-    return card_of(LineChart(metric.title, drawn, metric.kind, note=f"By scale of load. {note}", ticks=ticks))
+    drawn, note = [line for line in lines if line.points], f"By scale of load. {note}"
+    return card_of(Chart(metric.title, "", "", drawn, floor=0.0, kind=metric.kind, note=note, ticks=ticks))
 
 
 def _row(group: RunGroup, band: Band, kind: Kind, colour: int) -> ChartRow:
@@ -83,19 +84,18 @@ def _row(group: RunGroup, band: Band, kind: Kind, colour: int) -> ChartRow:
     return ChartRow(group.name, f"l{colour}", band.mean, stem, tip)
 
 
-def _curve(name: str, colour: int, points: list[tuple[float, Band]], kind: Kind) -> ChartLine:
+def _curve(name: str, colour: int, points: list[tuple[float, Band]], kind: Kind) -> Series:
     bands = [band for _, band in points]
-    return ChartLine(
+    return Series(
         name,
-        colour,
-        [load for load, _ in points],
-        [band.mean for band in bands],
+        [(load, band.mean) for load, band in points],
+        colour=colour,
         band=([max(band.mean - band.half, 0.0) for band in bands], [band.mean + band.half for band in bands]),
         tips=[f"{name}, load {load:g}\n{band.label(kind)}" for load, band in points],
     )
 
 
-def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[LineChart]:
+def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[Chart]:
     load = compared.loads[-1]
     groups = [group for group in compared.groups if group.load == load and group.name in colours]
     said = f" At load {load:g}." if len(compared.loads) > 1 else ""
@@ -113,9 +113,10 @@ def _over_time(compared: Comparison, colours: Mapping[str, int]) -> Iterator[Lin
             edges = np.linspace(0.0, compared.windows[load], len(bands.mean) + 1).tolist()
             ends = (bands.low.tolist(), bands.high.tolist())
             colour = colours[group.name]
-            lines.append(ChartLine(group.name, colour, edges, bands.mean.tolist(), shape="step", band=ends))
+            points = [*zip(edges, [*bands.mean.tolist(), None], strict=True)]
+            lines.append(Series(group.name, points, "step", band=ends, colour=colour))
         if lines:
-            yield LineChart(title, lines, kind, f"c-{name}", f"{note}{said}")
+            yield Chart(title, "", "", lines, floor=0.0, kind=kind, key=f"c-{name}", note=f"{note}{said}")
 
 
 def _cells(group: RunGroup, columns: Sequence[ComparedMetric]) -> tuple[str, str, str, list[tuple[str, str, str]]]:

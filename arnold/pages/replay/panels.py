@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from arnold.pages.line_chart import ChartLine, LineChart
+from simulator.capacity.sheet import Chart, Series
 from simulator.results.time_series import TimeSeries
 from topology.cluster import FloatArray
 from topology.quantities import HOUR, Kind
@@ -22,25 +22,26 @@ NO_LOSS = (
 )
 
 
-def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[LineChart], list[str]]:
+def panels(over_time: TimeSeries, *, placed: bool) -> tuple[list[Chart], list[str]]:
     """Return the charts, and why others are missing.
 
     :param placed: whether GPUs lie on nodes.
     """
     found = list(_panels(over_time, placed=placed))
-    return [one for one in found if isinstance(one, LineChart)], [one for one in found if isinstance(one, str)]
+    return [one for one in found if isinstance(one, Chart)], [one for one in found if isinstance(one, str)]
 
 
-def _chart(key: str, title: str, note: str, kind: Kind, *lines: ChartLine) -> LineChart:
-    return LineChart(title, lines, kind, key, note)
+def _chart(key: str, title: str, note: str, kind: Kind, *lines: Series) -> Chart:
+    return Chart(title, "", "", lines, floor=0.0, kind=kind, key=key, note=note)
 
 
-def _line(over_time: TimeSeries, name: str, colour: int, values: FloatArray, *, filled: bool = False) -> ChartLine:
+def _line(over_time: TimeSeries, name: str, colour: int, values: FloatArray, *, filled: bool = False) -> Series:
     """Return a line of steps over the buckets."""
-    return ChartLine(name, colour, over_time.edges.tolist(), values.tolist(), shape="step", filled=filled)
+    points = [*zip(over_time.edges.tolist(), [*values.tolist(), None], strict=True)]
+    return Series(name, points, "step", filled=filled, colour=colour)
 
 
-def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]:
+def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[Chart | str]:
     """Yield a chart, or the sentence that stands for it."""
     line = partial(_line, over_time)
     use, note = [line("utilisation", 0, over_time.utilization, filled=True)], "Share of all GPUs that jobs hold."
@@ -79,7 +80,7 @@ def _panels(over_time: TimeSeries, *, placed: bool) -> Iterator[LineChart | str]
     yield from _interruptions(over_time)
 
 
-def _interruptions(over_time: TimeSeries) -> Iterator[LineChart | str]:
+def _interruptions(over_time: TimeSeries) -> Iterator[Chart | str]:
     """Yield the charts of what was cut short, or the sentence that stands for them."""
     line = partial(_line, over_time)
     if not (over_time.failures.any() or over_time.preemptions.any() or over_time.away.any()):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arnold.pages.line_chart import ChartCard, card_of
+from arnold.pages.line_chart import ChartCard, card_of, data_of
 from arnold.pages.replay.cluster_map import ClusterMap, cluster_map, packed_json
 from arnold.pages.replay.comparison import comparison_cards
 from arnold.pages.replay.job_tables import chosen_jobs, job_data, spread_rows, wait_chart
@@ -79,7 +79,7 @@ def simulation_page(
         listed=len(listed),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
-        data=_data(past, over_time, drawn, listed, {chart.key: chart.data for chart in charts} | compared_data),
+        data=_data(past, over_time, drawn, listed, {chart.key: data_of(chart) for chart in charts} | compared_data),
     )
 
 

@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from arnold.pages.capacity.answer_page import answer_page, chart_of, picture, tornado_picture
+from arnold.pages.capacity.answer_page import answer_page, picture, tornado_picture
 from arnold.pages.line_chart import plot_of
 from simulator.capacity.answer_range import answer_range
 from simulator.capacity.capacity_question import CapacityAnswer
@@ -29,7 +29,7 @@ CHART = Chart(
     ),
     ceiling=1.0,
     lines=((1.0, "here"),),
-    percent=True,
+    kind="share",
 )
 
 SHEET = Sheet([TextTable("A table", ("name", "value"), [(NAME, "1")])], [CHART])
@@ -90,7 +90,7 @@ def test_the_page_stands_alone() -> None:
 def test_charts_of_next_to_nothing(points: list[tuple[float, float | None]]) -> None:
     """No point, a single one, equal ones: axes of some length all the same."""
     chart = Chart("t", "x", "y", [Series("s", points)])
-    plot = plot_of(chart_of(chart))
+    plot = plot_of(chart)
     assert plot.across[0] < plot.across[1]
     assert plot.upward[0] < plot.upward[1]
     ET.fromstring(picture(chart))

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.pages.axis import Scale, axis_range, cells_between, log_range, log_ticks, round_step, round_ticks
-from arnold.pages.line_chart import ChartLine, LineChart, line_chart, plot_of
+from arnold.pages.line_chart import line_chart, plot_of
 from arnold.pages.row_chart import MARGINS, ChartRow, row_chart
+from simulator.capacity.sheet import Chart, Series
 from tests.case_counts import examples
 from tests.markup import tags
 from topology.drawing.elements import area, path, rect
@@ -112,10 +113,9 @@ def test_attributes_are_escaped_and_left_out() -> None:
 
 def test_dots_carry_their_words_and_errors() -> None:
     """A dot for each value that there is, with its tooltip; an error bar where the error is not zero."""
-    line = ChartLine(
-        "a", 1, [0.0, 1.0, 2.0], [1.0, math.nan, 3.0], errors=[0.5, 0.0, 0.0], tips=["one", "two", "three"]
-    )
-    drawn = line_chart(LineChart("t", [line], labels=("x", "y"), marks=[(1.0, "here")]))
+    points = [(0.0, 1.0), (1.0, None), (2.0, 3.0)]
+    line = Series("a", points, colour=1, errors=[0.5, 0.0, 0.0], tips=["one", "two", "three"])
+    drawn = line_chart(Chart("t", "x", "y", [line], floor=0.0, lines=[(1.0, "here")]))
     found = tags(drawn)
     assert [attrs["data-tip"] for tag, attrs in found if tag == "circle"] == ["one", "three"]
     assert sum(attrs.get("class") == "stem l1" for _, attrs in found) == 1
@@ -124,8 +124,8 @@ def test_dots_carry_their_words_and_errors() -> None:
 
 def test_words_of_a_mark_stay_beside_the_numbers() -> None:
     """Words of a mark at the left border begin there, not on the numbers of the upright axis."""
-    line = ChartLine("a", 0, [0.0, 50.0], [1.0, 2.0])
-    chart = LineChart("t", [line], labels=("x", "y"), marks=[(0.0, "the least mean cost")])
+    line = Series("a", [(0.0, 1.0), (50.0, 2.0)])
+    chart = Chart("t", "x", "y", [line], floor=0.0, lines=[(0.0, "the least mean cost")])
     plot = plot_of(chart)
     [words] = [float(x) for x in re.findall(r'<text[^>]* x="([\d.]+)"[^>]*>the least mean cost<', line_chart(chart))]
     assert words - text_width("the least mean cost", 12.0) / 2 == pytest.approx(plot.left, abs=0.01)
@@ -133,8 +133,8 @@ def test_words_of_a_mark_stay_beside_the_numbers() -> None:
 
 def test_a_band_is_on_the_axis_too() -> None:
     """The axis holds the upper end of the band, 70, not only the line at 10."""
-    line = ChartLine("a", 0, [0.0, 1.0], [10.0], shape="step", band=([5.0], [70.0]))
-    assert plot_of(LineChart("t", [line], key="k")).upward == (0.0, 80.0)
+    line = Series("a", [(0.0, 10.0), (1.0, None)], shape="step", band=([5.0], [70.0]))
+    assert plot_of(Chart("t", "", "", [line], floor=0.0, key="k")).upward == (0.0, 80.0)
 
 
 def test_rows_stand_on_one_axis() -> None:

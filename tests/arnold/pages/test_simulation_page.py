@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from arnold.commands.replay_files import PAGE_BUCKETS
-from arnold.pages.line_chart import ChartLine, LineChart, line_chart
+from arnold.pages.line_chart import line_chart
 from arnold.pages.replay.cluster_map import OTHERS, frames
 from arnold.pages.replay.job_tables import chosen_jobs
 from arnold.pages.replay.replay_page import simulation_page
+from simulator.capacity.sheet import Chart, Series
 from simulator.engine.hooks import Incident
 from simulator.results.run_history import RunHistory
 from simulator.results.run_summary import run_summary, waits_by_size
@@ -165,8 +166,8 @@ def test_waits_are_told_by_size() -> None:
 
 def test_a_chart_breaks_where_there_is_no_value() -> None:
     """NaN interrupts the line: two pieces, each begins with a move; heights that stay are drawn once."""
-    line = ChartLine("l", 0, [0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 1.0, np.nan, 2.0], shape="step")
-    chart = LineChart("t", [line], key="k")
+    line = Series("l", [(0.0, 1.0), (1.0, 1.0), (2.0, None), (3.0, 2.0), (4.0, None)], shape="step")
+    chart = Chart("t", "", "", [line], floor=0.0, key="k")
     line = re.search(r'class="line l0" d="([^"]*)"', line_chart(chart))
     assert line is not None
     assert line[1].count("M") == 2

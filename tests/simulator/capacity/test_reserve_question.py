@@ -140,8 +140,8 @@ def test_the_sheet(asked: Asked) -> None:
     assert [row[0] for row in sheet.tables[0].rows] == [case.name for case in reserved.cases]
     assert sheet.tables[1].headers[-1] == "cost"
     allocation, zone = sheet.charts
-    assert (allocation.ceiling, allocation.percent) == (1.0, True)
-    assert (zone.ceiling, zone.percent) == (None, False)
+    assert (allocation.ceiling, allocation.kind) == (1.0, "share")
+    assert (zone.ceiling, zone.kind) == (None, "count")
     assert allocation.lines == ((0.0, "announced"), (2.0, "arrives"))
     assert dict(zone.ticks)[0.0] == "18:00"
     assert dict(zone.ticks)[6.0] == "00:00"
