@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import click
+from annotated_types import Gt, Interval
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import FILE, finite, options_of, take
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+PAPER_ORDER = "the order of the Minder paper"  # As the help says it
 
 
 def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
@@ -29,78 +31,56 @@ def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
     return click.option(name, type=click.FloatRange(min=0, min_open=True), callback=finite, help=help, **settings)
 
 
-def detector_options(function: F) -> F:
-    """Give a command the options that decide whether a machine stands out."""
-    for option in (
-        flags_out_option,
-        click.option("--only", metavar="NODE,..", help="Nodes to compare: names or Slurm hostlists.  [default: all]"),
-        click.option(
-            "--window-samples", "window", type=click.IntRange(2, 1000), help="Samples in a window.  [default: 8]"
-        ),
-        positive_option(
-            "--continuity",
-            "Seconds for which a machine must stand out.  [default: 240, of step times 60]",
-            metavar="SECONDS",
-        ),
-        positive_option(
-            "--threshold",
-            "Score from which on a machine stands out.  [default: by the number of machines, 4 to 14]",
-            metavar="SCORE",
-        ),
-        click.option(
-            "--denoiser",
-            metavar="NAME",
-            help="Filter of the samples: level, median, polynomial, pca, raw or lstm-vae.  [default: level]",
-        ),
-        click.option(
-            "--metric-order",
-            "order",
-            metavar="METRIC,..",
-            help="Metrics to look at, in this order.  [default: the order of the Minder paper]",
-        ),
-    ):
-        function = option(function)
-    return function
+@dataclass(frozen=True, kw_only=True)
+class DetectorOptions:
+    """What decides whether a machine stands out; what is not said is as in :class:`ComparisonSettings`."""
 
+    order: tuple[str, ...] = field(
+        default=(),
+        metadata={"option": "--metric-order", "metavar": "METRIC,..", "separator": ",", "default": PAPER_ORDER},
+    )
+    """Metrics to look at, in this order."""
+    denoiser: str | None = field(default=None, metadata={"metavar": "NAME", "default": "level"})
+    """Filter of the samples: level, median, polynomial, pca, raw or lstm-vae."""
+    threshold: Annotated[float | None, Gt(0)] = field(
+        default=None, metadata={"metavar": "SCORE", "default": "by the number of machines, 4 to 14"}
+    )
+    """Score from which on a machine stands out."""
+    continuity: Annotated[float | None, Gt(0)] = field(
+        default=None, metadata={"metavar": "SECONDS", "default": "240, of step times 60"}
+    )
+    """Seconds for which a machine must stand out."""
+    window: Annotated[int | None, Interval(ge=2, le=1000)] = field(
+        default=None, metadata={"option": "--window-samples", "default": "8"}
+    )
+    """Samples in a window."""
+    only: str | None = field(default=None, metadata={"metavar": "NODE,..", "default": "all"})
+    """Nodes to compare: names or Slurm hostlists."""
 
-def settings_of(
-    *,
-    order: str | None,
-    denoiser: str | None,
-    threshold: float | None,
-    continuity: float | None,
-    window: int | None,
-    sample_interval: float | None = None,
-) -> ComparisonSettings:
-    """Return ComparisonSettings from options; what was not said stays as it is by default.
+    def settings(self, *, step: float | None) -> ComparisonSettings:
+        """Return the settings of a comparison, ``step`` the seconds between samples; UnknownName: no such denoiser."""
+        from health.peers.denoise import load_denoiser
+        from health.peers.metrics import canonical
+        from health.peers.pipeline import ComparisonSettings
 
-    :raises UnknownName: no such denoiser.
-    """
-    from health.peers.denoise import load_denoiser
-    from health.peers.metrics import canonical
-    from health.peers.pipeline import ComparisonSettings
+        said = {
+            "order": tuple(map(canonical, self.order)) or None,
+            "denoiser": None if self.denoiser is None else load_denoiser(self.denoiser),
+            "threshold": self.threshold,
+            "continuity": self.continuity,
+            "step_time_continuity": self.continuity,
+            "window": self.window,
+            "step": step,
+        }
+        given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        return ComparisonSettings(**given)
 
-    said = {"threshold": threshold, "step": sample_interval, "window": window, "continuity": continuity}
-    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-    if order is not None:
-        given["order"] = tuple(canonical(name) for name in order.split(",") if name.strip())
-    if denoiser is not None:
-        given["denoiser"] = load_denoiser(denoiser)
-    if continuity is not None:
-        given["step_time_continuity"] = continuity
-    return ComparisonSettings(**given)
+    @property
+    def machines(self) -> list[str] | None:
+        """Names of the nodes to compare, ``None`` = all; InvalidInput: not a hostlist."""
+        from topology.hostlist import expand_hostlist
 
-
-def machines_of(only: str | None) -> list[str] | None:
-    """Return names of ``--only``.
-
-    :raises InvalidInput: not a hostlist.
-    """
-    if only is None:
-        return None
-    from topology.hostlist import expand_hostlist
-
-    return expand_hostlist(only, where="--only")
+        return None if self.only is None else expand_hostlist(self.only, where="--only")
 
 
 PEERS_EXAMPLES = """\b
@@ -121,7 +101,8 @@ Examples:
 
 @click.command("peers", cls=JsonCommand, document="health.peers.peers_verdict:PeersVerdict", epilog=PEERS_EXAMPLES)
 @click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE...")
-@detector_options
+@options_of(DetectorOptions)
+@flags_out_option
 @positive_option("--sample-interval", "Seconds between samples.  [default: as sampled]", metavar="SECONDS")
 @click.option("--all-metrics", is_flag=True, help="Look at all metrics, also after the first alert.")
 @lenient_option
@@ -132,8 +113,8 @@ def peers(
     as_json: bool,
     html: str | None,
     files: tuple[str, ...],
-    only: str | None,
     flags_out: str | None,
+    sample_interval: float | None,
     all_metrics: bool,
     lenient: bool,
     **given: Any,
@@ -151,9 +132,10 @@ def peers(
 
     columns = take(SampleColumns, given)
     columns = replace(columns, metric=None) if columns.metric == "none" else columns
-    settings = settings_of(**given)
+    detector = take(DetectorOptions, given)
+    settings = detector.settings(step=sample_interval)
     with progress("Comparing machines") as say:
-        recording = load_recordings(files, columns=columns, machines=machines_of(only), lenient=lenient)
+        recording = load_recordings(files, columns=columns, machines=detector.machines, lenient=lenient)
         moment = is_moment(recording)
         examined = []
         for one in () if moment else detect(recording, settings, everything=all_metrics):

@@ -9,9 +9,9 @@ import click
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.field_options import file_option, options_of, take
-from arnold.commands.health_peers import detector_options, machines_of, positive_option, settings_of
+from arnold.commands.health_peers import DetectorOptions, positive_option
 from arnold.commands.output import as_written, save_flags
-from arnold.commands.shared_options import STORE_HELP
+from arnold.commands.shared_options import STORE_HELP, flags_out_option
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 from topology.errors import InvalidInput
 from topology.files import read_source
@@ -51,7 +51,8 @@ Examples:
 @positive_option("--timeout", "Seconds to wait for an answer.", metavar="SECONDS", default=10.0, show_default=True)
 @file_option("--store", help=STORE_HELP)
 @click.option("--once", is_flag=True, help="Make one round and end; exit 2 where nothing could be judged.")
-@detector_options
+@options_of(DetectorOptions)
+@flags_out_option
 def watch(
     *,
     as_json: bool,
@@ -62,7 +63,6 @@ def watch(
     timeout: float,
     store: str | None,
     once: bool,
-    only: str | None,
     flags_out: str | None,
     **given: Any,
 ) -> None:
@@ -79,14 +79,15 @@ def watch(
     from health.peers.watch import watch as rounds
 
     endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)
+    detector = take(DetectorOptions, given)
     plan = take(
         WatchPlan,
         given,
         queries=_queries(queries) or DEFAULT_QUERIES,
         labels=(machine_label,) if machine_label else MACHINE_LABELS,
-        machines=machines_of(only),
+        machines=detector.machines,
     )
-    settings = settings_of(**given, sample_interval=plan.step)
+    settings = detector.settings(step=plan.step)
     if store is not None:
         # A store that cannot be written to is told of before anything is asked.
         _record(store, (), now=datetime.now(UTC))
