@@ -17,6 +17,10 @@ class Throughputs:
     reference: str  # type of GPU of which run times are
     source: str = "as published"  # where it came from, as errors call it
 
+    def together(self, model: str, gpus: int) -> dict[str, float]:
+        """Return the throughput of a kind of job on each type of GPU, on as few nodes as hold it."""
+        return {name: rate for name, (rate, _) in self.rates.get((model, gpus), {}).items()}
+
     def rates_of(self, model: str, gpus: float) -> Mapping[str, tuple[float, float | None]]:
         """Return those of a model on as many GPUs, else on the next fewer, else the least; empty = none."""
         sizes = sorted(size for name, size in self.rates if name == model)

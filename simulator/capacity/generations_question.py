@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -165,22 +165,21 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         had = Counter[tuple[str, str]]()
         for run in runs:
             had.update(run.on)
-        families = dict.fromkeys(family_of(model) for (model, _), rates in self.known.rates.items() if _runs_on(rates))
+        families = defaultdict[str, dict[int, list[dict[str, float]]]](dict)  # Throughputs of each by GPUs
+        for model, gpus in self.known.rates:
+            if any((rates := self.known.together(model, gpus)).values()):
+                families[family_of(model)].setdefault(gpus, []).append(rates)
         found = [kind_of(LLM, {name: PEAK[name] / PEAK["H100"] for name in ("H100", "A100")}, {})]
-        for family in families:
+        for family, by_gpus in families.items():
             total = sum(had[family, name] for name in self.types)
             shares = {name: had[family, name] / total for name in self.types} if total else {}
-            found.append(kind_of(family, self._speeds(family), shares))
+            found.append(kind_of(family, self._speeds(by_gpus[min(by_gpus)]), shares))
         yield from sorted(found, key=lambda one: (-one.wait_hours, one.kind))
 
-    def _speeds(self, family: str) -> dict[str, float]:
-        """Return speeds relative to the fastest type, a mean over a family's jobs of fewest GPUs."""
-        known = self.known.rates.items()
-        rows = [(gpus, rates) for (model, gpus), rates in known if family_of(model) == family and _runs_on(rates)]
-        fewest = [rates for gpus, rates in rows if gpus == min(gpus for gpus, _ in rows)]
-        shares = [[rates.get(name, (0.0, None))[0] for name in self.types] for rates in fewest]
-        means = [fmean(row[i] / max(row) for row in shares) for i in range(len(self.types))]
-        return {name: mean / max(means) for name, mean in zip(self.types, means, strict=True)}
+    def _speeds(self, jobs: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """Return speeds relative to the fastest type, a mean over kinds of jobs, from their throughputs."""
+        means = {name: fmean(one.get(name, 0.0) / max(one.values()) for one in jobs) for name in self.types}
+        return {name: mean / max(means.values()) for name, mean in means.items()}
 
     def title(self, found: GenerationsAnswer) -> str:
         """Return the question in words."""
@@ -260,11 +259,6 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             ends = [band.mean - band.half for _, band in mine], [band.mean + band.half for _, band in mine]
             series.append(Series(policy, [(load, band.mean) for load, band in mine], band=ends))
         return Chart("Mean time from submission to end", "load", "hours", series, floor=0.0)
-
-
-def _runs_on(rates: Mapping[str, tuple[float, float | None]]) -> bool:
-    """Return whether a kind of job runs on any type."""
-    return any(rate > 0.0 for rate, _ in rates.values())
 
 
 def _gain(mine: Sequence[GenerationsRun], others: Sequence[GenerationsRun], time: str) -> Band:

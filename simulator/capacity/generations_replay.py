@@ -49,33 +49,29 @@ def mixed_cluster(types: tuple[str, ...], gpus: int) -> Cluster:
 
 
 def kinds(throughputs: Throughputs, types: tuple[str, ...]) -> dict[int, list[str]]:
-    """Return the models of which jobs are made, by GPUs: those that run so large on the reference."""
-    found: dict[int, list[str]] = {gpus: [] for gpus in SIZES}
-    for (model, gpus), rates in throughputs.rates.items():
-        known = {name for name, (rate, _) in rates.items() if rate > 0.0}
-        if gpus in found and throughputs.reference in known and known.intersection(types):
-            found[gpus].append(model)
-    return found
-
-
-def job_hours(throughputs: Throughputs, types: tuple[str, ...]) -> float:
-    """Return the GPU-hours of a mean job where it is on each type as often as there are GPUs of it.
+    """Return the models of which jobs are made, by GPUs: those that run so large on the reference.
 
     :raises InvalidInput: no kind of job has a size of the workload.
     """
-    hours = sum(share * (10**b - 10**a) / ((b - a) * log(10.0)) / 60.0 for (a, b), share in SPANS.items())
-    sizes = {gpus: models for gpus, models in kinds(throughputs, types).items() if models}
-    if not sizes:
+    found: dict[int, list[str]] = {gpus: [] for gpus in SIZES}
+    for model, gpus in throughputs.rates:
+        known = {name for name, rate in throughputs.together(model, gpus).items() if rate > 0.0}
+        if gpus in found and throughputs.reference in known and known.intersection(types):
+            found[gpus].append(model)
+    if not any(found.values()):
         wrong = f"no model runs on {', '.join(map(str, SIZES))} GPUs of type {throughputs.reference}"
         fix = "add a row with one of these sizes and a throughput above 0"
         raise InvalidInput(wrong, where=throughputs.source, fix=fix)
-    work = 0.0
+    return {gpus: models for gpus, models in found.items() if models}
+
+
+def job_hours(throughputs: Throughputs, types: tuple[str, ...]) -> float:
+    """Return the GPU-hours of a mean job where it is on each type as often as there are GPUs of it."""
+    hours = sum(share * (10**b - 10**a) / ((b - a) * log(10.0)) / 60.0 for (a, b), share in SPANS.items())
+    sizes, work = kinds(throughputs, types), 0.0
     for gpus, models in sizes.items():
-        slower = []
-        for model in models:
-            rates = throughputs.rates[model, gpus]
-            reached = fmean(rates.get(name, (0.0, None))[0] for name in types)
-            slower.append(rates[throughputs.reference][0] / reached)
+        speeds = [throughputs.together(model, gpus) for model in models]
+        slower = [one[throughputs.reference] / fmean(one.get(name, 0.0) for name in types) for one in speeds]
         work += SIZES[gpus] * gpus * fmean(slower)
     return hours * work / sum(SIZES[gpus] for gpus in sizes)
 
@@ -88,7 +84,7 @@ def workload(
     :param per_hour: jobs submitted in an hour; ``None`` = all at the beginning.
     """
     draw = np.random.default_rng(seed)
-    models = {gpus: named for gpus, named in kinds(throughputs, types).items() if named}
+    models = kinds(throughputs, types)
     chances = np.array([SIZES[gpus] for gpus in models])
     spans = list(SPANS)
     records, time = [], 0.0
