@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from arnold.commands.field_options import finite
 from arnold.commands.option_help import explained
 from arnold.commands.result_files import check_results
 from arnold.commands.verbosity import verbosity_options
@@ -18,7 +19,8 @@ class Command(click.Command):
     """A command that refuses a second value of an option that takes one: click would keep the last and say nothing.
 
     A plain flag (``--json``) may be repeated: it says the same twice.  Nor may a result go to a file that is read.
-    ``--output`` has the short form ``-o``.  The help of each option says what holds without it.
+    ``--output`` has the short form ``-o``.  A fraction is neither infinite nor NaN.  The help of each
+    option says what holds without it.
     """
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -28,6 +30,8 @@ class Command(click.Command):
                 option.opts = ["--output", "-o"]
             if isinstance(option.type, click.IntRange) and option.metavar is None:
                 option.metavar = "N"
+            if option.type is click.FLOAT or isinstance(option.type, click.FloatRange):
+                option.callback = option.callback or finite
         self.params += verbosity_options()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -51,10 +51,7 @@ def _print_algorithms(out: Console, document: AlgorithmsDocument) -> None:
 @click.command("compare", cls=JsonCommand, document="arnold.documents.compare_answer:CompareOutput", epilog=EXAMPLES)
 @placement_inputs
 @click.option(
-    "--algorithm",
-    metavar="NAME[,..]",
-    shell_complete=complete_algorithm,
-    help=f"{ALGORITHM_HELP}  [default: all]",
+    "--algorithm", metavar="NAME[,..]", shell_complete=complete_algorithm, help=f"{ALGORITHM_HELP}  [default: all]"
 )
 @html_option
 @click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import file_option, finite
+from arnold.commands.field_options import file_option
 from arnold.commands.job_options import PlacementInputs, placement_inputs
 from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
 from arnold.commands.running_files import running_files, running_job
@@ -47,7 +47,6 @@ Examples:
 @click.option(
     "--cost",
     type=float,
-    callback=finite,
     metavar="GPU_HOURS",
     help="Most work since the last checkpoints that may be lost; with it the least work is lost, instead of the fewest "
     "nodes moved. Each file of --running says its checkpoint_age in seconds.",
@@ -55,7 +54,6 @@ Examples:
 @click.option(
     "--target",
     type=float,
-    callback=finite,
     metavar="OBJECTIVE",
     help="Objective that the new job is to reach.  [default: what it has on the empty cluster]",
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import finite, options_of, take
+from arnold.commands.field_options import options_of, take
 from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.commands.running_job_options import read_machines, running_job_options
 from arnold.commands.shared_options import HOLD_HELP, html_option, lenient_option
@@ -53,7 +53,6 @@ Examples:
 @click.option(
     "--hold-hours",
     type=click.FloatRange(min=0, min_open=True, max=8760),
-    callback=finite,
     default=24.0,
     show_default=True,
     metavar="HOURS",

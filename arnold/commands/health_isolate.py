@@ -29,17 +29,13 @@ Examples:
 @click.command("isolate", cls=JsonCommand, document="arnold.documents.recover_answers:IsolateDocument", epilog=EXAMPLES)
 @running_job_options
 @click.option(
-    "--replicas",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Replicas of a group.  [default: the most that leave one culprit]",
+    "--replicas", type=click.IntRange(min=1), help="Replicas of a group.  [default: the most that leave one culprit]"
 )
 @click.option(
     "--failed-horizontal",
     "horizontal",
     type=click.IntRange(min=0),
     multiple=True,
-    metavar="N",
     help="Group of the first phase that failed.",
 )
 @click.option(
@@ -47,7 +43,6 @@ Examples:
     "vertical",
     type=click.IntRange(min=0),
     multiple=True,
-    metavar="N",
     help="Group of the second phase that failed.",
 )
 @html_option

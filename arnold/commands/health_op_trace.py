@@ -34,13 +34,7 @@ Examples:
 @file_option(
     "--meta", help="Degrees of parallelism, YAML: dp_size, pp_size, tp_size.  [default: data-parallel ranks alone]"
 )
-@click.option(
-    "--save",
-    required=True,
-    type=TRACE,
-    metavar="FOLDER",
-    help=SAVE_HELP,
-)
+@click.option("--save", required=True, type=TRACE, metavar="FOLDER", help=SAVE_HELP)
 @click.option(
     "--from",
     "source",

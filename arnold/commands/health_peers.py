@@ -10,7 +10,7 @@ import click
 from annotated_types import Gt, Interval
 
 from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, finite, options_of, take
+from arnold.commands.field_options import FILE, options_of, take
 from arnold.commands.output import answer, emit_json, print_rows, progress, save_flags
 from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
 from health.peers.sample_sources import SampleColumns
@@ -28,7 +28,7 @@ PAPER_ORDER = "the order of the Minder paper"  # As the help says it
 
 def positive_option(name: str, help: str, **settings: Any) -> Callable[[F], F]:
     """Return an option of a positive, finite number."""
-    return click.option(name, type=click.FloatRange(min=0, min_open=True), callback=finite, help=help, **settings)
+    return click.option(name, type=click.FloatRange(min=0, min_open=True), help=help, **settings)
 
 
 @dataclass(frozen=True, kw_only=True)

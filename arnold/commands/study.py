@@ -12,7 +12,7 @@ from annotated_types import Interval
 
 from arnold.commands.command import JsonCommand
 from arnold.commands.command_table import CommandRow, LazyGroup, own_row
-from arnold.commands.field_options import finite, options_of, take
+from arnold.commands.field_options import options_of, take
 from arnold.commands.output import answer, print_rows, progress
 from arnold.commands.shared_options import ALGORITHM_HELP
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -65,7 +65,6 @@ class SweepLimits(Limits):
 @click.option(
     "--unevenness",
     type=click.FloatRange(0.0, 0.9),
-    callback=finite,
     default=0.0,
     show_default=True,
     metavar="SHARE",

@@ -11,7 +11,7 @@ import click
 from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options
 from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
-from arnold.commands.field_options import file_option, finite, options_of, take
+from arnold.commands.field_options import file_option, options_of, take
 from arnold.commands.model_files import ModelFiles
 from arnold.commands.output import plain
 from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
@@ -42,11 +42,10 @@ Examples:
     defaults={"policy": "fifo,fifo-backfill"},
     completions={"policy": complete_policy, "algorithm": complete_algorithm},
 )
-@click.option("--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="N", help=SEEDS_HELP)
+@click.option("--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, help=SEEDS_HELP)
 @click.option(
     "--resample",
     type=click.FloatRange(min=0, min_open=True),
-    callback=finite,
     metavar="HOURS",
     help="Hours in each piece of the trace; every seed but 0 draws a trace from these pieces.",
 )
@@ -56,14 +55,7 @@ Examples:
 )
 @options_of(FailureOptions)
 @options_of(ModelFiles)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 1024),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Processes that run at once.",
-)
+@click.option("--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, help="Processes that run at once.")
 @click.option(
     "--dask",
     metavar="ADDRESS",
