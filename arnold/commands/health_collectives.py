@@ -130,8 +130,7 @@ def _print_groups(out: Console, groups: Sequence[CollectiveGroup]) -> None:
     rows = []
     for group in groups:
         absent = ", ".join(group.absent[:3]) + (f", {len(group.absent) - 3} more" if len(group.absent) > 3 else "")
-        seq = "-" if group.seq is None else group.seq
-        rows.append((group.group, roles[group.role], seq, group.op or "-", len(group.standing), absent or "-"))
+        rows.append((group.group, roles[group.role], group.seq, group.op or "-", len(group.standing), absent or "-"))
     headers = ("group", "role", "number", "operation", "waiting", "absent")
     print_rows(out, headers, rows, title="Groups, where it began first", left=["role", "operation", "absent"])
 

@@ -208,7 +208,7 @@ def _print_gang(out: Console, gang: GangDocument) -> None:
         print_rows(out, ("largest spread at", *FAMILIES), levels, title="Every level and family")
     names = list(gang.assignment[0].domains if gang.assignment else ())
     places = [
-        (str(one.rank), *map(_known, (one.dp, one.pp)), one.node, *(one.domains.get(name) or "-" for name in names))
+        (one.rank, one.dp, one.pp, one.node, *(one.domains.get(name) or "-" for name in names))
         for one in gang.assignment
     ]
     print_rows(out, ("rank", "dp", "pp", "node", *names), places, title="Ranks", left=["node", *names])
@@ -218,10 +218,6 @@ def _print_gang(out: Console, gang: GangDocument) -> None:
 def _in_line(message: str) -> str:
     """Return a message of several lines on one."""
     return plain(message.replace("\n", "; "))
-
-
-def _known(number: int | None) -> str:
-    return "-" if number is None else str(number)
 
 
 def _print_nodes(out: Console, document: KubernetesNodesDocument) -> None:

@@ -97,13 +97,14 @@ def print_rows(
     """Print a table, or its first rows and how many more there are, which --json has; nothing when there are none.
 
     :param headers: the first column, never cut, and those in ``left`` are aligned left, the others right.
+    :param rows: what is not known is ``None``, and printed as a dash.
     :param spare: columns that a narrow terminal may do without, the first to go first.
     :param bold: numbers of rows that stand out.
     :param gap: whether an empty line stands before it.
     """
     from arnold.commands.fitted_table import FittedTable
 
-    shown = [tuple(map(str, row)) for row in rows[:most]]
+    shown = [tuple("-" if cell is None else str(cell) for cell in row) for row in rows[:most]]
     if most is not None and len(rows) > most:
         shown.append((f"... {len(rows) - most} more", *[""] * (len(headers) - 1)))
     if shown:
