@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from simulator.engine.node_pool import NodePool
 from simulator.engine.sim_job import SimJob
 from simulator.failures.flag_incidents import FlagSpan
 from simulator.replay_settings import NO_COST, ReplaySettings
-from simulator.shared_data.data_caches import DataCaches, LoadingPace
+from simulator.shared_data.data_caches import DataCaches
 from topology.flags import HEALTHY, NodeFlag
 
 
@@ -96,45 +97,63 @@ class CommPace:
         return {key: max(1.0, step.relative) for key, step in zip(self._placed, steps, strict=True)}
 
 
-class ScaledPace:
-    """The pace of jobs that a factor of their own slows, over an inner one that says what else does.
+class OwnPace:
+    """The pace of jobs by something of their own, over an inner one that says what else slows them.
 
-    :param factor: seconds that a second of work takes a job by this alone, above 0; asked when it has its places.
+    :param told: called when a job has its places (``True``), and when it leaves them; returns the jobs whose own pace
+        is another from then on.
     :param inner: ``None`` = nothing else slows jobs.
+    :param both: makes one of the two, such as their product.
     """
 
-    def __init__(self, factor: Callable[[SimJob], float], inner: Pace | None = None) -> None:
-        self._factor = factor
-        self._inner = inner
+    def __init__(
+        self,
+        told: Callable[[SimJob, bool], Mapping[int, float]],
+        inner: Pace | None,
+        both: Callable[[float, float], float],
+    ) -> None:
+        self._told, self._inner, self._both = told, inner, both
+        self._others: dict[int, float] = {}  # inner pace of the jobs that run
         self._own: dict[int, float] = {}
 
     def started(self, job: SimJob) -> Mapping[int, float]:
-        """Return the job's own factor, and whatever its start changes for others."""
-        self._own[job.key] = self._factor(job)
-        return self._with({job.key: 1.0, **(self._inner.started(job) if self._inner else {})})
+        """Return the pace of the job, and of those that its start changes."""
+        changes = {job.key: 1.0, **(self._inner.started(job) if self._inner else {})}
+        return self._changed(changes, self._told(job, True))
 
     def stopped(self, job: SimJob) -> Mapping[int, float]:
-        """Return whatever its end changes for others."""
+        """Return the paces that its end changes."""
+        changes = self._inner.stopped(job) if self._inner else {}
+        del self._others[job.key]
         self._own.pop(job.key, None)
-        return self._with(self._inner.stopped(job) if self._inner else {})
+        return self._changed(changes, self._told(job, False))
 
     def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
-        """As the inner pace says."""
-        return self._with(self._inner.slowed(node, slowdown) if self._inner else {})
+        """Return what changes by the inner pace."""
+        return self._changed(self._inner.slowed(node, slowdown) if self._inner else {}, {})
 
     def state(self) -> Any:
-        """That of the inner pace; factors follow from the jobs that run."""
-        return self._inner.state() if self._inner else None
+        """Return that of the inner pace, and what it said of the jobs that run; their own follow from them."""
+        return [self._inner.state() if self._inner else None, sorted(self._others.items())]
 
     def restore(self, state: Any, running: Iterable[SimJob]) -> None:
-        """Go on."""
+        """Go on with those."""
         jobs = list(running)
-        self._own = {job.key: self._factor(job) for job in jobs}
         if self._inner:
-            self._inner.restore(state, jobs)
+            self._inner.restore(state[0], jobs)
+        self._others = dict(state[1])
+        for job in jobs:
+            self._own |= self._told(job, True)
 
-    def _with(self, paces: Mapping[int, float]) -> dict[int, float]:
-        return {key: pace * self._own.get(key, 1.0) for key, pace in paces.items()}
+    def _changed(self, others: Mapping[int, float], own: Mapping[int, float]) -> dict[int, float]:
+        self._others |= others
+        self._own |= own
+        return {key: self._both(self._others[key], self._own.get(key, 1.0)) for key in sorted({*others, *own})}
+
+
+def scaled_pace(factor: Callable[[SimJob], float], inner: Pace | None = None) -> OwnPace:
+    """Return the pace of jobs that a factor of their own slows, asked when each has its places."""
+    return OwnPace(lambda job, runs: {job.key: factor(job)} if runs else {}, inner, mul)
 
 
 def slowed_by_type(pool: NodePool) -> Callable[[SimJob], float]:
@@ -166,9 +185,10 @@ def job_pace(settings: ReplaySettings, pool: NodePool, spans: Sequence[FlagSpan]
     if slow or settings.cost_model != NO_COST:
         inner = CommPace(COMM_MODELS.load(settings.cost_model), pool)
     if settings.throughputs is not None:
-        inner = ScaledPace(slowed_by_type(pool), inner)
+        inner = scaled_pace(slowed_by_type(pool), inner)
     if settings.data is not None:
         caches = DataCaches(settings.data, pool.cluster)
         pool.node_costs += (lambda job: -caches.near(job),)
-        inner = LoadingPace(caches, inner)
-    return inner if failures is None else ScaledPace(failures.overhead, inner)
+        # jobs load while they compute: a step takes as long as the longer of the two
+        inner = OwnPace(caches.paces, inner, max)
+    return inner if failures is None else scaled_pace(failures.overhead, inner)

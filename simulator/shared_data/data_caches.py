@@ -5,13 +5,9 @@ A cache holds what the jobs that run in its domain read, and nothing else; it is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
-
 import numpy as np
 
 from scheduler.data_sets import DataSet, near_shared_data, union_size
-from simulator.engine.hooks import Pace
 from simulator.engine.sim_job import SimJob
 from simulator.shared_data.data_plan import NODE, DataPlan
 from simulator.shared_data.loading_rate import samples_by_form, seconds_a_sample
@@ -42,14 +38,10 @@ class DataCaches:
         data = self._plan.read_by(job.record)
         return near_shared_data(data, self._cache_of, running, whole=self._plan.whole)
 
-    def reads(self, key: int) -> bool:
-        """Return whether a job that runs reads data."""
-        return key in self._running
-
-    def change(self, job: SimJob, *, runs: bool) -> set[int]:
-        """Let a job that has its places read, or read no more; return the keys of those that read near its caches."""
+    def paces(self, job: SimJob, runs: bool) -> dict[int, float]:
+        """Let a job that has its places read, or read no more; return the paces of those that read near its caches."""
         if not job.record.data_sets:
-            return set()
+            return {}
         touched = [self._there.setdefault(cache, set()) for cache in self._caches(job)]
         if runs:
             self._running[job.key] = job
@@ -57,12 +49,12 @@ class DataCaches:
             del self._running[job.key]
         for keys in touched:
             keys.add(job.key) if runs else keys.discard(job.key)
-        return set().union(*touched)
+        return {key: self._pace(key) for key in set().union(*touched)}
 
     def _caches(self, job: SimJob) -> list[int]:
         return sorted(set(self._cache_of[list(job.places)].tolist()))
 
-    def pace(self, key: int) -> float:
+    def _pace(self, key: int) -> float:
         """Return the relative step time of a job that reads, as its slowest node loads: 1 = it never waits for data."""
         job = self._running[key]
         data = self._plan.read_by(job.record)
@@ -92,52 +84,3 @@ class DataCaches:
             prepared=stored.prepared_bytes,
         )
         return float(seconds_a_sample(counts, stored.rates))
-
-
-class LoadingPace:
-    """The pace of jobs that load while they compute, over an inner one: a step takes as long as the longer of the two.
-
-    An inner pace of ``None`` = nothing else slows jobs.
-    """
-
-    def __init__(self, caches: DataCaches, inner: Pace | None) -> None:
-        self._caches, self._inner = caches, inner
-        self._computes: dict[int, float] = {}  # Inner pace of the jobs that run
-        self._loads: dict[int, float] = {}  # Pace of those that read, if nothing else slowed them
-
-    def started(self, job: SimJob) -> Mapping[int, float]:
-        """Return the pace of the job, and of those that share a cache or links with it."""
-        self._computes[job.key] = 1.0
-        return self._changed(
-            self._inner.started(job) if self._inner else {}, self._caches.change(job, runs=True) | {job.key}
-        )
-
-    def stopped(self, job: SimJob) -> Mapping[int, float]:
-        """Return the paces of those that shared a cache or links with it."""
-        changes = self._inner.stopped(job) if self._inner else {}
-        del self._computes[job.key]
-        self._loads.pop(job.key, None)
-        return self._changed(changes, self._caches.change(job, runs=False))
-
-    def slowed(self, node: int, slowdown: float) -> Mapping[int, float]:
-        """Return what changes by the inner pace."""
-        return self._changed(self._inner.slowed(node, slowdown) if self._inner else {}, set())
-
-    def state(self) -> Any:
-        """Return that of the inner pace, and what it said of the jobs that run."""
-        return [self._inner.state() if self._inner else None, sorted(self._computes.items())]
-
-    def restore(self, state: Any, running: Iterable[SimJob]) -> None:
-        """Go on; what jobs read follows from where they run."""
-        jobs = list(running)
-        if self._inner:
-            self._inner.restore(state[0], jobs)
-        for job in jobs:
-            self._caches.change(job, runs=True)
-        self._changed(dict(state[1]), {job.key for job in jobs})
-
-    def _changed(self, computes: Mapping[int, float], near: set[int]) -> dict[int, float]:
-        """Return the paces of jobs of which the inner one changes, or what is cached."""
-        self._computes |= computes
-        self._loads |= {key: self._caches.pace(key) for key in near if self._caches.reads(key)}
-        return {key: max(self._computes[key], self._loads.get(key, 1.0)) for key in sorted(near | computes.keys())}

@@ -19,7 +19,7 @@ from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine.engine import Engine, Overload
 from simulator.engine.hooks import SavedByRound
 from simulator.engine.sim_job import JobState, SimJob
-from simulator.job_pace import ScaledPace, slowed_by_type
+from simulator.job_pace import scaled_pace, slowed_by_type
 from simulator.job_record import JobRecord
 from simulator.results.run_history import AttemptLog
 from tests.case_counts import examples
@@ -47,7 +47,7 @@ def a_job(number: int, seconds: float, *, gpus: int = 1, submit: float = 0.0, b:
 def engine_of(records: Sequence[JobRecord], cluster: Cluster, policy: QueuePolicy, *, delay: float = 0.0) -> Engine:
     """An engine in rounds, with the pace of types."""
     pool = placed(cluster)
-    return Engine(records, pool, policy, recovery=SavedByRound(None, delay), pace=ScaledPace(slowed_by_type(pool)))
+    return Engine(records, pool, policy, recovery=SavedByRound(None, delay), pace=scaled_pace(slowed_by_type(pool)))
 
 
 def test_two_jobs_take_turns() -> None:
