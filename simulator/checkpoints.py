@@ -112,7 +112,7 @@ def restore(engine: Engine, saved: EngineSnapshot) -> None:
         observer.restore(kept)
 
 
-FORMAT = "arnold-checkpoint-4"
+FORMAT = "arnold-checkpoint-5"
 
 
 class Checkpoint(BaseModel):
