@@ -33,8 +33,12 @@ class SideWrites:
 
     async def done(self, key: GangKey) -> None:
         """Return when nothing is being written about a gang."""
-        if (task := self._tasks.pop(key, None)) is not None:
-            await task
+        if (task := self._tasks.get(key)) is not None:
+            try:
+                await task
+            finally:  # not before: until then it is one of those under way
+                if self._tasks.get(key) is task:
+                    del self._tasks[key]
 
     def start(self, key: GangKey, write: Coroutine[None, None, None]) -> None:
         """Write about a gang, about which nothing is being written."""
