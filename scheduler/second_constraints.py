@@ -10,7 +10,7 @@ job without them, with the least that its soft ones can add.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from math import inf
@@ -20,12 +20,15 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.admission import Blocks, admissible, least_spread
+from scheduler.placement.heuristic import AsksRules
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.second_levels import named_beside, without_levels
 from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
 from scheduler.work_clock import clock
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
+
+RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +85,25 @@ class SecondConstraints:
             seconds = max(LEAST_SECONDS, (end - clock()) / (parts - 1 - number))
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
+        answers += self._of_rules(cluster, job, limits)
         note = (
             f"{name} nests with no level of the tree: searched were placements on trees that it is laid into, and the "
             f"bound is that without its constraints."
         )
         return _with_claims(min(answers, key=lambda one: one.rank), relaxed, (note,))
+
+    def _of_rules(self, cluster: Cluster, job: Job, limits: Limits) -> Iterator[WeighedProposal]:
+        """Yield what quick rules propose, each on all those trees, until their share of the time is used up: on a tree
+        they may be worse than the algorithm, and better on the cluster.
+        """
+        if not isinstance(self.algorithm, AsksRules) or limits.told != "everything":
+            return
+        until, everywhere = clock() + RULES_SHARE * limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        for rule in self.algorithm.quick_rules():
+            if clock() > until:
+                return
+            found = SecondConstraints(rule.in_time(until)).place(cluster, job, limits)
+            yield weighed(cluster, job, everywhere, replace(found, notes=()))
 
 
 def with_levels_named(cluster: Cluster, job: Job) -> Job:
