@@ -10,7 +10,7 @@ job without them, with the least that its soft ones can add.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from math import inf
@@ -20,12 +20,15 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.admission import Blocks, admissible, least_spread
+from scheduler.placement.heuristic import AsksRules
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.second_levels import named_beside, without_levels
 from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
 from scheduler.work_clock import clock
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
+
+RULES_SHARE = 0.2  # Of the time limit, for what quick rules propose; the exact search gives them as much
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,27 @@ class SecondConstraints:
             return Proposal(None, infeasible=refusal)
         job = with_levels_named(cluster, job)
         if (nested := nested_depth(cluster, job, name)) is not None:
-            found = self.place(laid_into_tree(cluster, name, nested), job, limits)
-            kept = _as_in_the_tree(cluster, job, name, nested)
-            bounds = {level: bound for level, bound in found.closer_bounds.items() if level in kept}
-            # domains of that tree may be cut: what was counted there cannot be recounted on the cluster
-            return replace(found, closer_bounds=bounds, proofs=())
+            return self._nested(cluster, job, name, nested, limits)
         return self._unnested(cluster, job, name, limits)
+
+    def _nested(self, cluster: Cluster, job: Job, name: str, depth: int, limits: Limits) -> Proposal:
+        """Return the best placement where a hierarchy is a level of the tree after so many levels, with its proof.
+
+        Closer levels that it cuts count otherwise there, so of placements as good others may be better on the cluster.
+        """
+        end, everywhere = clock() + limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        found = self.place(laid_into_tree(cluster, name, depth), job, limits)
+        kept = _as_in_the_tree(cluster, job, name, depth)
+        bounds = {level: bound for level, bound in found.closer_bounds.items() if level in kept}
+        # domains of that tree may be cut: what was counted there cannot be recounted on the cluster
+        found = replace(found, closer_bounds=bounds, proofs=())
+        if found.nodes is None or limits.told != "everything" or kept.issuperset(closer_levels(cluster, job)):
+            return found
+        rest = replace(limits, seconds=max(LEAST_SECONDS, end - clock()))
+        whole = self.place(cluster, without_levels(job, {name}), rest)
+        answers = [weighed(cluster, job, everywhere, one) for one in (found, whole)]
+        best = min((*answers, *self._of_rules(cluster, job, rest)), key=lambda one: one.rank)
+        return replace(found, nodes=best.proposal.nodes)
 
     def _unnested(self, cluster: Cluster, job: Job, name: str, limits: Limits) -> Proposal:
         """Return the best placement on all trees and without constraints at a hierarchy, and the bound without them."""
@@ -82,11 +100,25 @@ class SecondConstraints:
             seconds = max(LEAST_SECONDS, (end - clock()) / (parts - 1 - number))
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
+        answers += self._of_rules(cluster, job, limits)
         note = (
             f"{name} nests with no level of the tree: searched were placements on trees that it is laid into, and the "
             f"bound is that without its constraints."
         )
         return _with_claims(min(answers, key=lambda one: one.rank), relaxed, (note,))
+
+    def _of_rules(self, cluster: Cluster, job: Job, limits: Limits) -> Iterator[WeighedProposal]:
+        """Yield what quick rules propose, each on all those trees, until their share of the time is used up: on a tree
+        they may be worse than the algorithm, and better on the cluster.
+        """
+        if not isinstance(self.algorithm, AsksRules) or limits.told != "everything":
+            return
+        until, everywhere = clock() + RULES_SHARE * limits.seconds, np.arange(len(cluster), dtype=np.int32)
+        for rule in self.algorithm.quick_rules():
+            if clock() > until:
+                return
+            found = SecondConstraints(rule.in_time(until)).place(cluster, job, limits)
+            yield weighed(cluster, job, everywhere, replace(found, notes=()))
 
 
 def with_levels_named(cluster: Cluster, job: Job) -> Job:
@@ -152,7 +184,7 @@ def _nests(cluster: Cluster, job: Job, name: str, depth: int) -> bool:
     )
 
 
-def _as_in_the_tree(cluster: Cluster, job: Job, name: str, depth: int) -> Collection[str]:
+def _as_in_the_tree(cluster: Cluster, job: Job, name: str, depth: int) -> set[str]:
     """Return the closer levels of which a tree with a second hierarchy after so many levels says what the cluster's
     does: those before it, and, where it is no closer level itself, those after it down to the first that it cuts.
     """

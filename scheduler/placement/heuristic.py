@@ -6,11 +6,11 @@ breaks them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -39,12 +39,12 @@ class Request:
     until: float = inf  # by the clock: a rule that takes long asks now and then whether there is time left
 
     @classmethod
-    def of(cls, cluster: Cluster, job: Job, limits: Limits, *, until: float = inf) -> Request:
+    def of(cls, cluster: Cluster, job: Job, limits: Limits) -> Request:
         """Return what a rule may look at for a job; raises Infeasible when too few nodes are admitted."""
         level = cluster.level(job.level)
         if reason := shortage(cluster, job):
             raise Infeasible(reason)
-        return cls(cluster, job, level, admissible(cluster, job), limits.seed, until)
+        return cls(cluster, job, level, admissible(cluster, job), limits.seed)
 
     def check_time(self) -> None:
         """Raise Infeasible when time is up."""
@@ -82,15 +82,15 @@ class Heuristic:
     order: RankOrder = "job"
     pod_by_pod: bool = False  # whether it looks at the nodes for each cell anew, which takes time with cells x nodes
 
+    def in_time(self, until: float) -> Heuristic:
+        """Return it as a rule that gives up beyond ``until``, by the clock, if it takes long."""
+        return replace(self, rule=lambda request: self.rule(replace(request, until=until)))
+
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Apply the rule to the admitted nodes; see :class:`scheduler.placement.types.PlacementAlgorithm`."""
-        return self.propose(cluster, job, limits)
-
-    def propose(self, cluster: Cluster, job: Job, limits: Limits, *, until: float = inf) -> Proposal:
-        """Apply the rule as far as time allows: beyond ``until``, by the clock, a rule that takes long gives up."""
         start = clock()
         try:
-            request = Request.of(cluster, job, limits, until=until)
+            request = Request.of(cluster, job, limits)
             nodes = self.rule(request)[self._rank_of_cell(request.grid)].astype(np.int32)
         except Infeasible as refusal:
             return Proposal(None, infeasible=refusal.message, solve_seconds=clock() - start)
@@ -106,3 +106,11 @@ class Heuristic:
                 return ranks.reshape(grid.columns, grid.rows).T
             case "rows":
                 return ranks.reshape(grid.rows, grid.columns)
+
+
+@runtime_checkable
+class AsksRules(Protocol):
+    """A placement algorithm whose answer is never worse than what quick rules propose."""
+
+    def quick_rules(self) -> Sequence[Heuristic]:
+        """Return the rules."""

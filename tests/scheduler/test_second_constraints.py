@@ -152,6 +152,43 @@ def test_soft_terms_beside_the_tree_are_searched() -> None:
     assert outcome.evaluation.by_level["@power"]["dp"] == 1
 
 
+def test_no_quick_rule_is_better_beside_the_tree() -> None:
+    """Two stages, each a TP group of two nodes in a rack; a pipeline has the first nodes of both, or the second.
+
+    x and y of r1, and x and y of r2: each pipeline lies in one power domain, 1 + 2.5.  Trees that the power domains are
+    laid into cut racks along them, so that no TP group may have two, and the search on trees gave 6.
+    """
+    rows = ["m0 r0 z", "m0 r0 -", "m1 r1 -", "m1 r1 x", "m1 r1 -", "m1 r1 y", *["m1 r2 z"] * 3, "m1 r2 y", "m1 r2 x"]
+    nodes = []
+    for i, row in enumerate(rows):
+        minipod, rack, power = row.replace("-", "").split(" ")
+        nodes.append(Node(f"n{i}", (minipod, rack), 4, 4, second_path=(power,)))
+    cluster = build_cluster(["minipod", "rack"], nodes, second=["@power"])
+    job = Job("job", Parallelism(tp=8, pp=2), alpha=0.5, gpus_per_node=4, counts=(Count("pp", "@power", 2.5),))
+    ours = place(cluster, job)
+    assert (ours.status, ours.objective) == ("optimal", 3.5)
+    for algorithm in ALGORITHMS.names(inside="scheduler"):
+        other = place(cluster, job, algorithm).objective
+        assert other is None or other >= 3.5
+
+
+def test_racks_that_a_hierarchy_cuts_are_chosen_as_they_are() -> None:
+    """Four nodes in a minipod cost 1 wherever they lie, and 0.1 by a term that any placement has; one rack has four.
+
+    Power domains lie inside the minipod, so they are a level below it, and cut the racks: there two racks look no worse
+    than the one.
+    """
+    domains = ["x", "z", "", "", "z", "y", "x"]
+    nodes = [Node(f"n{i}", ("m0", f"r{i // 4}"), 2, 2, second_path=(domain,)) for i, domain in enumerate(domains)]
+    cluster = build_cluster(["minipod", "rack"], nodes, second=["@power"])
+    job = Job("job", Parallelism(tp=2, dp=4), alpha=0.7, gpus_per_node=2, level="minipod")
+    job = job.replace(counts=(Count("pp", "@power", 0.1),))
+    outcome = place(cluster, job)
+    assert (outcome.status, outcome.objective) == ("optimal", 1.1)
+    assert outcome.evaluation is not None
+    assert outcome.evaluation.by_level["rack"]["dp"] == 1
+
+
 @pytest.mark.parametrize("algorithm", ["gpu-packing", "best-fit", "topo-aware", "random-fit"])
 def test_every_algorithm_heeds_them(algorithm: str) -> None:
     """What an algorithm of the house proposes keeps the constraint, or it says that it found nothing."""

@@ -17,10 +17,11 @@ from scheduler.placement.exact.pair_seats import seat_cells, seating_seconds
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.plain_gang import place_plainly
 from scheduler.placement.exact.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.quick_starts import quick_starts
+from scheduler.placement.exact.quick_starts import quick_rules, quick_starts
 from scheduler.placement.exact.search import fill_front
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
 from scheduler.placement.exact.soft_terms import goals_of, other_seats
+from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import GridProof, Limits, Proposal
 from scheduler.work_clock import clock
 from topology.cluster import Cluster
@@ -35,6 +36,10 @@ class Exact:
     summary: ClassVar[str] = (
         "the least objective, proved or with a certified gap; then closer levels, fewest flagged nodes, best fit"
     )
+
+    def quick_rules(self) -> Sequence[Heuristic]:
+        """Return the rules that it begins with; see :class:`scheduler.placement.heuristic.AsksRules`."""
+        return quick_rules()
 
     def place(self, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
         """Propose the best placement that the time allows."""

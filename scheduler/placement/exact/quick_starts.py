@@ -21,6 +21,12 @@ from scheduler.work_clock import clock
 from topology.cluster import IntArray
 
 
+def quick_rules(names: Collection[str] = ()) -> list[Heuristic]:
+    """Return rules of these names, none = all, those that go pod by pod last."""
+    own = [ALGORITHMS.load(name) for name in names or ALGORITHMS.names(inside="scheduler")]
+    return sorted((rule for rule in own if isinstance(rule, Heuristic)), key=lambda rule: rule.pod_by_pod)
+
+
 def quick_starts(
     reduction: GridReduction, limits: Limits, params: ExactParams, *, names: Collection[str] = (), end: float = inf
 ) -> Iterator[IntArray]:
@@ -35,13 +41,11 @@ def quick_starts(
     hidden = np.flatnonzero(admissible(cluster, job) & ~reduction.admitted)
     offered = cluster.with_busy(hidden) if len(hidden) else cluster
     start = clock()
-    own = [ALGORITHMS.load(name) for name in names or ALGORITHMS.names(inside="scheduler")]
-    rules = [rule for rule in own if isinstance(rule, Heuristic)]
-    for rule in sorted(rules, key=lambda rule: rule.pod_by_pod):
+    for rule in quick_rules(names):
         share = params.pod_rules_share if rule.pod_by_pod else params.rules_share
         until = min(start + share * limits.seconds, max(end, start + params.rules_least * limits.seconds))
         if clock() > until:
             return
-        nodes = rule.propose(offered, job, limits, until=until).nodes
+        nodes = rule.in_time(until).place(offered, job, limits).nodes
         if nodes is not None:
             yield nodes

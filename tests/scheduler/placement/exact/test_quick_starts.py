@@ -127,7 +127,7 @@ def test_a_rule_that_takes_long_gives_up_in_time(name: str) -> None:
     rule, cluster = ALGORITHMS.load(name), racks((3, 3))
     assert isinstance(rule, Heuristic)
     job = Job("job", Parallelism(tp=8, dp=2), level="rack")
-    assert rule.propose(cluster, job, Limits()).nodes is not None
-    late = rule.propose(cluster, job, Limits(), until=-np.inf)
+    assert rule.place(cluster, job, Limits()).nodes is not None
+    late = rule.in_time(-np.inf).place(cluster, job, Limits())
     assert late.nodes is None
     assert late.infeasible == "time ran out"
