@@ -142,7 +142,7 @@ def arnold(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 CLUSTER = "node,minipod,gpus\nn1,a,8\nn2,a,8\nn3,b,8\nn4,b,8\n"
 JOB = "name: small\nparallelism: {tp: 8, dp: 2}\n"
-TRACE = "job_id,submit_time,duration,gpus\nfirst,0,3600,16\nsecond,60,600,32\n"
+TRACE = "job_id,submit_time,duration,gpus,alpha\nfirst,0,3600,16,0.3\nsecond,60,600,32,0.3\n"
 
 
 CALLS = [
