@@ -107,9 +107,9 @@ class ExactParams:
     tree_elements: int = 100
     # Graphs that are looked for with given widths and heights, for each thousand of those: tenths of a millisecond
     component_graphs: int = 5
-    # Part of the time limit that choices of shapes may take: on 27 x 16 cells one second, on 90 x 12 four
+    # Part of the time limit that choices of shapes may take: on 27 x 16 cells they take a second, on 90 x 12 four
     shape_share: float = 0.4
-    shape_effort: float = 1.0  # Effort of one choice: most that have a placement, or none, are decided in it
+    shape_effort: float = 2.0  # Effort of one choice: most that have a placement, or none, are decided in it
     # Sets of domains of a column times those of a row up to which they are compared: with more a choice takes seconds
     crossing_sets: int = 400_000
     # Columns up to which interval flows are looked for: with 150 of them a search for two segments took seconds

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from scheduler.placement.exact.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.crossing_sets import Shape
 from scheduler.placement.exact.pattern_bound import UNIT, PatternBound
@@ -20,6 +22,7 @@ from scheduler.placement.types import Pair
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
+_WEIGHTS = 10  # Different weights of shapes, a handful
 _FINE = 100  # Parts of a cell in which regrets enter the model: small integers; each is rounded down
 
 
@@ -80,6 +83,10 @@ class ShapeCounts:
 
     def next(self, limit: Slice) -> tuple[Answer, list[Shape] | None]:
         """Return the shapes of all domains of a solution not given before; ``"no"`` = none is left."""
+        if limit.random:
+            # towards another corner every time: where one choice has no placement, those like it seldom have
+            weights = np.random.default_rng(limit.seed).integers(0, _WEIGHTS, len(self._count)).tolist()
+            self._cp.maximize(sum(w * count for w, count in zip(weights, self._count.values(), strict=True)))
         answer, solver = solve(self._cp, limit)
         if answer != "yes":
             return answer, None

@@ -9,6 +9,7 @@ each, the pair is refuted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from scheduler.placement.exact.cpsat import Answer, Slice
@@ -69,7 +70,8 @@ class ShapeChoices:
         """Look at two more choices."""
         choices: list[list[Shape]] = []
         while len(choices) < 2 and not self.used_up:
-            answer, shapes = self._counts.next(self._limit(end, len(self._looked_at), light=True))
+            draw = replace(self._limit(end, len(self._looked_at), light=True), random=True)
+            answer, shapes = self._counts.next(draw)
             self.used_up = answer != "yes"
             self._undecided |= answer == "unknown"
             if shapes is not None:
