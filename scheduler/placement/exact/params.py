@@ -107,8 +107,10 @@ class ExactParams:
     tree_elements: int = 100
     # Graphs that are looked for with given widths and heights, for each thousand of those: tenths of a millisecond
     component_graphs: int = 5
-    # Part of the time limit that choices of shapes may take: on 27 x 16 cells they take a second, on 90 x 12 four
-    shape_share: float = 0.4
+    # Part of the time limit that choices of shapes may take by sets, which decide 27 x 16 cells in a second
+    crossing_share: float = 0.2
+    # The same where a spread is 2: on 90 x 12 cells they take five seconds
+    shape_share: float = 0.6
     shape_effort: float = 2.0  # Effort of one choice: most that have a placement, or none, are decided in it
     # Sets of domains of a column times those of a row up to which they are compared: with more a choice takes seconds
     crossing_sets: int = 400_000

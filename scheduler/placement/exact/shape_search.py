@@ -22,14 +22,25 @@ from scheduler.placement.types import Pair
 from scheduler.work_clock import clock
 from topology.cluster import IntArray
 
+_OF_A_TURN = 4  # Choices: some take hundredths of a second and others seconds, so that two would wait for each other
 _SEEDS_OF_A_SEARCH = 10_000  # Between the search of a verdict and its confirmation
 
 
 def decide_shapes(search: PairSearch) -> None:
-    """Decide choices of shapes of the open pairs in turn, two choices at a time."""
-    params = search.params
-    end = clock() + min(search.left, params.shape_share * search.limits.seconds)
-    waiting = [ShapeChoices(search, pair) for pair in search.lattice.open() if _few_shapes(search, pair)]
+    """Decide choices of shapes by the sets of domains that columns and rows touch."""
+    _decide_in_turn(search, search.params.crossing_share, two=False)
+
+
+def decide_shapes_of_two(search: PairSearch) -> None:
+    """Decide choices of shapes where a spread is 2, by a model of the columns."""
+    _decide_in_turn(search, search.params.shape_share, two=True)
+
+
+def _decide_in_turn(search: PairSearch, share: float, *, two: bool) -> None:
+    """Decide choices of shapes of the open pairs in turn, a few choices at a time."""
+    end = clock() + min(search.left, share * search.limits.seconds)
+    views = {pair: _view_of_columns(search, pair) for pair in search.lattice.open() if _few_shapes(search, pair)}
+    waiting = [ShapeChoices(search, pair, view) for pair, view in views.items() if (view is not None) == two]
     while waiting and clock() < end:
         still = set(search.lattice.open())
         for choices in [one for one in waiting if one.pair in still]:
@@ -45,31 +56,31 @@ def _few_shapes(search: PairSearch, pair: Pair) -> bool:
     )
 
 
-class ShapeChoices:
-    """The choices of shapes of one pair."""
+def _view_of_columns(search: PairSearch, pair: Pair) -> GridView | None:
+    """Return the view in which R is 2 and columns are few, so that a model of them is a placement; mostly none is."""
+    views = [view for view in search.views if view.problem.columns <= search.params.narrow_columns]
+    return next((view for view in views if view.turn(pair)[1] == 2 < view.turn(pair)[0]), None)
 
-    def __init__(self, search: PairSearch, pair: Pair) -> None:
+
+class ShapeChoices:
+    """The choices of shapes of one pair; ``view``: where R = 2, and its columns are looked for."""
+
+    def __init__(self, search: PairSearch, pair: Pair, view: GridView | None) -> None:
         self.pair = pair
         self.used_up = False  # Whether there is none left to look at
         self._search, self._params = search, search.params
         self._counts = ShapeCounts(search.problem, pair, search.patterns[pair], patterns=self._params.pattern_cuts)
-        self._skeleton = self._model_of_columns()
+        self._skeleton: tuple[GridView, SkeletonModel] | None = None
+        if view is not None:
+            model = SkeletonModel(view.problem, view.turn(pair), spare_rows=view.problem.rows, params=self._params)
+            self._skeleton = view, model
         self._looked_at: list[list[Shape]] = []
         self._undecided = False
 
-    def _model_of_columns(self) -> tuple[GridView, SkeletonModel] | None:
-        """Return the model in which rows on two domains are rows of a placement, where columns are few."""
-        for view in self._search.views:
-            if view.turn(self.pair)[1] == 2 and view.problem.columns <= self._params.narrow_columns:
-                pair = view.turn(self.pair)
-                model = SkeletonModel(view.problem, pair, spare_rows=view.problem.rows, params=self._params)
-                return view, model
-        return None
-
     def decide(self, end: float) -> None:
-        """Look at two more choices."""
+        """Look at some more choices, two at once."""
         choices: list[list[Shape]] = []
-        while len(choices) < 2 and not self.used_up:
+        while len(choices) < _OF_A_TURN and not self.used_up:
             draw = replace(self._limit(end, len(self._looked_at), light=True), random=True)
             answer, shapes = self._counts.next(draw)
             self.used_up = answer != "yes"
@@ -96,6 +107,8 @@ class ShapeChoices:
         self, shapes: Sequence[Shape], end: float, seed: int = 0, *, light: bool = False
     ) -> tuple[Answer, IntArray | None]:
         """Return ``"no"`` where no placement has the shapes, or the domain of each cell, shape [rows, columns]."""
+        if clock() >= end:
+            return "unknown", None
         problem, limit = self._search.problem, self._limit(end, seed, light=light)
         sets = CrossingSets(problem, self.pair, shapes, most=self._params.crossing_sets)
         if not sets.few and self._skeleton is None:
@@ -116,6 +129,4 @@ class ShapeChoices:
         if self._counts.next(self._limit(end, _SEEDS_OF_A_SEARCH, light=False))[0] != "no":
             return False
         again = [partial(self._decide, shapes, end, _SEEDS_OF_A_SEARCH, light=True) for shapes in self._looked_at]
-        return all(
-            answer == "no" for i in range(0, len(again), 2) for answer, _ in self._search.side_by_side(again[i : i + 2])
-        )
+        return all(answer == "no" for answer, _ in self._search.side_by_side(again))

@@ -15,7 +15,7 @@ from scheduler.placement.exact.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.pattern_bound import least_pattern_bound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.realise import realise
-from scheduler.placement.exact.search import count_edges, count_patterns
+from scheduler.placement.exact.search import count_edges
 from scheduler.placement.exact.shape_counts import ShapeCounts
 from scheduler.placement.exact.shape_search import ShapeChoices, decide_shapes
 from scheduler.placement.exact.skeleton import SkeletonModel
@@ -48,7 +48,8 @@ def decided(problem: GridProblem, pair: Pair, **changes: object) -> Lattice:
     search = PairSearch(Lattice(problem, 0.5, 0.5), Limits(seconds=60.0), params)
     search.patterns[pair] = least_pattern_bound(problem, pair, rounds=80)
     if search.patterns[pair].slack >= 0:
-        choices = ShapeChoices(search, pair)
+        view = search.views[0] if pair[1] == 2 < pair[0] else None
+        choices = ShapeChoices(search, pair, view)
         while not choices.used_up and not search.lattice.built:
             choices.decide(clock() + 60.0)
     return search.lattice
@@ -153,12 +154,12 @@ def test_too_many_sets() -> None:
     assert not lattice.refutations
 
 
-@pytest.mark.parametrize("changes", [{"shape_share": 0.0}, {"pattern_shapes": 0}])
+@pytest.mark.parametrize("changes", [{"crossing_share": 0.0}, {"pattern_shapes": 0}])
 def test_where_nothing_is_tried(changes: dict[str, float]) -> None:
     """Without time, or with more shapes than are listed, a pair stays open."""
     params: ExactParams = replace(DEFAULTS, **changes)  # type: ignore[arg-type]
     search = PairSearch(Lattice(FULL, 0.5, 0.5), Limits(seconds=60.0), params)
     count_edges(search)
-    count_patterns(search)
+    search.patterns[3, 3] = least_pattern_bound(FULL, (3, 3), rounds=80)
     decide_shapes(search)
     assert (3, 3) in search.lattice.open()
