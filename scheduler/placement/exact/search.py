@@ -214,8 +214,8 @@ STAGES = (
     constructions.build_credits,
     count_shapes,
     decide_shapes,
-    constructions.build_long_flows,
     decide_shapes_of_two,
+    constructions.build_long_flows,
 )
 """The methods after these in order, each applied to all open pairs; the width profiles come last."""
 

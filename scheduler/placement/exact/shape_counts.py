@@ -83,6 +83,7 @@ class ShapeCounts:
 
     def next(self, limit: Slice) -> tuple[Answer, list[Shape] | None]:
         """Return the shapes of all domains of a solution not given before; ``"no"`` = none is left."""
+        self._cp.clear_objective()  # type: ignore[no-untyped-call]
         if limit.random:
             # towards another corner every time: where one choice has no placement, those like it seldom have
             weights = np.random.default_rng(limit.seed).integers(0, _WEIGHTS, len(self._count)).tolist()

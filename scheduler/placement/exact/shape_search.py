@@ -81,7 +81,9 @@ class ShapeChoices:
         """Look at some more choices, two at once."""
         choices: list[list[Shape]] = []
         while len(choices) < _OF_A_TURN and not self.used_up:
-            draw = replace(self._limit(end, len(self._looked_at), light=True), random=True)
+            number = len(self._looked_at)
+            # every other one at random: on some clusters these have placements, on others those that come anyway
+            draw = replace(self._limit(end, number, light=True), random=number % 2 == 1)
             answer, shapes = self._counts.next(draw)
             self.used_up = answer != "yes"
             self._undecided |= answer == "unknown"
@@ -101,7 +103,8 @@ class ShapeChoices:
             self._search.lattice.refute(self.pair, "shapes", sentence)
 
     def _limit(self, end: float, seed: int, *, light: bool) -> Slice:
-        return Slice(self._params.shape_effort, end - clock(), seed, light=light)
+        effort = self._params.crossing_effort if self._skeleton is None else self._params.shape_effort
+        return Slice(effort, end - clock(), seed, light=light)
 
     def _decide(
         self, shapes: Sequence[Shape], end: float, seed: int = 0, *, light: bool = False
