@@ -27,6 +27,7 @@ class Slice:
     seed: int = 0
     linearization: int = 1  # CP-SAT's linearization level, 0 (no LP) to 2 (all of it)
     light: bool = False  # little presolve, for models that are solved in hundredths of a second
+    random: bool = False  # branch at random, and stop at the first solution
     bounding: bool = False  # branch where the bound is least: a bound is raised sooner, a solution found later
 
 
@@ -41,6 +42,7 @@ def solve(model: cp_model.CpModel, limit: Slice) -> tuple[Answer, cp_model.CpSol
     limit_time(solver, limit.wall, effort=limit.effort)
     solver.parameters.linearization_level = limit.linearization
     solver.parameters.optimize_with_lb_tree_search = limit.bounding
+    solver.parameters.randomize_search = solver.parameters.stop_after_first_solution = limit.random
     if limit.light:
         # these steps take longer than the search they shorten when a model is small
         solver.parameters.cp_model_probing_level = 0

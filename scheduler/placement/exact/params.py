@@ -107,6 +107,15 @@ class ExactParams:
     tree_elements: int = 100
     # Graphs that are looked for with given widths and heights, for each thousand of those: tenths of a millisecond
     component_graphs: int = 5
+    # Part of the time limit that choices of shapes may take by sets, which decide 27 x 16 cells in a second
+    crossing_share: float = 0.3
+    # The same where a spread is 2: on 90 x 12 cells they take five seconds
+    shape_share: float = 0.5
+    # Effort of one choice by sets, and where a spread is 2: most that have a placement, or none, are decided in it
+    crossing_effort: float = 1.0
+    shape_effort: float = 2.0
+    # Sets of domains of a column times those of a row up to which they are compared: with more a choice takes seconds
+    crossing_sets: int = 400_000
     # Columns up to which interval flows are looked for: with 150 of them a search for two segments took seconds
     flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size

@@ -25,6 +25,7 @@ from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.exact.profile_search import enumerate_profiles
 from scheduler.placement.exact.row_groups import OutOfNodes, rows_on_two
 from scheduler.placement.exact.shape_counts import shapes_refute
+from scheduler.placement.exact.shape_search import decide_shapes, decide_shapes_of_two
 from scheduler.placement.types import Pair
 from scheduler.work_clock import spend
 
@@ -212,6 +213,8 @@ STAGES = (
     constructions.build_long_tabu,
     constructions.build_credits,
     count_shapes,
+    decide_shapes,
+    decide_shapes_of_two,
     constructions.build_long_flows,
 )
 """The methods after these in order, each applied to all open pairs; the width profiles come last."""

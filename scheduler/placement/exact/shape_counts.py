@@ -11,7 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from scheduler.placement.exact.cpsat import Slice, solve
+import numpy as np
+
+from scheduler.placement.exact.cpsat import Answer, Slice, solve
+from scheduler.placement.exact.crossing_sets import Shape
 from scheduler.placement.exact.pattern_bound import UNIT, PatternBound
 from scheduler.placement.exact.problem import GridProblem
 from scheduler.placement.types import Pair
@@ -19,6 +22,7 @@ from scheduler.placement.types import Pair
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
 
+_WEIGHTS = 10  # Different weights of shapes, a handful
 _FINE = 100  # Parts of a cell in which regrets enter the model: small integers; each is rounded down
 
 
@@ -29,14 +33,11 @@ def shapes_refute(problem: GridProblem, pair: Pair, bound: PatternBound, *, patt
     :param patterns: ways to cut a row, or a column, up to which they are listed.
     :param effort: of each search, in CP-SAT's deterministic time.
     """
-    left = [shape for c in set(problem.capacities) for shape in bound.shapes(c)]
-    of_rows = cuts({q for q, _, _ in left if q}, pair[1], problem.columns, patterns)
-    of_columns = cuts({r for _, r, _ in left if r}, pair[0], problem.rows, patterns)
-    if of_rows is None or of_columns is None:
-        return False
-    model = _model(problem, pair, bound, of_rows, of_columns)
+    counts = ShapeCounts(problem, pair, bound, patterns=patterns)
     # the second search has presolve, so that it is another one
-    return all(solve(model, Slice(effort, 10 * effort, light=light))[0] == "no" for light in (True, False))
+    return counts.whole and all(
+        counts.next(Slice(effort, 10 * effort, light=light))[0] == "no" for light in (True, False)
+    )
 
 
 def cuts(sizes: Iterable[int], parts: int, total: int, most: int) -> list[tuple[int, ...]] | None:
@@ -60,36 +61,69 @@ def cuts(sizes: Iterable[int], parts: int, total: int, most: int) -> list[tuple[
     return found
 
 
-def _model(
-    problem: GridProblem,
-    pair: Pair,
-    bound: PatternBound,
-    of_rows: Sequence[tuple[int, ...]],
-    of_columns: Sequence[tuple[int, ...]],
-) -> cp_model.CpModel:
-    """Return the model: a count for each shape that is left, and for each pattern of rows and of columns."""
-    from ortools.sat.python import cp_model
+class ShapeCounts:
+    """The model of one pair, and a stream of its solutions: a count for each shape, and for each pattern of lines."""
 
-    cp = cp_model.CpModel()
-    many = Counter(problem.capacities)
-    shapes = {c: bound.shapes(c) for c in many}
-    count = {(c, q, r): cp.new_int_var(0, many[c], "") for c, some in shapes.items() for q, r, _ in some}
-    for c, n in many.items():
-        cp.add(sum(x for (own, _, _), x in count.items() if own == c) == n)
+    def __init__(self, problem: GridProblem, pair: Pair, bound: PatternBound, *, patterns: int) -> None:
+        from ortools.sat.python import cp_model
 
-    def total(value: Callable[[int, int, int], int]) -> cp_model.LinearExprT:
-        return sum(value(*shape) * x for shape, x in count.items())
+        self._problem, self._pair, self._bound = problem, pair, bound
+        self._many = Counter(problem.capacities)
+        self._cp = cp_model.CpModel()
+        self._count = {
+            (c, q, r): self._cp.new_int_var(0, n, "") for c, n in self._many.items() for q, r, _ in bound.shapes(c)
+        }
+        self._add_sums()
+        # whether all patterns are listed; places in a shape are those of the size and of how many lines have it
+        of_rows = cuts(self._sizes(1), pair[1], problem.columns, patterns)
+        of_columns = cuts(self._sizes(2), pair[0], problem.rows, patterns)
+        self.whole = of_rows is not None and of_columns is not None
+        self._add_lines(problem.rows, of_rows, 1, 2)
+        self._add_lines(problem.columns, of_columns, 2, 1)
 
-    cp.add(total(lambda c, q, r: min(c, q * r)) >= problem.cells)
-    cp.add(total(lambda c, q, r: r) <= pair[1] * problem.rows)  # noqa: ARG005
-    cp.add(total(lambda c, q, r: q) <= pair[0] * problem.columns)  # noqa: ARG005
-    regret = {(c, q, r): _FINE * lost // UNIT for c, some in shapes.items() for q, r, lost in some}
-    cp.add(total(lambda *shape: regret[shape]) <= _FINE * bound.slack // UNIT)
-    for lines, patterns, own, across in ((problem.rows, of_rows, 1, 2), (problem.columns, of_columns, 2, 1)):
-        number = [cp.new_int_var(0, lines, "") for _ in patterns]
-        cp.add(sum(number) == lines)
-        for size in {shape[own] for shape in count if shape[own]}:
+    def next(self, limit: Slice) -> tuple[Answer, list[Shape] | None]:
+        """Return the shapes of all domains of a solution not given before; ``"no"`` = none is left."""
+        self._cp.clear_objective()  # type: ignore[no-untyped-call]
+        if limit.random:
+            # towards another corner every time: where one choice has no placement, those like it seldom have
+            weights = np.random.default_rng(limit.seed).integers(0, _WEIGHTS, len(self._count)).tolist()
+            self._cp.maximize(sum(w * count for w, count in zip(weights, self._count.values(), strict=True)))
+        answer, solver = solve(self._cp, limit)
+        if answer != "yes":
+            return answer, None
+        chosen = {key: n for key, count in self._count.items() if (n := solver.value(count))}
+        fewer = []  # the counts of a capacity add up, so another solution has fewer of one of these
+        for key, n in chosen.items():
+            fewer.append(less := self._cp.new_bool_var(""))
+            self._cp.add(self._count[key] < n).only_enforce_if(less)
+        self._cp.add_bool_or(fewer)
+        shapes = [(c, (q, r)) for (c, q, r), n in chosen.items() for _ in range(n)]
+        return "yes", [shape for _, shape in sorted(shapes, reverse=True)]
+
+    def _total(self, value: Callable[[int, int, int], int]) -> cp_model.LinearExprT:
+        return sum(value(*shape) * count for shape, count in self._count.items())
+
+    def _add_sums(self) -> None:
+        """Add how many domains of each capacity there are, and the sums of cells, touches and regrets."""
+        cp, problem, (dp, pp) = self._cp, self._problem, self._pair
+        for c, n in self._many.items():
+            cp.add(sum(count for (own, _, _), count in self._count.items() if own == c) == n)
+        cp.add(self._total(lambda c, q, r: min(c, q * r)) >= problem.cells)
+        cp.add(self._total(lambda c, q, r: r) <= pp * problem.rows)  # noqa: ARG005
+        cp.add(self._total(lambda c, q, r: q) <= dp * problem.columns)  # noqa: ARG005
+        regret = {(c, q, r): _FINE * lost // UNIT for c in self._many for q, r, lost in self._bound.shapes(c)}
+        cp.add(self._total(lambda *shape: regret[shape]) <= _FINE * self._bound.slack // UNIT)
+
+    def _sizes(self, place: int) -> set[int]:
+        return {shape[place] for shape in self._count if shape[place]}
+
+    def _add_lines(self, lines: int, patterns: Sequence[tuple[int, ...]] | None, own: int, across: int) -> None:
+        """Add that each line follows a pattern, where these are listed."""
+        if patterns is None:
+            return
+        number = [self._cp.new_int_var(0, lines, "") for _ in patterns]
+        self._cp.add(sum(number) == lines)
+        for size in self._sizes(own):
             # of sizes at least so large there are as many as the patterns ask
             asked = sum(sum(part >= size for part in cut) * n for cut, n in zip(patterns, number, strict=True))
-            cp.add(sum(shape[across] * x for shape, x in count.items() if shape[own] >= size) >= asked)
-    return cp
+            self._cp.add(sum(shape[across] * x for shape, x in self._count.items() if shape[own] >= size) >= asked)

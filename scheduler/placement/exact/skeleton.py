@@ -70,6 +70,24 @@ class SkeletonModel:
         if widths is not None:
             cp = self._totals.with_widths(widths)
             self._columns.order_alike(cp, widths)
+        return self._find(limit, cp)
+
+    def find_shapes(self, limit: Slice, shapes: Sequence[tuple[int, int]]) -> tuple[Answer, Skeleton | None]:
+        """Search for a placement of S > 2, R = 2 where every domain touches so many columns and rows, (q, r).
+
+        :param shapes: of all domains, of equal ones in descending order.
+        """
+        usable = len(self._totals.capacities)
+        if not self._fits or any(q for q, _ in shapes[usable:]):
+            # the largest domains serve as well
+            return "no", None
+        widths, heights = (np.array(one, dtype=np.int32) for one in zip(*shapes[:usable], strict=True))
+        cp = self._totals.with_widths(widths, heights)
+        # a number for each shape: only domains of the same one are interchangeable
+        self._columns.order_alike(cp, widths * (self._totals.problem.rows + 1) + heights)
+        return self._find(limit, cp)
+
+    def _find(self, limit: Slice, cp: cp_model.CpModel) -> tuple[Answer, Skeleton | None]:
         answer, solver = solve(cp, limit)
         if answer != "yes":
             return answer, None

@@ -142,12 +142,14 @@ class DomainTotals(WidthModel):
         """Return the columns that domain k serves."""
         return sum(q * is_q for q, is_q in self.width_is[k].items())
 
-    def with_widths(self, widths: IntArray) -> cp_model.CpModel:
-        """Return a copy of the model in which the number of columns each domain serves is given."""
+    def with_widths(self, widths: IntArray, heights: IntArray | None = None) -> cp_model.CpModel:
+        """Return a copy of the model in which the number of columns each domain serves is given, and that of rows."""
         copy = self.cp.clone()
         for k, q in enumerate(widths):
             index = self.width_is[k][int(q)].index
             copy.add(copy.get_bool_var_from_proto_index(index) == 1)
+            if q and heights is not None:
+                copy.add(copy.get_int_var_from_proto_index(self.rows_at[k, int(q)].index) == int(heights[k]))
         return copy
 
     def alike(self, widths: IntArray) -> Iterator[tuple[int, int]]:
