@@ -3,7 +3,7 @@
 Objects cross this line as JSON, decoded where the few fields that matter are known.  The client library's generated
 models know every field of every kind: a pod of 3 kB takes 0.5 ms and 64 kB in them, 15 microseconds and 3 kB in the
 structs of :mod:`extender.objects`; and the library's informer builds on them, in threads.  Requests are given to
-aiohttp, as the library does: its own way there takes nearly as long again.
+aiohttp, as the library does: its own way there takes a fifth of our time for a patch.
 """
 
 from __future__ import annotations
