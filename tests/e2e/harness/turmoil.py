@@ -57,6 +57,10 @@ class SubmittedGang:
     pods: tuple[Object, ...] = ()
 
 
+_PODS_MISSING = ", its pods are not all made"
+"""How a line about a gang ends that waits for its Job: pods by hand are made anew at every look."""
+
+
 class Turmoil:
     """What users and machines do to a cluster, one random thing after the other.
 
@@ -171,19 +175,23 @@ class Turmoil:
 
     # What becomes of it
 
-    def settle(self) -> tuple[float, str]:
+    def settle(self) -> tuple[float, float, str]:
         """Wait until all is as it must be; programs that ended by themselves are started again.
 
-        :return: the seconds that this took, and what was so last.
+        :return: the seconds that this took; the seconds of these in which nothing was amiss but pods that the Job
+            controller, which backs off for up to minutes, had yet to make; and what was so last.
         :raises AssertionError: it never is; says what is not.
         """
-        quiet, last = time.monotonic(), ""
+        quiet, of_jobs, last = time.monotonic(), 0.0, ""
         while found := self.unsettled():
-            assert time.monotonic() < quiet + PATIENCE, "\n".join(found)
+            look = time.monotonic()
+            assert look < quiet + PATIENCE, "\n".join(found)
             last = found[0]
             self.counts.update(f"{name} ended by itself" for name in self._plane.revive())
             time.sleep(0.2)
-        return time.monotonic() - quiet, last
+            if all(line.endswith(_PODS_MISSING) for line in found):
+                of_jobs += time.monotonic() - look
+        return time.monotonic() - quiet, of_jobs, last
 
     def unsettled(self) -> list[str]:
         """What is not as it must be in the end: each gang whole on the nodes of its plan, with the spread that their
@@ -205,7 +213,7 @@ class Turmoil:
         on_nodes = sum(node is not None for node in nodes)
         state = f"{one.name}: {on_nodes} of {one.size} on nodes, {len(nodes)} there"
         if len(nodes) != one.size:
-            return state
+            return f"{state}{_PODS_MISSING}"
         if plan is None:
             return f"{state}, no plan"
         if on_nodes == one.size and plan.phase == "Bound" and one.outcome is Outcome.BOUND:
