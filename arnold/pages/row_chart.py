@@ -15,7 +15,7 @@ ROW, NAME, BAR = 46.0, 15.0, 31.0
 """Height of a row, and where in it the name stands and the bar's middle lies, pixels.  Names stand above their bars, so
 that a telephone shows both."""
 
-MARGINS = (24.0, 24.0, 4.0, 26.0)  # Left, right, top and bottom, pixels: half of a number at both ends
+MARGINS = (24.0, 32.0, 4.0, 26.0)  # Left, right, top and bottom, pixels: half of a number, of a telephone at the right
 
 
 @dataclass(frozen=True, slots=True)
