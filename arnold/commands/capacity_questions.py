@@ -22,7 +22,7 @@ from topology.quantities import capitalised
 
 if TYPE_CHECKING:
     from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
-    from simulator.capacity.sheet import Sheet
+    from simulator.sheet import Sheet
 
 QUESTIONS = {
     name: CommandRow(f"simulator.capacity.{name}_question:{name.capitalize()}Question", words)

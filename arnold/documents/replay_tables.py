@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from arnold.documents.simulate_answer import SimulateDocument
-from simulator.capacity.sheet import TextTable
+from simulator.sheet import TextTable
 from simulator.startup.startup_shares import StartUpShare
 from topology.quantities import duration, number, percent, times
 

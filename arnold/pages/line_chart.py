@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from arnold.pages.axis import axis_range, round_ticks
 from arnold.pages.plot import WIDTH, Plot
-from simulator.capacity.sheet import Chart, Series
+from simulator.sheet import Chart, Series
 from topology.drawing.elements import XY, area, circle, label, line, path, rect, svg
 from topology.drawing.sizing import text_width
 from topology.quantities import label_of

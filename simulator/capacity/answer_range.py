@@ -8,8 +8,8 @@ from functools import cached_property
 from math import ceil, isfinite
 from typing import TypeAlias
 
-from simulator.capacity.sheet import TextTable, text_table
 from simulator.capacity.uncertain_input import HIGH, LOW, MEDIAN, UncertainInput, draw
+from simulator.sheet import TextTable, text_table
 from topology.field_types import AtLeastOne
 from topology.json_record import FloatOrInfinity, JsonRecord
 from topology.quantities import Kind, capitalised, label_of

@@ -12,9 +12,9 @@ from annotated_types import Interval
 from scheduler.data_sets import union_size
 from simulator.capacity.answer_range import InputPoints, percentiles
 from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.capacity.uncertain_input import option_input
 from simulator.shared_data.data_plan import IN_CACHE
+from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, NotNegative, Seed, Share
 from topology.json_record import JsonRecord

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Generic, TypeVar
 
 from simulator.capacity.answer_range import AnswerRange
-from simulator.capacity.sheet import Sheet
+from simulator.sheet import Sheet
 from topology.field_types import check_bounds
 from topology.json_record import JsonRecord
 

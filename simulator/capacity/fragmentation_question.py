@@ -12,7 +12,7 @@ from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
 from simulator.capacity.fragmentation_answer import FragmentationAnswer, ShapeLeft, SizedJob
 from simulator.capacity.free_over_time import ShareKept, kept_by_seed, kept_over_replay
 from simulator.capacity.job_shape import FAMILIES, Family, JobShape, Prober
-from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
+from simulator.sheet import Chart, Series, Sheet, known, text_table
 from topology.field_types import Share
 from topology.quantities import plural
 

@@ -23,9 +23,9 @@ from simulator.capacity.generations_answer import (
     family_of,
     kind_of,
 )
-from simulator.capacity.sheet import Chart, Series, Sheet, known, text_table
 from simulator.confidence import Band
 from simulator.cost.calibration import PEAK
+from simulator.sheet import Chart, Series, Sheet, known, text_table
 from simulator.throughputs import Throughputs
 from topology.errors import InvalidInput
 from topology.files import read_source

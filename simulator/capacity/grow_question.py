@@ -17,7 +17,6 @@ from simulator.capacity.grow_sheet import grow_sheet, order_words, quarters_word
 from simulator.capacity.growing_demand import MONTHS, NOT_SOON, growth_input, quarters_until
 from simulator.capacity.grown_shapes import SHARE, GrownShapes
 from simulator.capacity.hardware_prices import NodePrices
-from simulator.capacity.sheet import Sheet
 from simulator.capacity.uncertain_input import (
     UncertainInput,
     draw,
@@ -27,6 +26,7 @@ from simulator.capacity.uncertain_input import (
     source_of,
 )
 from simulator.replay_settings import QueueSettings
+from simulator.sheet import Sheet
 from topology.errors import InvalidInput
 from topology.quantities import MINUTE, plural
 

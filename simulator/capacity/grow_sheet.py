@@ -10,8 +10,8 @@ from simulator.capacity.answer_range import Percentiles
 from simulator.capacity.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario
 from simulator.capacity.growing_demand import NOT_SOON
 from simulator.capacity.grown_shapes import shapes_table
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
 from simulator.capacity.uncertain_input import range_words
+from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
 from topology.quantities import fixed, number
 
 SHOWN = 4.0  # Objectives that the axis of waits holds; longer waits are cut there

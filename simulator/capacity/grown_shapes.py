@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from simulator.capacity.affinity_question import SizedShape
 from simulator.capacity.job_shape import JobShape, LargestJob, Prober
-from simulator.capacity.sheet import TextTable, known, text_table
+from simulator.sheet import TextTable, known, text_table
 from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
 

@@ -30,8 +30,8 @@ from simulator.capacity.minipods_throughput import (
     model_assumptions,
     throughput,
 )
-from simulator.capacity.sheet import Sheet, known
 from simulator.capacity.uncertain_input import numbered_input, option_input
+from simulator.sheet import Sheet, known
 from topology.errors import InvalidInput
 from topology.field_types import AtLeastOne, Share
 

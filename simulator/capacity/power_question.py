@@ -14,9 +14,9 @@ from simulator.capacity.answer_range import InputPoints
 from simulator.capacity.cluster_question import ClusterQuestion, parse_minipods
 from simulator.capacity.hardware_prices import MONEY, Price
 from simulator.capacity.power_answer import PowerAnswer, PowerRow
-from simulator.capacity.sheet import Sheet
 from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput, given_input, seed_input
 from simulator.power.power_file import PowerSettings, read_power
+from simulator.sheet import Sheet
 from topology.errors import InvalidInput
 from topology.files import read_source
 from topology.quantities import Kind, capitalised, fixed, percent, plural

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from simulator.capacity.power_answer import PowerAnswer, PowerSpread
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.power.power_figures import ramps, spectrum
 from simulator.power.power_file import PowerSettings
 from simulator.power.power_wave import MEGA, RATE
+from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
 from topology.cluster import SECOND, FloatArray
 from topology.quantities import percent
 

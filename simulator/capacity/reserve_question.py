@@ -28,10 +28,10 @@ from simulator.capacity.reserve_replay import (
     replay_policy,
 )
 from simulator.capacity.reserve_sheet import late_words, migration_words, reserve_sheet
-from simulator.capacity.sheet import Sheet
 from simulator.capacity.uncertain_input import numbered_input, option_input, range_words
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all
+from simulator.sheet import Sheet
 from topology.errors import InvalidInput
 from topology.quantities import HOUR, plural
 

@@ -10,7 +10,7 @@ from math import inf, isfinite
 from simulator.capacity.answer_range import Percentiles
 from simulator.capacity.reserve_answer import ReserveAnswer, ReserveCase
 from simulator.capacity.reserve_replay import SAMPLE, ReservePolicy, ReserveSample
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, known, text_table
+from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
 from topology.quantities import HOUR, fixed
 
 SHOWN = 4.0  # Hours that charts go on after the last start

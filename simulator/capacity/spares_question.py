@@ -14,7 +14,6 @@ from health.recovery.standby import standby_pool
 from simulator.capacity.answer_range import AnswerRange, InputPoints
 from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR, HardwarePrices
-from simulator.capacity.sheet import Sheet
 from simulator.capacity.spares_answer import FailureDomain, SourcedSpares, SparesAnswer, SparesRow
 from simulator.capacity.spares_inputs import (
     PUBLISHED,
@@ -29,6 +28,7 @@ from simulator.capacity.spares_words import NEVER, assumed_of, changes_of, spare
 from simulator.capacity.stated_domains import OPTION, StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
+from simulator.sheet import Sheet
 from topology.errors import InvalidInput
 from topology.field_types import Seed
 from topology.quantities import HOUR, percent, plural

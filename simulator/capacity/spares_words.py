@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable, text_table
 from simulator.capacity.spares_answer import FailureDomain, SparesAnswer, SparesRow
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS
+from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
 from topology.quantities import fixed, number, percent, plural
 
 NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails

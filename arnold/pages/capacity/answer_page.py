@@ -9,7 +9,7 @@ from arnold.pages.line_chart import card_of, chart_parts, keys_of, plot_of
 from arnold.pages.plot import Plot
 from simulator.capacity.answer_range import AnswerRange
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.sheet import Chart, Sheet, TextTable
+from simulator.sheet import Chart, Sheet, TextTable
 from topology.drawing.elements import label, line, svg
 from topology.drawing.templates import render, source
 

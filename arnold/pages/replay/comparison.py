@@ -9,8 +9,8 @@ import numpy as np
 
 from arnold.pages.line_chart import ChartCard, card_of, data_of
 from arnold.pages.row_chart import ChartRow, row_chart
-from simulator.capacity.sheet import Chart, Series
 from simulator.confidence import Band
+from simulator.sheet import Chart, Series
 from simulator.study.compared import ComparedMetric, Comparison, RunGroup
 from topology.drawing.templates import render
 from topology.quantities import Kind, label_of, plural

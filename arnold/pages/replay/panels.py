@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from simulator.capacity.sheet import Chart, Series
 from simulator.results.time_series import TimeSeries
+from simulator.sheet import Chart, Series
 from topology.cluster import FloatArray
 from topology.quantities import HOUR, Kind
 

@@ -21,9 +21,9 @@ from topology.drawing.templates import render
 from topology.quantities import duration, number, percent, plural
 
 if TYPE_CHECKING:
-    from simulator.capacity.sheet import TextTable
     from simulator.engine.sim_job import SimJob
     from simulator.replay import Replay
+    from simulator.sheet import TextTable
 
 BY_SIZE = (
     "Bar: from the median to the 95th percentile; circle: mean; line: to the longest. Waits below a second stand at a "

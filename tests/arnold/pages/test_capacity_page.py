@@ -12,8 +12,8 @@ from arnold.pages.capacity.answer_page import answer_page, picture, tornado_pict
 from arnold.pages.line_chart import plot_of
 from simulator.capacity.answer_range import answer_range
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.sheet import Chart, Series, Sheet, TextTable
 from simulator.capacity.uncertain_input import given_input, seed_input
+from simulator.sheet import Chart, Series, Sheet, TextTable
 
 NAME = '<script>"&'
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from arnold.pages.axis import Scale, axis_range, cells_between, log_range, log_ticks, round_step, round_ticks
 from arnold.pages.line_chart import line_chart, plot_of
 from arnold.pages.row_chart import MARGINS, ChartRow, row_chart
-from simulator.capacity.sheet import Chart, Series
+from simulator.sheet import Chart, Series
 from tests.case_counts import examples
 from tests.markup import tags
 from topology.drawing.elements import area, path, rect

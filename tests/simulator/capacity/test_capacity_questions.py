@@ -16,8 +16,8 @@ from simulator.capacity.grow_question import GrowQuestion
 from simulator.capacity.minipods_question import MinipodsQuestion
 from simulator.capacity.power_question import PowerQuestion
 from simulator.capacity.reserve_question import ReserveQuestion
-from simulator.capacity.sheet import known, text_table
 from simulator.capacity.spares_question import SparesQuestion
+from simulator.sheet import known, text_table
 from topology.errors import InvalidInput
 from topology.json_record import json_data, read_json
 
