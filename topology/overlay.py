@@ -99,7 +99,7 @@ def _each(flag: NodeFlag, document: Document, i: int) -> list[NodeFlag]:
 
 def _where(document: Document, i: int, key: str) -> str:
     """Return the file and line of a key of the i-th flag."""
-    return document.where(*["flags"][: isinstance(document.data, dict)], i, key)
+    return document.where("flags", i, key) if isinstance(document.data, dict) else document.where(i, key)
 
 
 def read_flags(path: str | Path, *, now: datetime | None = None) -> list[NodeFlag]:

@@ -8,7 +8,7 @@ from math import isfinite
 from arnold.pages.axis import axis_range, round_ticks
 from arnold.pages.line_chart import ChartCard
 from arnold.pages.plot import WIDTH, Plot
-from arnold.pages.row_chart import BAR, NAME, ROW
+from arnold.pages.row_chart import BAR, MARGINS, NAME, ROW
 from simulator.capacity.answer_range import AnswerRange, end_words
 from topology.drawing.elements import circle, label, line, rect, svg
 from topology.drawing.layout import fit
@@ -35,7 +35,7 @@ def tornado_plot(found: AnswerRange) -> Plot:
     room = ROOM * (max(values) - min(values))
     across = axis_range([min(values) - room, max(values) + room], found.kind, most=5, floor_at=None)
     height = ROW * (1 + len(found.swings)) + 48
-    return Plot(WIDTH, height, (24.0, 24.0, 4.0, 44.0), across)
+    return Plot(WIDTH, height, (*MARGINS[:3], 44.0), across)  # below: numbers, and the name of the axis
 
 
 def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
@@ -49,7 +49,7 @@ def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
     yield line((middle, plot.top), (middle, plot.bottom), "upright")
     ends = (x(found.p10), x(found.p90))
     y = plot.top + BAR
-    yield from _row("all inputs, P10 to P90", y, ends, ("", ""))
+    yield from _row(plot, "all inputs, P10 to P90", y, ends, ("", ""))
     yield line((ends[0], y), (ends[1], y), "stem l0")
     yield circle(x(found.p50), y, 4.5, "spot l0", tip=f"{found.quantity}\n{found.words}")
     for i, one in enumerate(found.swings, start=1):
@@ -57,15 +57,15 @@ def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
         low, high = x(one.at_low), x(one.at_high)
         # the values of an input without an order have no words
         words = ("" if one.low is None else end_words(one.low), "" if one.high is None else end_words(one.high))
-        yield from _row(one.words, y, (low, high), words)
+        yield from _row(plot, one.words, y, (low, high), words)
         tip = f"{one.words} {words[0]} to {words[1]}\n{found.value(one.at_low)} to {found.value(one.at_high)}"
         for end, tone in ((low, "l0"), (high, "l1")):
             yield rect(min(end, middle), y - 8, abs(end - middle), 16, f"span {tone}", tip=tip)
 
 
-def _row(name: str, y: float, ends: tuple[float, float], words: tuple[str, str]) -> Iterator[str]:
+def _row(plot: Plot, name: str, y: float, ends: tuple[float, float], words: tuple[str, str]) -> Iterator[str]:
     """Yield the name of a row, and words beside the ends of its bar, each on the side where the bar is not."""
-    yield label(24, y - BAR + NAME, fit(name, 12.0, WIDTH - 48))
+    yield label(plot.left, y - BAR + NAME, fit(name, 12.0, plot.right - plot.left))
     # a bar whose low end is at the right has its words there
     for end, other, said in ((ends[0], ends[1], words[0]), (ends[1], ends[0], words[1])):
         left = end < other or (end == other and said is words[0])

@@ -17,6 +17,7 @@ column; both are generated.  They are rounded to integers and then hold whatever
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -71,6 +72,11 @@ class PatternBound:
         some = [(int(q) + 1, int(r) + 1, int(regret[q, r])) for q, r in np.argwhere(regret <= self.slack)]
         unused = self.best[capacity]
         return [(0, 0, unused), *some] if unused <= self.slack else some
+
+    @cached_property
+    def number_of_shapes(self) -> int:
+        """How many shapes :meth:`shapes` has, over all different capacities."""
+        return sum(len(self.shapes(capacity)) for capacity in self.best)
 
 
 def lightest(weights: IndexArray, parts: int, total: int) -> tuple[tuple[int, ...], int]:

@@ -179,8 +179,7 @@ def count_shapes(search: PairSearch) -> None:
         bound = search.patterns.get(pair)
         if bound is None or search.lattice.is_refuted(pair):
             continue
-        shapes = sum(len(bound.shapes(c)) for c in set(problem.capacities))
-        if search.left <= 0 or shapes > params.pattern_shapes:
+        if search.left <= 0 or bound.number_of_shapes > params.pattern_shapes:
             continue
         search.say(f"shapes for DP spread {pair[0]}, PP spread {pair[1]}")
         if shapes_refute(problem, pair, bound, patterns=params.pattern_cuts, effort=params.pattern_effort):

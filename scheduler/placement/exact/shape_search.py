@@ -51,9 +51,7 @@ def _decide_in_turn(search: PairSearch, share: float, *, two: bool) -> None:
 
 def _few_shapes(search: PairSearch, pair: Pair) -> bool:
     bound = search.patterns.get(pair)
-    return bound is not None and (
-        sum(len(bound.shapes(c)) for c in set(search.problem.capacities)) <= search.params.pattern_shapes
-    )
+    return bound is not None and bound.number_of_shapes <= search.params.pattern_shapes
 
 
 def _view_of_columns(search: PairSearch, pair: Pair) -> GridView | None:
