@@ -152,13 +152,11 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
     def _published(self, runs: Runs) -> Iterator[PublishedGain]:
         """Yield what papers say, beside ours: of JCT the largest over loads, of makespan that of the batch."""
         for name, published, policy, other, time in PUBLISHED:
-            ours: list[Band] = []
-            if {policy, other} <= set(self.policies):
-                loads = self.loads if time == "jct" else (BATCH,)
-                ours = [_gain(runs[load, policy], runs[load, other], time) for load in loads]
-            yield PublishedGain(
-                name=name, published=published, ours=max(ours, key=lambda band: band.mean, default=None)
-            )
+            there = {policy, other} <= {*self.policies}
+            loads = (self.loads if time == "jct" else (BATCH,)) if there else ()
+            ours = [_gain(runs[load, policy], runs[load, other], time) for load in loads]
+            most = max(ours, key=lambda band: band.mean, default=None)
+            yield PublishedGain(name=name, published=published, ours=most)
 
     def _kinds(self, runs: Sequence[GenerationsRun]) -> Iterator[GenerationsKind]:
         """Yield the families of models, those that gain most from their fastest type first; runs say who was where."""

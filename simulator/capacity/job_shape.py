@@ -25,6 +25,9 @@ FAMILIES: tuple[Family, ...] = ("pp", "dp")
 ALPHA: dict[Family, float] = {"dp": 1.0, "pp": 0.0}
 """The affinity with which the algorithm minimises the spread of one family alone."""
 
+GRID = {"option": "--grid", "metavar": "TPxPPxROWS"}
+"""Metadata of the field that holds jobs as :func:`parse_job` reads them."""
+
 # bounded, as int() refuses numbers of thousands of digits
 _NUMBER = re.compile(r"[0-9]{1,7}")
 

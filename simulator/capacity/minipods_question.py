@@ -19,7 +19,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.affinity_question import AffinityQuestion, spelled
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.hardware_prices import HardwarePrices, cost_per_useful_hour
-from simulator.capacity.job_shape import JobShape, parse_job
+from simulator.capacity.job_shape import GRID, JobShape, parse_job
 from simulator.capacity.minipods_answer import CheapestRatio, MinipodCell, MinipodsAnswer, StudiedJob
 from simulator.capacity.minipods_sheet import minipods_sheet, verdict_of
 from simulator.capacity.minipods_throughput import (
@@ -61,9 +61,7 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
     """Share of their bandwidth that nodes send out of their minipods at once."""
     busy_share: Share = field(default=0.6, metadata={"metavar": "SHARE"})
     """Share of the nodes of a synthetic cluster that other jobs use."""
-    jobs: tuple[str, ...] = field(
-        default=("8x4x16", "8x8x32", "8x8x75"), metadata={"option": "--grid", "metavar": "TPxPPxROWS"}
-    )
+    jobs: tuple[str, ...] = field(default=("8x4x16", "8x8x32", "8x8x75"), metadata=GRID)
     """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
     algorithms: tuple[str, ...] = field(
         default=("exact", "best-fit"), metadata={"option": "--algorithm", "metavar": "NAME[,..]", "separator": ","}

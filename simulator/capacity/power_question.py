@@ -13,13 +13,14 @@ from scheduler.placement.types import Limits
 from simulator.capacity.answer_range import InputPoints
 from simulator.capacity.cluster_question import ClusterQuestion, parse_minipods
 from simulator.capacity.hardware_prices import MONEY, Price
+from simulator.capacity.job_shape import GRID
 from simulator.capacity.power_answer import PowerAnswer, PowerRow
 from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput, given_input, seed_input
 from simulator.power.power_file import PowerSettings, read_power
 from simulator.sheet import Sheet
 from topology.errors import InvalidInput
 from topology.files import read_source
-from topology.quantities import Kind, capitalised, fixed, percent, plural
+from topology.quantities import capitalised, fixed, percent, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.powered_site import PoweredSite
@@ -51,9 +52,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
     power: str | None = field(default=None, metadata={"file": True})
     """What nodes draw, and caps of power domains, YAML (see `arnold schema power`)."""
-    jobs: tuple[str, ...] = field(
-        default=("8x8x64", "8x8x32", "8x4x32", "8x4x32"), metadata={"option": "--grid", "metavar": "TPxPPxROWS"}
-    )
+    jobs: tuple[str, ...] = field(default=("8x8x64", "8x8x32", "8x4x32", "8x4x32"), metadata=GRID)
     """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
     traces: tuple[str, ...] = field(default=(), metadata={"option": "--op-trace", "file": True})
     """Op trace of `arnold stragglers` that gives step and compute share of the jobs in turn."""
@@ -164,17 +163,13 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         step("placing")
         site, medians = self.powered, self.where.medians
         step("adding up")
-        drawn = [site.figures(site.drawn(site.loads(values))) for values in self.where.points]
-        quantities: tuple[tuple[str, str, Kind], ...] = (
-            ("swing of the site, MW", "swing_megawatts", "count"),
-            ("largest ramp of the site, MW/s", "ramp_megawatts", "count"),
-            ("energy of the swings in the band", "band_share", "share"),
-        )
-        loads = site.loads(medians)
+        loads, drawn = site.loads(medians), [site.figures(site.drawn(site.loads(at))) for at in self.where.points]
+        shares = [one.band_share for one in drawn]
         return PowerAnswer(
-            ranges=tuple(
-                self.where.range_of(what, [getattr(one, name) for one in drawn], kind=kind)
-                for what, name, kind in quantities
+            ranges=(
+                self.where.range_of("swing of the site, MW", [one.swing_megawatts for one in drawn]),
+                self.where.range_of("largest ramp of the site, MW/s", [one.ramp_megawatts for one in drawn]),
+                self.where.range_of("energy of the swings in the band", shares, kind="share"),
             ),
             cluster=self._where,
             level=None if site.level is None else site.level.name,

@@ -18,7 +18,7 @@ from scheduler.placement.types import Limits
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.cluster_question import NO_OPTION, BackgroundJobs, ClusterQuestion, background_jobs
 from simulator.capacity.hardware_prices import NodePrices
-from simulator.capacity.job_shape import JobShape, parse_job
+from simulator.capacity.job_shape import GRID, JobShape, parse_job
 from simulator.capacity.reserve_answer import Migration, ReserveAnswer, case_over
 from simulator.capacity.reserve_replay import (
     WATCHED,
@@ -56,7 +56,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
 
     made: str = field(default="11x93", metadata={"metavar": "MxN"})
     """Synthetic cluster where none is given: minipods x nodes of each."""
-    job: str = field(default="8x8x75", metadata={"option": "--grid", "metavar": "TPxPPxROWS"})
+    job: str = field(default="8x8x75", metadata=GRID)
     """Job: tensor-parallel degree x pipeline stages x rows, which are PP groups."""
     notice_hours: Hours = field(default=4.0, metadata=HOURS)
     """Hours from the announcement of the large job to its arrival."""

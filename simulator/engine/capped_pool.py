@@ -49,12 +49,11 @@ class CappedPool(NodePool):
 
     def find(self, job: SimJob, keep: Keep) -> Found | None:
         """Return nodes for the job on which its peak keeps all caps."""
-        free = self.free if keep is None else self.free - keep
-        fits: BoolArray = self.usable(job) & (free >= job.gpus)
+        kept = np.zeros_like(self.free) if keep is None else keep
+        fits: BoolArray = self.usable(job) & (self.free - kept >= job.gpus)
         admitted = self._admitted(fits, job.gpus, self._others + self._of_unit * (self.total - self.free))
         if admitted is fits:
             return super().find(job, keep)
-        kept = np.zeros_like(self.free) if keep is None else keep
         return super().find(job, np.where(admitted, kept, np.maximum(self.free, kept)))
 
     def _admitted(self, nodes: BoolArray, units: int, drawn: FloatArray) -> BoolArray:

@@ -54,12 +54,9 @@ def replayed_power(history: RunHistory, settings: PowerSettings, *, seed: int) -
         at = float(times[i])
         power = SitePower(cluster=cluster, settings=settings, seconds=WINDOW, begin=at - WINDOW / 2)
         loads = list(_loads(history, power, seed=seed))
-        site = power.figures(power.drawn(loads))
-        within = site.within(settings)
-        found.append(PowerMoment(name, at, "site", site, within))
-        if power.level is not None:
-            domain, watts = power.worst(power.level, loads)
-            found.append(PowerMoment(name, at, domain, power.figures(watts), within))
+        drawn = [("site", power.drawn(loads)), *([power.worst(power.level, loads)] if power.level else [])]
+        within = power.figures(drawn[0][1]).within(settings)
+        found += [PowerMoment(name, at, domain, power.figures(watts), within) for domain, watts in drawn]
     return tuple(found)
 
 

@@ -79,12 +79,10 @@ def read_throughputs(source: Source) -> Throughputs:
 def _of_csv(source: Source) -> Rates:
     bad, rates = BadRows(lenient=None), Rates()
     rows = CsvRows(source, bad)
-    where = source.at(rows.header_line)
-    if missing := [name for name in COLUMNS if name not in rows.header]:
-        fix = f"{did_you_mean(missing[0], rows.header)}write the header {','.join(COLUMNS)}"
-        raise InvalidInput(f"the column {missing[0]!r} of throughputs is missing", where=where, fix=fix)
+    rows.need(*COLUMNS, format="of throughputs")
     for name in rows.header:
         if name not in (*COLUMNS, MAY_BE) and (meant := did_you_mean(name, [MAY_BE])):
+            where = source.at(rows.header_line)
             raise InvalidInput(f"the column {name!r} is not known", where=where, fix=f"{meant}rename it")
 
     def add(cells: list[str]) -> None:

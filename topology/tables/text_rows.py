@@ -71,7 +71,8 @@ class CsvRows:
                 meant = did_you_mean(name, others)
                 rename = f"{meant}Rename it to {name!r}" if meant else f"add the column {name!r}"
                 missing = f"the column {name!r} is missing; the format {format} has {','.join(names)}"
-                fix = f"{rename}, or say with --format which format it is"
+                # commands without --lenient read one format alone
+                fix = rename if self._bad_rows.lenient is None else f"{rename}, or say with --format which format it is"
                 raise self._bad_rows.error(missing, where=self._source.at(self.header_line), fix=fix)
         return tuple(self.header.index(name) for name in names)
 
