@@ -31,7 +31,7 @@ else:
 
 USUAL = {
     "step_seconds": ("2.2..47", 0.05, 1e4, "from one to another of the public traces of arXiv 2505.05713"),
-    "compute_share": ("0.45..0.85", 0.0, 1.0, "from 0.45 of two of these traces; the upper end is assumed"),
+    "compute_share": ("0.45..0.85", 0.0, 1.0, "from 0.45 of two traces of arXiv 2505.05713; the upper end is assumed"),
     "communicate_share": ("0.35..0.7", 0.0, 1.0, "assumed"),
 }
 """Option -> what holds where neither it, nor a trace, nor a power file says it; its bounds; where that is from."""

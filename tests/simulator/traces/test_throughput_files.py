@@ -89,6 +89,7 @@ def test_what_is_wrong_is_said_with_its_line(text: str, where: str, says: str) -
     assert error.value.where == where
     assert says in error.value.message
     assert error.value.fix
+    assert "--format" not in error.value.fix  # there is one format of such files
 
 
 def test_jobs_without_throughputs() -> None:
