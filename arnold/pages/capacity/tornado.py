@@ -49,7 +49,7 @@ def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
     yield line((middle, plot.top), (middle, plot.bottom), "upright")
     ends = (x(found.p10), x(found.p90))
     y = plot.top + BAR
-    yield from _row(plot, "all inputs, P10 to P90", y, ends, ("", ""))
+    yield from _row(plot, "all inputs, P10 to P90", y, ends, ("", ""), middle=middle)
     yield line((ends[0], y), (ends[1], y), "stem l0")
     yield circle(x(found.p50), y, 4.5, "spot l0", tip=f"{found.quantity}\n{found.words}")
     for i, one in enumerate(found.swings, start=1):
@@ -57,16 +57,26 @@ def tornado_parts(found: AnswerRange, plot: Plot) -> Iterator[str]:
         low, high = x(one.at_low), x(one.at_high)
         # the values of an input without an order have no words
         words = ("" if one.low is None else end_words(one.low), "" if one.high is None else end_words(one.high))
-        yield from _row(plot, one.words, y, (low, high), words)
+        yield from _row(plot, one.words, y, (low, high), words, middle=middle)
         tip = f"{one.words} {words[0]} to {words[1]}\n{found.value(one.at_low)} to {found.value(one.at_high)}"
-        for end, tone in ((low, "l0"), (high, "l1")):
+        # the shorter one lies on the longer one where both go to one side
+        for end, tone in sorted(((low, "l0"), (high, "l1")), key=lambda half: -abs(half[0] - middle)):
             yield rect(min(end, middle), y - 8, abs(end - middle), 16, f"span {tone}", tip=tip)
 
 
-def _row(plot: Plot, name: str, y: float, ends: tuple[float, float], words: tuple[str, str]) -> Iterator[str]:
-    """Yield the name of a row, and words beside the ends of its bar, each on the side where the bar is not."""
+def _row(
+    plot: Plot, name: str, y: float, ends: tuple[float, float], words: tuple[str, str], *, middle: float
+) -> Iterator[str]:
+    """Yield the name of a row, and words beside the ends of its bar, each on the side where the bar is not.
+
+    :param middle: where the bars of both ends begin, px.
+    """
     yield label(plot.left, y - BAR + NAME, fit(name, 12.0, plot.right - plot.left))
+    low, high = ends
     # a bar whose low end is at the right has its words there
-    for end, other, said in ((ends[0], ends[1], words[0]), (ends[1], ends[0], words[1])):
-        left = end < other or (end == other and said is words[0])
+    marks = [(low, low <= high, words[0]), (high, high < low, words[1])]
+    if (low - middle) * (high - middle) > 0.0 and all(words):
+        # the bars of both ends lie over each other: both words stand where the longer one ends
+        marks = [(max(ends) if low > middle else min(ends), low < middle, ", ".join(words))]
+    for end, left, said in marks:
         yield label(end + (-5 if left else 5), y + 4, said, anchor="end" if left else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from math import inf
+from math import inf, log
 
 import pytest
 
@@ -72,6 +72,24 @@ def test_a_tornado_has_a_bar_for_each_input() -> None:
     words = {element.text: float(element.get("x", "nan")) for element in root.iter() if element.tag.endswith("text")}
     assert words["8"] < words["1"]
     assert sum(element.get("class") == "spot l0" for element in root.iter()) == 1
+
+
+@pytest.mark.parametrize("way", [1.0, -1.0])
+def test_words_of_a_bar_to_one_side(way: float) -> None:
+    """An answer that goes the same way at P10 and at P90: both values stand beside the bar, and none on it."""
+    bent = answer_range(
+        "cost",
+        lambda at: way * abs(log(at["rate"])),
+        [given_input("0.5..3", "rate", "rate", where="")],
+        draws=20,
+        seed=0,
+    )
+    root = ET.fromstring(tornado_picture(bent))
+    bars = [element for element in root.iter() if element.get("class", "").startswith("span")]
+    begin = min(float(bar.get("x", "nan")) for bar in bars)
+    end = max(float(bar.get("x", "nan")) + float(bar.get("width", "nan")) for bar in bars)
+    (x,) = [float(element.get("x", "nan")) for element in root.iter() if element.text == "0.5, 3"]
+    assert x > end if way > 0.0 else x < begin
 
 
 def test_the_page_stands_alone() -> None:
