@@ -19,9 +19,7 @@ from benchmarks.instances import GPUS, Instance, instances
 from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import watched
 from scheduler.algorithm_run import run
-from scheduler.closer_spread import closer_spreads
 from scheduler.job import Count, Family, Job, Parallelism
-from scheduler.objective import closer_costs
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.pair_seats import search_reduction, seat_cells
@@ -75,19 +73,19 @@ def measure(n: int, *, seed: int, seconds: float) -> list[Compared]:
         start = perf_counter()
         ours = run(exact, cluster, job, Limits(seconds=seconds))
         took = perf_counter() - start
-        goals = _goals(cluster, job, ours)
+        goals = _goals(ours)
         limits = Limits(seconds=seconds)
-        better = [name for name, one in others.items() if _goals(cluster, job, run(one, cluster, job, limits)) < goals]
-        closer = all(found.proved for found in closer_spreads(cluster, job, ours).values())
+        better = [name for name, one in others.items() if _goals(run(one, cluster, job, limits)) < goals]
+        closer = all(found.proved for found in ours.closer.values())
         rows.append(Compared(soft, ours.status == "optimal", closer, tuple(better), took))
     return rows
 
 
-def _goals(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[float, ...]:
+def _goals(outcome: Outcome) -> tuple[float, ...]:
     """What placements are compared by, the least the best."""
     if outcome.evaluation is None:
         return (np.inf,)
-    costs = outcome.evaluation.objective, *closer_costs(cluster, job, outcome.evaluation)
+    costs = outcome.evaluation.objective, *outcome.evaluation.closer.values()
     return tuple(round(cost, 9) for cost in costs)
 
 

@@ -21,7 +21,7 @@ from benchmarks.report import Promise, promises, section, table
 from benchmarks.rows import watched
 from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, closer_costs
+from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.pair_seats import search_reduction
@@ -142,18 +142,18 @@ def _compared(timed: _Timed, *, whole: bool) -> Placed:
         same_objective=found is None
         if lattice is None or best is None
         else found is not None and abs(found.objective - lattice.cost(best)) <= TOLERANCE,
-        worse_than_packing=_goals(cluster, job, packed) < _goals(cluster, job, short),
+        worse_than_packing=_goals(packed) < _goals(short),
         proved=short.status in ("optimal", "infeasible"),
         whole_seconds=None if everything is None else ended - begun,
-        closer=_goals(cluster, job, short)[-1],
-        whole_closer=np.nan if everything is None else _goals(cluster, job, everything)[-1],
+        closer=_goals(short)[-1],
+        whole_closer=np.nan if everything is None else _goals(everything)[-1],
     )
 
 
-def _goals(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[float, ...]:
+def _goals(outcome: Outcome) -> tuple[float, ...]:
     if outcome.evaluation is None:
         return (np.inf,)
-    costs = outcome.evaluation.objective, *closer_costs(cluster, job, outcome.evaluation)
+    costs = outcome.evaluation.objective, *outcome.evaluation.closer.values()
     return tuple(round(cost, 9) for cost in costs)
 
 

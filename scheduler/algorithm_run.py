@@ -18,12 +18,12 @@ from scheduler.gpu_types import best_of_types
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import TypeChoice, shortage, type_choices
+from scheduler.placement.admission import TypeChoice, admissible, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.preferred_nodes import Preference, prefer, pulls_of
 from scheduler.second_constraints import SecondConstraints
-from scheduler.trunks import LEAST_SECONDS, propose, propose_in_a_trunk
-from scheduler.work_clock import clock, on_clock
+from scheduler.trunks import propose, propose_in_a_trunk
+from scheduler.work_clock import clock, on_clock, share_until
 from topology.cluster import Cluster, FloatArray
 from topology.errors import InvalidPlacement
 
@@ -38,18 +38,19 @@ def run(
     :param costs: shape [nodes], what decides between placements worth the same: GB that each node would pull, minus its
         affinity; ``None`` = GB as the job names its images.
     """
-    found = _run(algorithm, cluster, job, limits)
+
+    def answer(part: Cluster, seconds: float) -> Outcome:
+        return _run(algorithm, part, job, replace(limits, seconds=seconds))
+
+    found = answer(cluster, limits.seconds)
     if costs is None:
         costs = pulls_of(cluster, job)
     if costs is None or found.evaluation is None:
         return found
-
-    def again(part: Cluster, end: float) -> Outcome:
-        return _run(algorithm, part, job, replace(limits, seconds=_share(end, 1)))
-
+    usable = admissible(cluster, job)
     with on_clock(limits.clock):
         end = clock() + limits.seconds * PREFERENCE_SHARE
-        return prefer(Preference(cluster, job, costs, again, end), found)
+        return prefer(Preference(cluster, job, admissible(cluster, job), costs, answer, end), found)
 
 
 def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
@@ -72,15 +73,10 @@ def _outcomes(
     for choice in choices:
         proposal = Proposal(None, infeasible=choice.shortage)
         if not choice.shortage:
-            share = limits if len(choices) == 1 else replace(limits, seconds=_share(end, left))
+            share = limits if len(choices) == 1 else replace(limits, seconds=share_until(end, left))
             proposal = ask(SecondConstraints(algorithm), cluster, choice.job, share)
             left -= 1
         yield judge(algorithm.name, cluster, choice.job, proposal)
-
-
-def _share(end: float, left: int) -> float:
-    """Return the seconds of one of so many questions that are left until an end."""
-    return max(LEAST_SECONDS, (end - clock()) / left)
 
 
 def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:

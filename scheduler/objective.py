@@ -45,6 +45,7 @@ class Evaluation:
     dp: int  # S, largest number of domains a DP group (column) touches at the job's level; pp: R, the same for rows
     pp: int
     objective: float  # alpha * S + beta * R plus soft terms
+    closer: Mapping[str, float]  # Eq. 2 at each of the `closer_levels`, from the broadest
     by_level: Mapping[str, Mapping[Family, int]]  # level or second hierarchy -> family -> largest spread of a group
     domains: Mapping[str, int]  # cells in each domain of the job's level, domains without cells left out
     flagged: tuple[int, ...]  # indices of the flagged nodes in use
@@ -103,12 +104,6 @@ def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:
     return tuple(level.name for level in cluster.levels[depth + 1 :] if level.name not in weighed)
 
 
-def closer_costs(cluster: Cluster, job: Job, worth: Evaluation) -> tuple[float, ...]:
-    """Return Eq. 2 of a placement at each of the :func:`closer_levels`."""
-    spreads = (worth.by_level[name] for name in closer_levels(cluster, job))
-    return tuple(objective_of(job, found["dp"], found["pp"]) for found in spreads)
-
-
 def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     """Check a placement and say what it is worth.
 
@@ -134,10 +129,14 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     dp, pp = by_level[level.name]["dp"], by_level[level.name]["pp"]
     soft = sum(count.weight * by_level[named[count.level].name][count.family] for count in job.soft)
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
+    closer = {
+        name: objective_of(job, by_level[name]["dp"], by_level[name]["pp"]) for name in closer_levels(cluster, job)
+    }
     return Evaluation(
         dp=dp,
         pp=pp,
         objective=objective_of(job, dp, pp, soft),
+        closer=closer,
         by_level=by_level,
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
         flagged=tuple(_flagged(cluster, nodes.ravel()).tolist()),

@@ -12,7 +12,7 @@ from scheduler.placement.admission import admissible, flags_of_usable
 from scheduler.placement.types import Proposal, Status
 from topology.cluster import BoolArray, Cluster, Level
 from topology.errors import InvalidPlacement
-from topology.field_types import Count
+from topology.field_types import AtLeastOne, Count
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord
 from topology.quantities import decimal
@@ -84,6 +84,20 @@ class TypeOption(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class CloserSpread(JsonRecord):
+    """Spread at a level closer than the job's."""
+
+    dp: AtLeastOne
+    """Spread of the DP groups."""
+    pp: AtLeastOne
+    """Spread of the PP groups."""
+    proved: bool
+    """No placement with as good an objective (which is proved too), and as good at the levels between, has less of
+    alpha * dp + beta * pp here; of placements on the types of GPU that were chosen, with no node slower than was
+    admitted."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A proposal with its worth."""
 
@@ -111,6 +125,21 @@ class Outcome:
     def spread(self) -> Spread | None:
         """Spreads of the placement; ``None`` = there is no placement."""
         return None if self.evaluation is None else self.evaluation.spread
+
+    @property
+    def closer(self) -> Mapping[str, CloserSpread]:
+        """What the placement is worth at each closer level, from the broadest; empty without one."""
+        if self.evaluation is None:
+            return {}
+        proved, found = self.status == "optimal", {}
+        for level, cost in self.evaluation.closer.items():
+            spreads = self.evaluation.by_level[level]
+            # every group touches one domain at least, and alpha + beta is 1
+            bound = max(self.proposal.closer_bounds.get(level, 0.0), 1.0)
+            # what a level has at least is asked of placements that are the best at the levels before it
+            proved = proved and cost <= bound + TOLERANCE
+            found[level] = CloserSpread(spreads["dp"], spreads["pp"], proved)
+        return found
 
     @property
     def verdict(self) -> str:

@@ -23,12 +23,11 @@ from scheduler.gpu_types import on_nodes
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, worth_of
 from scheduler.outcome import Outcome
-from scheduler.placement.admission import admissible
-from scheduler.work_clock import clock
+from scheduler.work_clock import clock, share_until
 from topology.quantities import number
 
 if TYPE_CHECKING:
-    from topology.cluster import Cluster, FloatArray, IndexArray, IntArray
+    from topology.cluster import BoolArray, Cluster, FloatArray, IndexArray, IntArray
 
 
 def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
@@ -58,8 +57,9 @@ class Preference(NamedTuple):
 
     cluster: Cluster
     job: Job
+    usable: BoolArray  # shape [nodes]: whether a cell of the job may be there
     costs: FloatArray  # shape [nodes]
-    again: Callable[[Cluster, float], Outcome]  # the same question on another cluster, until an end
+    again: Callable[[Cluster, float], Outcome]  # the same question on another cluster, in so many seconds
     end: float  # on the clock of the work
 
 
@@ -68,13 +68,10 @@ def prefer(asked: Preference, found: Outcome) -> Outcome:
 
     An algorithm that claims no bound keeps to its own rule: there only the notes are new.
     """
-    if found.proposal.nodes is None or found.evaluation is None:
-        return found
     best, why = found, ""
     if found.proposal.lower_bound is not None and asked.costs.any():
         for which, nodes in _choices(asked, found):
-            given_way = _given_way(asked.cluster, _job_on(asked, found, which), nodes, asked.costs)
-            best = _with_nodes(asked, best, which, given_way)
+            best = _with_nodes(asked, best, which, _given_way(asked, nodes))
         best, why = _on_a_beginning(asked, best)
     return replace(best, notes=(*best.notes, *_notes(asked, best, found, why)))
 
@@ -99,7 +96,7 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
     """
     cluster, costs, nodes, why = asked.cluster, asked.costs, best.proposal.nodes, ""
     assert nodes is not None
-    order = _order(cluster, asked.job, nodes, costs)
+    order = _order(asked, nodes)
     fewest = min(_job_on(asked, best, which).grid.cells for which, _ in _choices(asked, best))
     low, high = fewest, int(np.isin(order, nodes).nonzero()[0].max()) + 1
     if costs[nodes].sum() <= costs[order[:low]].sum() + TOLERANCE:
@@ -109,7 +106,7 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
     while low < high and clock() < asked.end:
         free = np.zeros_like(cluster.free_gpus)
         free[order[:length]] = cluster.free_gpus[order[:length]]
-        other = asked.again(cluster.replace(free_gpus=free), asked.end)
+        other = asked.again(cluster.replace(free_gpus=free), share_until(asked.end))
         if good := [one for one in _choices(asked, other) if _as_good(asked, best, *one)]:
             high = length
             for one in good:
@@ -145,26 +142,28 @@ def _with_nodes(asked: Preference, found: Outcome, which: int, nodes: IntArray) 
     return found if worth is None else on_nodes(found, which, nodes, worth)
 
 
-def _order(cluster: Cluster, job: Job, used: IntArray, costs: FloatArray) -> IndexArray:
+def _order(asked: Preference, used: IntArray) -> IndexArray:
     """Return the nodes that a job may have, the cheapest first; of equal ones those in domains that cost least in all,
     so that domains are left out whole, and of these the nodes that are used.
     """
-    usable = np.flatnonzero(admissible(cluster, job))
+    usable, costs = np.flatnonzero(asked.usable), asked.costs
     keys: list[FloatArray | IndexArray | IntArray] = [costs[usable]]
-    for level in cluster.levels:
+    for level in asked.cluster.levels:
         domain_of = level.domain_of[usable]
         keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
     # lexsort sorts by its last key first
     return usable[np.lexsort((~np.isin(usable, used), *reversed(keys)))]
 
 
-def _given_way(cluster: Cluster, job: Job, nodes: IntArray, costs: FloatArray) -> IntArray:
+def _given_way(asked: Preference, nodes: IntArray) -> IntArray:
     """Return a placement whose nodes gave way to cheaper usable ones, alike in all that is counted: domain, second
-    hierarchies, type of GPU and slowdown.
+    hierarchies, type and number of GPUs, and slowdown.
     """
+    cluster, costs = asked.cluster, asked.costs
     levels = [level.domain_of.tolist() for level in (*cluster.levels[-1:], *cluster.second_levels)]
-    kinds = list(zip(*levels, cluster.gpu_type_of.tolist(), cluster.slowdown.tolist(), strict=True))
-    spare = admissible(cluster, job)
+    counted = (cluster.gpu_type_of, cluster.gpus, cluster.slowdown)
+    kinds = list(zip(*levels, *(one.tolist() for one in counted), strict=True))
+    spare = asked.usable.copy()
     spare[nodes] = False
     left: dict[tuple[float, ...], list[int]] = {}
     for node in sorted(np.flatnonzero(spare).tolist(), key=lambda node: -float(costs[node])):

@@ -23,8 +23,8 @@ from scheduler.placement.admission import Blocks, admissible, least_spread
 from scheduler.placement.heuristic import AsksRules
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.second_levels import named_beside, without_levels
-from scheduler.trunks import LEAST_SECONDS, WeighedProposal, propose, weighed
-from scheduler.work_clock import clock
+from scheduler.trunks import WeighedProposal, propose, weighed
+from scheduler.work_clock import clock, share_until
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level
 
@@ -71,7 +71,7 @@ class SecondConstraints:
         found = replace(found, closer_bounds=bounds, proofs=())
         if found.nodes is None or limits.told != "everything" or kept.issuperset(closer_levels(cluster, job)):
             return found
-        rest = replace(limits, seconds=max(LEAST_SECONDS, end - clock()))
+        rest = replace(limits, seconds=share_until(end))
         whole = self.place(cluster, without_levels(job, {name}), rest)
         answers = [weighed(cluster, job, everywhere, one) for one in (found, whole)]
         best = min((*answers, *self._of_rules(cluster, job, rest)), key=lambda one: one.rank)
@@ -97,7 +97,7 @@ class SecondConstraints:
             if clock() > end and any(one.evaluation is not None for one in answers):
                 relaxed = replace(relaxed, complete=False)
                 break
-            seconds = max(LEAST_SECONDS, (end - clock()) / (parts - 1 - number))
+            seconds = share_until(end, parts - 1 - number)
             tree = laid_into_tree(cluster, name, depth)
             answers.append(weighed(cluster, job, everywhere, self.place(tree, job, replace(limits, seconds=seconds))))
         answers += self._of_rules(cluster, job, limits)

@@ -13,15 +13,13 @@ from math import inf
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, Evaluation, closer_costs, slowest_in_use, step_time, worth_of
+from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, step_time, worth_of
 from scheduler.placement.admission import admissible, shortage
 from scheduler.placement.types import Limits, ParetoPoint, PlacementAlgorithm, Proposal, Refutation, corners
-from scheduler.work_clock import clock
+from scheduler.work_clock import clock, share_until
 from topology.capacity import count_nodes
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, SolverTimeout
-
-LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others have used all of it up
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,6 @@ class WeighedProposal:
     proposal: Proposal
     evaluation: Evaluation | None  # `None` = no placement, or none that is valid
     time: float  # predicted step time; `inf` without a placement
-    closer: tuple[float, ...] = ()  # Eq. 2 at each closer level
 
     @property
     def rank(self) -> tuple[float, ...]:
@@ -39,8 +36,9 @@ class WeighedProposal:
         if self.evaluation is None:
             return inf, inf, float(self.proposal.nodes is None)
         # alpha 0 or 1 gives one of the spreads no weight: of equal objectives the smaller spreads are a corner
-        spreads = self.evaluation.dp + self.evaluation.pp
-        return round(self.time, 9), *(round(one, 9) for one in (self.evaluation.objective, *self.closer)), spreads
+        worth = self.evaluation
+        costs = (self.time, worth.objective, *worth.closer.values())
+        return *(round(one, 9) for one in costs), worth.dp + worth.pp
 
 
 def propose(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Proposal:
@@ -65,7 +63,7 @@ def propose_in_a_trunk(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job
     end = clock() + limits.seconds
     answers = []
     for number, trunk in enumerate(fitting):
-        seconds = max(LEAST_SECONDS, (end - clock()) / (len(fitting) - number))
+        seconds = share_until(end, len(fitting) - number)
         nodes = np.flatnonzero(trunks.domain_of == trunk).astype(np.int32)
         proposal = propose(algorithm, cluster.subset(nodes), job, replace(limits, seconds=seconds))
         proofs = tuple(replace(proof, trunk=trunks.domains[trunk]) for proof in proposal.proofs)
@@ -84,7 +82,7 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray, proposal: Proposal) -> 
         return WeighedProposal(proposal, None, inf)
     slowest = slowest_in_use(cluster, evaluation)
     time = step_time(job, objective=evaluation.objective, slowest=slowest)
-    return WeighedProposal(proposal, evaluation, time, closer_costs(cluster, job, evaluation))
+    return WeighedProposal(proposal, evaluation, time)
 
 
 def _together(answers: Sequence[WeighedProposal]) -> Proposal:

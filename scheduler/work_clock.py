@@ -19,6 +19,8 @@ ClockKind = Literal["wall", "work"]
 
 _LOOK = 2e-5  # Seconds of work that a look at the clock counts as: what is done between two looks, at least
 
+LEAST_SECONDS = 0.05  # Time that a part of the question gets when the others have used all of it up
+
 
 @dataclass(slots=True)
 class _Work:
@@ -37,6 +39,11 @@ def clock() -> float:
         return perf_counter()
     work.seconds += _LOOK
     return work.seconds
+
+
+def share_until(end: float, parts: int = 1) -> float:
+    """Return the seconds of one of so many parts of a question that are left until an end, never quite none."""
+    return max(LEAST_SECONDS, (end - clock()) / parts)
 
 
 def spend(seconds: float) -> None:

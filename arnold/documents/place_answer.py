@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler.closer_spread import CloserSpread, closer_spreads
 from scheduler.job import Family
 from scheduler.job_document import JobDocument
 from scheduler.jobfile import job_document
 from scheduler.objective import Spread
-from scheduler.outcome import Instance, Outcome, RefusedPlacement, TypeOption
+from scheduler.outcome import CloserSpread, Instance, Outcome, RefusedPlacement, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption
 from scheduler.repair import Repair
 from scheduler.repair.repair_problem import Prefer
@@ -188,7 +187,6 @@ def place_document(instance: Instance, outcome: Outcome, *, would_fit_if_empty: 
         outcome,
         reason=outcome.reason or None,
         would_fit_if_empty=would_fit_if_empty,
-        closer=closer_spreads(cluster, job, outcome),
         alpha=job.alpha,
         beta=job.beta,
         level=instance.level.name,

@@ -25,8 +25,7 @@ from scheduler.second_constraints import (
     with_levels_named,
 )
 from scheduler.second_levels import named_beside, within_the_tree
-from scheduler.trunks import LEAST_SECONDS
-from scheduler.work_clock import clock
+from scheduler.work_clock import LEAST_SECONDS, clock, share_until
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, SolverTimeout
 
@@ -135,7 +134,7 @@ def _on_trees(
         if not _lies_on(tree, job, asked.nodes):
             continue
         # one share is left for a placement anew
-        seconds = max(LEAST_SECONDS, (end - clock()) / (len(depths) - number + 1))
+        seconds = share_until(end, len(depths) - number + 1)
         try:
             plan = plan_with_constraints(tree, replace(asked, job=job), replace(limits, seconds=seconds))[1]
         except (Infeasible, SolverTimeout):

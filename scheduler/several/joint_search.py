@@ -24,7 +24,7 @@ from scheduler.several.joint_question import JointQuestion, only, run_on_its_lev
 from scheduler.several.lay_out import disjoint_grants, last_of_each, placed_as_in
 from scheduler.several.seen_placements import SeenPlacements, bounded_cost
 from scheduler.several.turns import OrderDraw, in_turn
-from scheduler.trunks import LEAST_SECONDS
+from scheduler.work_clock import LEAST_SECONDS
 from topology.cluster import BoolArray, Cluster, IntArray
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, closer_costs, worth_of
+from scheduler.objective import Evaluation, worth_of
 from scheduler.placement.admission import blocks_at
 from scheduler.placement.exact.pair_seats import solve_grid
 from scheduler.placement.seating import seat
@@ -119,14 +119,14 @@ def seated_again(
             domain_of_cell = cluster.level(job.level).domain_of[one]
             again = _seated(cluster, within_the_tree(cluster, job), domain_of_cell, granted)
             now, then = (worth_of(cluster, job, placed) for placed in (one, again))
-            if now is not None and then is not None and _rank(cluster, job, then) < _rank(cluster, job, now):
+            if now is not None and then is not None and _rank(then) < _rank(now):
                 after[-1] = again
         left[after[-1].ravel()] = False
     return after
 
 
-def _rank(cluster: Cluster, job: Job, worth: Evaluation) -> tuple[float, ...]:
-    return tuple(round(one, 9) for one in (worth.objective, *closer_costs(cluster, job, worth)))
+def _rank(worth: Evaluation) -> tuple[float, ...]:
+    return tuple(round(one, 9) for one in (worth.objective, *worth.closer.values()))
 
 
 def _seated(cluster: Cluster, job: Job, domain_of_cell: IntArray, granted: BoolArray) -> IntArray:

@@ -31,7 +31,7 @@ from scheduler.several.move_plan import MoveLimits, MovePlan
 from scheduler.several.move_program import KEEP_NONE, MoveProgram, MovePrograms
 from scheduler.several.place_again import placed_again
 from scheduler.several.running_jobs import RunningJob
-from scheduler.trunks import LEAST_SECONDS
+from scheduler.work_clock import LEAST_SECONDS
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:

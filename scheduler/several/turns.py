@@ -11,7 +11,7 @@ from time import perf_counter
 from scheduler.outcome import Outcome
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.several.joint_question import JointQuestion, run_on_its_levels
-from scheduler.trunks import LEAST_SECONDS
+from scheduler.work_clock import LEAST_SECONDS
 from topology.cluster import IntArray
 from topology.json_record import JsonRecord
 

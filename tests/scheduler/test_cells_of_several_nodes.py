@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
 from scheduler.cheaper_pairs import left_over
-from scheduler.closer_spread import closer_spreads
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Count, Family, Hold, Job, Parallelism
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -134,7 +133,7 @@ def check(one: Tiny) -> None:
     # pairs are searched without a look at soft terms, and at the job's level without holds at broader ones
     if not one.job.grid.aligned or not (one.job.counts or broader):
         assert outcome.status == "optimal"
-    closer = closer_spreads(one.cluster, one.job, outcome).get("rack")
+    closer = outcome.closer.get("rack")
     if closer is not None and outcome.status == "optimal":
         best = placements[one.objectives(placements) < least + 1e-9]
         in_racks = one.job.alpha * one.spread(best, "dp", "rack") + one.job.beta * one.spread(best, "pp", "rack")

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
-from scheduler.closer_spread import closer_spreads
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.outcome import Outcome
@@ -324,7 +323,7 @@ def test_nothing_is_claimed_of_levels_that_a_hierarchy_cuts() -> None:
     nodes = [Node(name, ("m0", rack), 8, 8, second_path=(power,)) for name, (rack, power) in places.items()]
     cluster = build_cluster(["minipod", "rack"], nodes, second=["@power"])
     job = Job("job", Parallelism(tp=8, pp=3), level="minipod", holds=(Hold("cp", "@power"),))
-    in_racks = closer_spreads(cluster, job, place(cluster, job))["rack"]
+    in_racks = place(cluster, job).closer["rack"]
     assert (in_racks.dp, in_racks.pp) == (1, 2) or not in_racks.proved
 
 

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from scheduler.job import Count, Job
-from scheduler.objective import TOLERANCE, Evaluation, closer_costs, closer_levels, objective_terms, worth_of
+from scheduler.objective import TOLERANCE, Evaluation, closer_levels, objective_terms, worth_of
 from scheduler.placement.exact.cell_model import CellModel, Goal
 from scheduler.placement.exact.cell_sites import Sites
 from scheduler.placement.exact.cpsat import Slice
@@ -57,7 +57,7 @@ def weighed(cluster: Cluster, job: Job, nodes: IntArray) -> WeighedPlacement | N
     level = cluster.level(job.level)
     room = count_nodes(level, cluster.idle)[np.unique(level.domain_of[nodes])]
     ties = (drift, flagged, float(len(room)), float(room.sum()))
-    return WeighedPlacement(nodes, worth, (worth.objective, *closer_costs(cluster, job, worth)), ties)
+    return WeighedPlacement(nodes, worth, (worth.objective, *worth.closer.values()), ties)
 
 
 class GoalBounds(Protocol):

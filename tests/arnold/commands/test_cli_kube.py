@@ -30,7 +30,7 @@ JOB = Job(
     holds=(Hold("dp", MINIPOD),),
     gpu_types=("H100",),
 )
-WORTH = Evaluation(1, 2, 1.7, {}, {}, (), ("H100",))
+WORTH = Evaluation(1, 2, 1.7, {}, {}, {}, (), ("H100",))
 """Of stages in a minipod each: S = 1, R = 2, 0.3 x 1 + 0.7 x 2."""
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.job import Count, Hold, Job, Parallelism
-from scheduler.objective import closer_costs, evaluate, objective_terms
+from scheduler.objective import evaluate, objective_terms
 from scheduler.placement.admission import admissible
 from scheduler.placement.exact.cell_model import CellModel, Goal
 from scheduler.placement.exact.cell_sites import Sites
@@ -129,7 +129,7 @@ def test_tight_fills_are_placements(seed: int) -> None:
     fills = list(tight_fills(GridReduction(cluster, job, np.inf if job.avoid == "ignore" else 1.0)))
     assert len(fills) >= 6
     for nodes in fills:
-        closer_costs(cluster, job, evaluate(cluster, job, nodes))
+        tuple(evaluate(cluster, job, nodes).closer.values())
 
 
 def test_the_roomiest_racks_of_two_minipods() -> None:

@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
-from scheduler.closer_spread import closer_spreads
 from scheduler.job import Count, Job, LevelWeight, Parallelism
-from scheduler.objective import closer_costs
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.params import ExactParams
@@ -44,8 +42,8 @@ def check(cluster: Cluster, job: Job) -> None:
     assert outcome.objective == pytest.approx(objective)
     assert (outcome.status, outcome.bound) == ("optimal", pytest.approx(objective))
     on_type = best[cluster.node(int(outcome.proposal.nodes.flat[0])).gpu_type]
-    assert closer_costs(cluster, job, outcome.evaluation) == pytest.approx(on_type[1:])
-    assert all(found.proved for found in closer_spreads(cluster, job, outcome).values())
+    assert tuple(outcome.evaluation.closer.values()) == pytest.approx(on_type[1:])
+    assert all(found.proved for found in outcome.closer.values())
 
 
 @given(seed=st.integers(0, 10**9))
@@ -98,11 +96,11 @@ def test_a_level_that_is_weighed_counts_in_the_objective() -> None:
     cluster, job = racks((1, 1, 1), (2,), (2,)), Job("job", Parallelism(tp=8, dp=3), alpha=0.6, level="minipod")
     alone = placed(cluster, job)
     assert alone.objective == pytest.approx(1.0)
-    assert closer_spreads(cluster, job, alone)["rack"].dp == 3
+    assert alone.closer["rack"].dp == 3
     job = job.replace(levels=(LevelWeight("rack", 2.0),))
     weighed = placed(cluster, job)
     assert (weighed.status, weighed.objective) == ("optimal", pytest.approx(1.6 + 2 * 1.6))
-    assert closer_spreads(cluster, job, weighed) == {}
+    assert weighed.closer == {}
 
 
 def test_a_job_that_takes_no_notice_of_slow_nodes_uses_them_at_closer_levels() -> None:
@@ -110,11 +108,8 @@ def test_a_job_that_takes_no_notice_of_slow_nodes_uses_them_at_closer_levels() -
     cluster = racks((3, 1, 1)).with_flags([NodeFlag("n000", "straggler", 1.5)])
     job = Job("job", Parallelism(tp=8, dp=3), level="minipod", avoid="ignore")
     outcome = placed(cluster, job)
-    assert closer_spreads(cluster, job, outcome)["rack"].dp == 1
-    assert (
-        closer_spreads(cluster, job.replace(avoid="strict"), placed(cluster, job.replace(avoid="strict")))["rack"].dp
-        == 2
-    )
+    assert outcome.closer["rack"].dp == 1
+    assert placed(cluster, job.replace(avoid="strict")).closer["rack"].dp == 2
 
 
 def test_another_trunk_that_may_be_as_good_leaves_a_closer_level_unproved() -> None:
@@ -124,15 +119,15 @@ def test_another_trunk_that_may_be_as_good_leaves_a_closer_level_unproved() -> N
     job = Job("job", Parallelism(tp=8, dp=3), level="trunk")
     outcome = placed(cluster, job)
     assert outcome.status == "optimal"
-    assert [found.proved for found in closer_spreads(cluster, job, outcome).values()] == [False]
+    assert [found.proved for found in outcome.closer.values()] == [False]
 
 
 def test_a_closer_level_is_not_proved_where_the_objective_is_not() -> None:
     """Whatever bound is claimed: placements that are better may look otherwise inside."""
     cluster, job = racks((2, 2)), Job("job", Parallelism(tp=8, dp=3), level="minipod")
     outcome = placed(cluster, job)
-    assert closer_spreads(cluster, job, outcome)["rack"].proved
-    assert not closer_spreads(cluster, job, replace(outcome, status="feasible"))["rack"].proved
+    assert outcome.closer["rack"].proved
+    assert not replace(outcome, status="feasible").closer["rack"].proved
 
 
 def test_the_same_answer_twice() -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
-from scheduler.closer_spread import closer_spreads
 from scheduler.job import Job, Parallelism
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.line_touches import LineTouches
@@ -85,7 +84,7 @@ def test_it_proves_what_racks_alone_leave_open() -> None:
     cluster = racks((2, 2, 2), (3, 2, 1), (5,), (5,))
     job = Job("job", Parallelism(tp=8, dp=6), alpha=1.0, level="minipod")
     outcome = run(Exact(), cluster, job, Limits(seconds=10.0, workers=1))
-    (found,) = closer_spreads(cluster, job, outcome).values()
+    (found,) = outcome.closer.values()
     assert (found.dp, found.proved) == (3, True)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Hold, Job, LevelWeight, Parallelism
-from scheduler.objective import TOLERANCE, closer_costs, slowest_in_use, step_time
+from scheduler.objective import TOLERANCE, slowest_in_use, step_time
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.pair_seats import search_reduction
@@ -64,7 +64,7 @@ def goals(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[float, ...]:
     """The objective and Eq. 2 at each closer level; infinite where nothing was placed."""
     if outcome.evaluation is None:
         return (np.inf,)
-    costs = outcome.evaluation.objective, *closer_costs(cluster, job, outcome.evaluation)
+    costs = outcome.evaluation.objective, *outcome.evaluation.closer.values()
     return tuple(round(cost, 9) for cost in costs)
 
 

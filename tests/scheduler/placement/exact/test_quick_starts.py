@@ -13,7 +13,6 @@ from benchmarks.every_level import with_terms
 from benchmarks.instances import draw
 from scheduler.algorithm_run import run
 from scheduler.job import Count, Job, Parallelism
-from scheduler.objective import closer_costs
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.params import DEFAULTS, ExactParams
@@ -36,7 +35,7 @@ def goals(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[float, ...]:
     """The objective and Eq. 2 at each closer level; infinite where nothing was placed."""
     if outcome.evaluation is None:
         return (np.inf,)
-    costs = outcome.evaluation.objective, *closer_costs(cluster, job, outcome.evaluation)
+    costs = outcome.evaluation.objective, *outcome.evaluation.closer.values()
     return tuple(round(cost, 9) for cost in costs)
 
 

@@ -7,7 +7,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
-from scheduler.closer_spread import closer_spreads
 from scheduler.job import MEGATRON_ORDER, Count, Hold, Job, Parallelism
 from scheduler.node_grid import Grid
 from scheduler.placement.exact.algorithm import Exact
@@ -91,7 +90,7 @@ def test_closer_levels_are_searched_and_proved_where_counting_meets_them() -> No
     """
     job = shared(4, 11, 2, alpha=0.5, level="minipod")
     outcome = run(Exact(), racks((6, 1, 6)), job, LIMITS)
-    (found,) = closer_spreads(racks((6, 1, 6)), job, outcome).values()
+    (found,) = outcome.closer.values()
     assert (found.dp, found.pp, found.proved) == (2, 2, True)
 
 
