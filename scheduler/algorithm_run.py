@@ -42,7 +42,7 @@ def run(
     def answer(part: Cluster, seconds: float) -> Outcome:
         return _run(algorithm, part, job, replace(limits, seconds=seconds))
 
-    found = answer(cluster, limits.seconds)
+    found, usable = answer(cluster, limits.seconds), admissible(cluster, job)
     if costs is None:
         costs = pulls_of(cluster, job)
     if costs is None or found.evaluation is None:
@@ -50,7 +50,7 @@ def run(
     usable = admissible(cluster, job)
     with on_clock(limits.clock):
         end = clock() + limits.seconds * PREFERENCE_SHARE
-        return prefer(Preference(cluster, job, admissible(cluster, job), costs, answer, end), found)
+        return prefer(Preference(cluster, job, usable, costs, answer, end), found)
 
 
 def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 
 from scheduler.job import FAMILIES, Count, Family, Job, stage_slowdown
 from scheduler.node_grid import Grid
 from scheduler.rank_groups import CellGroups
-from topology.cluster import Cluster, IntArray
+from topology.cluster import Cluster, IntArray, Level
 from topology.errors import InvalidPlacement
 from topology.field_types import AtLeastOne
 from topology.flags import HEALTHY
@@ -99,9 +100,13 @@ def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
     Of placements with equal objectives the better one has less of Eq. 2 at the first of them, then at the second.
     """
+    return _closer_than(cluster.level(job.level), cluster, job)
+
+
+def _closer_than(level: Level, cluster: Cluster, job: Job) -> tuple[str, ...]:
     weighed = {one.level for one in job.levels}
-    depth = cluster.level_index(job.level)
-    return tuple(level.name for level in cluster.levels[depth + 1 :] if level.name not in weighed)
+    inside = takewhile(lambda closer: closer is not level, reversed(cluster.levels))
+    return tuple(closer.name for closer in inside if closer.name not in weighed)[::-1]
 
 
 def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
@@ -129,14 +134,12 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     dp, pp = by_level[level.name]["dp"], by_level[level.name]["pp"]
     soft = sum(count.weight * by_level[named[count.level].name][count.family] for count in job.soft)
     cells = np.bincount(level.domain_of[nodes.ravel()], minlength=len(level))
-    closer = {
-        name: objective_of(job, by_level[name]["dp"], by_level[name]["pp"]) for name in closer_levels(cluster, job)
-    }
+    closer = ((name, by_level[name]) for name in _closer_than(level, cluster, job))
     return Evaluation(
         dp=dp,
         pp=pp,
         objective=objective_of(job, dp, pp, soft),
-        closer=closer,
+        closer={name: objective_of(job, of["dp"], of["pp"]) for name, of in closer},
         by_level=by_level,
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},
         flagged=tuple(_flagged(cluster, nodes.ravel()).tolist()),

@@ -10,7 +10,7 @@ import logging
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EISDIR
@@ -162,6 +162,12 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     except (OSError, ValueError) as error:
         raise _not_writable(path, error) from error
     _LOG.info("wrote %s, %s bytes", path, f"{len(data):,}")
+
+
+def write_files(texts: Mapping[str, str]) -> None:
+    """Write files, each whole or not at all, by name and in order; raises as :func:`write_file`."""
+    for path, text in texts.items():
+        write_file(path, text)
 
 
 def check_writable(path: str | Path) -> None:

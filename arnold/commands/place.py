@@ -16,7 +16,7 @@ from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.running_files import near_running_jobs
 from arnold.commands.shared_options import ALGORITHM_HELP, RUNNING_HELP, complete_algorithm, html_option
 from topology.errors import InvalidInput
-from topology.files import write_file
+from topology.files import write_files
 
 if TYPE_CHECKING:
     from scheduler.outcome import Instance, Outcome
@@ -80,7 +80,8 @@ def command(
     if running and certificate is not None:
         fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
         raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
-    solver, instance = load_algorithm(algorithm), inputs.read()
+    solver = load_algorithm(algorithm)
+    instance = inputs.read()
     costs, instance = near_running_jobs(running, instance) if running else (None, instance)
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
@@ -93,15 +94,14 @@ def command(
             would_fit = fits(cluster.emptied(), job, solver=load_algorithm("exact"), limits=of_a_change(limits))
         instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
-    if certificate is not None and outcome.status in ("optimal", "feasible", "infeasible"):
-        save_certificate(certificate, instance, outcome)
+    texts = {} if certificate is None else certificate_text(certificate, instance, outcome)
     if outcome.evaluation is not None:
-        pages = {}
+        texts |= files.texts(document, instance.job)
         if html is not None:
             from arnold.pages.placement import placement_page
 
-            pages[html] = placement_page(cluster, instance.job, [outcome])
-        files.save(document, instance.job, others=pages)
+            texts[html] = placement_page(cluster, instance.job, [outcome])
+    write_files(texts)
     answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome.status)
 
@@ -119,11 +119,14 @@ def load_algorithm(name: str) -> PlacementAlgorithm:
     return ALGORITHMS.load(name)
 
 
-def save_certificate(file: str, instance: Instance, outcome: Outcome) -> None:
-    """Write what proves an outcome."""
+def certificate_text(file: str, instance: Instance, outcome: Outcome) -> dict[str, str]:
+    """Return the file with what proves an outcome; none where nothing does."""
     from scheduler.certificate_writer import certificate_of
 
-    write_file(file, to_json(certificate_of(instance, outcome)) + "\n")
+    if outcome.status not in ("optimal", "feasible", "infeasible"):
+        return {}
+    proof = certificate_of(instance, outcome)
+    return {file: to_json(proof) + "\n"}
 
 
 def log_outcome(outcome: Outcome) -> None:

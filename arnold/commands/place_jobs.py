@@ -13,7 +13,7 @@ from arnold.commands.output import BAD, answer, print_rows, print_sentences, pro
 from arnold.commands.placement_outputs import PlacementOutputs
 from arnold.commands.result_files import refuse_clashes
 from topology.errors import InvalidInput
-from topology.files import write_file
+from topology.files import write_files
 from topology.hostlist import spell_names
 from topology.quantities import decimal, plural
 
@@ -74,8 +74,7 @@ def place_jobs(
             from arnold.pages.placement import placement_page
 
             texts[page] = placement_page(instances[0].cluster, job, [outcome], more=_together(document))
-    for file, text in texts.items():
-        write_file(file, text)
+    write_files(texts)
     answer(document, lambda out, shown: _print(out, instances, shown), as_json=as_json)
     return exit_code(found.status)
 

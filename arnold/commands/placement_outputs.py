@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from arnold.exports.launcher_files import LAUNCHER_FILES, LauncherFormat, LaunchOrder
 from topology.errors import InvalidInput
-from topology.files import write_file
 from topology.quantities import plural
 
 if TYPE_CHECKING:
@@ -39,20 +38,12 @@ class PlacementOutputs:
         formats = self.output_format or tuple(_format_of(file) for file in self.output)
         return dict(zip(self.output, formats, strict=True))
 
-    def save(
-        self, document: PlaceDocument | RepairDocument, job: Job, *, others: Mapping[str, str] | None = None
-    ) -> None:
-        """Make all files, then write each, whole or not at all.
+    def texts(self, document: PlaceDocument | RepairDocument, job: Job) -> dict[str, str]:
+        """Return file -> what stands in it.
 
         :param document: what the JSON is, with a placement in it.
-        :param others: file -> text of other results of the run, which come last.
-        :raises InvalidInput: a name cannot stand in a file of its format, or a file cannot be written.
+        :raises InvalidInput: a name cannot stand in a file of its format.
         """
-        for file, text in (self.texts(document, job) | dict(others or {})).items():
-            write_file(file, text)
-
-    def texts(self, document: PlaceDocument | RepairDocument, job: Job) -> dict[str, str]:
-        """Return file -> what stands in it; raises as :meth:`save`, but nothing is written."""
         texts: dict[str, str] = {}
         for file, kind in self.formats().items():
             try:

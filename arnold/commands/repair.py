@@ -17,7 +17,7 @@ from arnold.commands.result_files import EARLIER, check_stdin
 from arnold.commands.shared_options import PLACEMENT_HELP, html_option
 from scheduler.placement.types import Limits, Proposal
 from topology.errors import UnknownName, did_you_mean
-from topology.files import read_source
+from topology.files import read_source, write_files
 from topology.quantities import decimal, plural
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def command(
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
     document = repair_document(Instance(cluster, saved.job, inputs["cluster"], loaded.notes), repaired, lost=gone)
     pages = {} if html is None else {html: _page(cluster, saved.job, repaired, document)}
-    files.save(document, saved.job, others=pages)
+    write_files(files.texts(document, saved.job) | pages)
     answer(document, _print, as_json=as_json)
 
 

@@ -59,7 +59,8 @@ def near_running_jobs(patterns: Sequence[str], instance: Instance) -> tuple[Floa
 
     cluster, job = instance.cluster, instance.job
     jobs = [running_job(file, cluster) for file in running_files(patterns)]
-    check_running(opened(cluster, jobs), jobs)
+    without_them = opened(cluster, jobs)
+    check_running(without_them, jobs)
     free = cluster.free_gpus.copy()
     for one in jobs:
         free[one.nodes] = 0

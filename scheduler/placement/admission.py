@@ -179,13 +179,17 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
     :raises InvalidJob: holds tie unequally many cells together; or TP groups take several nodes, and spread counts at
         a closer level than they are held at, or no domain has as many nodes of the job's size.
     """
-    for depth in range(len(cluster.levels)) if job.holds else ():
-        blocks_at(cluster, job, depth)
-    if job.nodes_of_tp == 1 or job.node_sizes:  # of types that differ, each is looked at when it is tried
-        return
-    level = cluster.level(job.holds_on(cluster)[-1].level)
+    parts = job.nodes_of_tp > 1 and not job.node_sizes  # of types that differ, each is looked at when it is tried
     size = job.gpus_per_node
-    nodes = count_nodes(level, (cluster.gpus == size) & typed(cluster, job.gpu_types))
+    alike = (cluster.gpus == size) & typed(cluster, job.gpu_types)
+    holds = job.holds_on(cluster) if job.holds or parts else ()
+    held = [(cluster.level_index(hold.level), hold.family) for hold in holds if job.holds]
+    for depth in sorted({within for within, _ in held}):
+        job.grid.tied([family for within, family in held if within >= depth])
+    if not parts:
+        return
+    level = cluster.level(holds[-1].level)
+    nodes = count_nodes(level, alike)
     # a cluster without a single node of that size is told by the count of nodes, which knows why
     if not 0 < (most := int(nodes.max())) < job.nodes_of_tp:
         return

@@ -69,8 +69,9 @@ def check_running(cluster: Cluster, running: Sequence[RunningJob]) -> list[Evalu
                     fix="give each running job once, and leave out those that have ended",
                 )
         holder |= dict.fromkeys(one.nodes.ravel().tolist(), one)
+        excused = one.excused(cluster)
         try:
-            worths.append(evaluate(one.excused(cluster), one.job, one.nodes))
+            worths.append(evaluate(excused, one.job, one.nodes))
         except InvalidPlacement as error:
             fix = "give the cluster that the job was placed on"
             raise InvalidPlacement(f"{one.job.name!r}: {error.message}", where=one.source, fix=fix) from None
