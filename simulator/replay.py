@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,18 @@ from scheduler.queue.queue_policy import POLICIES, QueuePolicy
 from simulator.cluster_fit import check_against
 from simulator.engine.capped_pool import CappedPool
 from simulator.engine.engine import Engine
-from simulator.engine.hooks import Incidents, SavedByRound
+from simulator.engine.hooks import SavedByRound
 from simulator.engine.node_pool import NodePool
 from simulator.engine.pools import GpuPool, Pool
 from simulator.failures.cluster_failures import ClusterFailures
-from simulator.failures.flag_incidents import FailuresAndFlags, FlagIncidents, FlagSpan, lay_out
-from simulator.failures.restart_delay import Restart
+from simulator.failures.flag_incidents import incidents_of, lay_out
 from simulator.job_pace import job_pace
 from simulator.power.power_wave import node_watts
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from simulator.results.run_history import AttemptLog, run_history
 from simulator.results.run_summary import RunSummary, run_summary
-from simulator.startup.start_ups import StartUps
+from simulator.startup.start_ups import StartUps, start_ups
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.throughput_files import with_speeds
 from topology.cluster import Cluster
@@ -74,11 +72,11 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     :raises ArnoldError: no policy, algorithm, predictor or model of communication is called that; the cluster has no
         node that a job could use; or a job could never run.
     """
-    policy, failing = POLICIES.load(settings.policy), settings.failures
+    policy, failing = POLICIES.load(settings.policy), settings.failing
     start = trace.records[0].submit
     epoch = settings.epoch if settings.epoch is not None else trace.epoch
     cluster, spans = lay_out(cluster, settings.flags, epoch=epoch, start=start)
-    sound = _sound(cluster)
+    sound = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()  # nodes that may fail: those that have not
     trace = _with_types(trace, settings, policy, cluster, lenient=lenient)
     pool = _pool(cluster, settings)
     pace = job_pace(settings, pool, spans) if isinstance(pool, NodePool) else None
@@ -94,10 +92,13 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
             where=f"--policy {settings.policy}",
             fix="choose an --algorithm that places, or --policy arnold-no-reserve",
         )
-    failures = _failures(settings, sound, start=start, spares=spares)
+    failures = None
+    if failing is not None:
+        failures = ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
     told = predict_all(trace.records, settings.predictor)
     recovery = failures if policy.round_seconds is None else SavedByRound(failures, settings.resume_delay)
-    log = AttemptLog(recovery, _incidents(failures, spans, cluster, start))
+    log = AttemptLog(recovery, incidents_of(failures, spans, cluster, start=start))
+    startups = start_ups(settings.startup, pool, seed=settings.seed)
     engine = Engine(
         trace.records,
         pool,
@@ -106,25 +107,14 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
         recovery=log,
         pace=pace,
         incidents=log.nodes,
-        observers=[log],
+        observers=[log] if startups is None else [log, startups],
+        start_up=startups,
         weights=settings.weight_of,
         share_by=settings.share_by,
     )
     for node in spares:
         pool.bring_back(node)
-    return Replay(trace, cluster, settings, engine, log, _starting(engine, settings))
-
-
-def _failures(
-    settings: ReplaySettings, sound: list[int], *, start: float, spares: Sequence[int]
-) -> ClusterFailures | None:
-    """Return how nodes fail; ``None`` = they do not.  Where starts take their time, so do those after a failure."""
-    if settings.failures is None:
-        return None
-    failing = settings.failures
-    if settings.startup is not None:
-        failing = replace(failing, restart=Restart(kind="start-up"))
-    return ClusterFailures(failing, sound, start=start, seed=settings.seed, spares=spares)
+    return Replay(trace, cluster, settings, engine, log, startups)
 
 
 def _with_types(
@@ -137,17 +127,6 @@ def _with_types(
         wrong, fix = "gives types of GPU by throughput, and none is known", "give --throughputs FILE"
         raise InvalidInput(wrong, where=f"--policy {settings.policy}", fix=fix)
     return trace
-
-
-def _starting(engine: Engine, settings: ReplaySettings) -> StartUps | None:
-    """Let the jobs of a run wait for their start-up, if they do."""
-    if settings.startup is None or not isinstance(engine.pool, NodePool):
-        return None
-    startups = StartUps(settings.startup, len(engine.pool.cluster), seed=settings.seed)
-    engine.start_up = startups
-    engine.pool.node_costs += (startups.missing,)
-    engine.observers = (*engine.observers, startups)
-    return startups
 
 
 def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
@@ -168,19 +147,3 @@ def _pool(cluster: Cluster, settings: ReplaySettings) -> Pool:
     caps = power_caps(cluster.level(power.level), each=power.cap_watts, named=power.caps)
     idle, peak = node_watts(cluster, power)
     return CappedPool(cluster, caps=caps, idle=idle, peak=peak, **asked)
-
-
-def _incidents(
-    failures: ClusterFailures | None, spans: Sequence[FlagSpan], cluster: Cluster, start: float
-) -> Incidents | None:
-    """Return what happens to nodes; ``None`` = nothing."""
-    if not spans and (failures is None or not cluster.flags):
-        return failures
-    flags = FlagIncidents(spans, cluster, start=start)
-    return flags if failures is None else FailuresAndFlags(failures, flags, cluster)
-
-
-def _sound(cluster: Cluster) -> list[int]:
-    """Return nodes that may fail: those that have not."""
-    nodes: list[int] = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()
-    return nodes

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from annotated_types import Ge, Gt
 
 from scheduler.affinity import Gains
 from simulator.failures.cluster_failures import FailureSettings
+from simulator.failures.restart_delay import Restart
 from simulator.job_record import JobRecord, ShareBy
 from simulator.power.power_file import PowerSettings
 from simulator.shared_data.data_plan import DataPlan
@@ -145,6 +146,13 @@ class ReplaySettings(QueueSettings):
         if self.cost not in (None, NO_COST):
             asked = f"{self.cost!r} asks where jobs lie, and without placement they lie nowhere"
             raise InvalidInput(asked, where="--cost-model", fix=f"{fix}, or --cost-model none")
+
+    @property
+    def failing(self) -> FailureSettings | None:
+        """What goes wrong: where starts take their time, so do those after a failure."""
+        if self.failures is None or self.startup is None:
+            return self.failures
+        return replace(self.failures, restart=Restart(kind="start-up"))
 
     def check_policies(self, policies: Iterable[QueuePolicy], records: Sequence[JobRecord]) -> None:
         """Refuse, by :class:`InvalidInput`, what no policy heeds besides: seconds after the end of a round."""

@@ -164,10 +164,10 @@ def write_file(path: str | Path, content: str | bytes) -> None:
     _LOG.info("wrote %s, %s bytes", path, f"{len(data):,}")
 
 
-def write_files(texts: Mapping[str, str]) -> None:
+def write_files(contents: Mapping[str, str | bytes]) -> None:
     """Write files, each whole or not at all, by name and in order; raises as :func:`write_file`."""
-    for path, text in texts.items():
-        write_file(path, text)
+    for path, content in contents.items():
+        write_file(path, content)
 
 
 def check_writable(path: str | Path) -> None:

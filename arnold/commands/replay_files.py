@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Gt
 
 from topology.errors import InvalidInput
-from topology.files import write_file
+from topology.files import write_files
 
 if TYPE_CHECKING:
     from arnold.documents.simulate_answer import SimulateDocument
@@ -112,8 +112,7 @@ def write_replay(
         compared = None if outputs.study is None else read_comparison(outputs.study)
         tables = [*replay_tables(document)]
         made[file] = simulation_page(past, summary, replay, series[file], tables=tables, compared=compared)
-    for file, content in made.items():
-        write_file(file, content)
+    write_files(made)
     return notes
 
 

@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
 from scheduler.queue.run_times import Prediction
-from simulator.engine.hooks import Incident, Incidents, Pace, Recovery
+from simulator.engine.hooks import Incident, Incidents, Pace, Recovery, StartUp
 from simulator.engine.pools import Pool
 from simulator.engine.round_cluster import RoundCluster
 from simulator.engine.sim_job import UNITS, JobState, SimJob
@@ -110,6 +110,7 @@ class Engine(RoundCluster):
         pace: Pace | None = None,
         incidents: Incidents | None = None,
         observers: Sequence[Observer] = (),
+        start_up: StartUp | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
         share_by: ShareBy = "queue",
@@ -121,7 +122,17 @@ class Engine(RoundCluster):
             )
             for key, one in enumerate(records)
         ]
-        super().__init__(jobs, pool, policy, recovery=recovery, pace=pace, drain_seconds=drain_seconds, weights=weights)
+
+        super().__init__(
+            jobs,
+            pool,
+            policy,
+            recovery=recovery,
+            pace=pace,
+            start_up=start_up,
+            drain_seconds=drain_seconds,
+            weights=weights,
+        )
         self.incidents, self.observers = incidents, tuple(observers)
         self.incident: Incident | None = None
         self.out: set[int] = set()

@@ -63,6 +63,7 @@ class EventQueue:
 class SimulatedCluster:
     """Jobs on a pool at an instant; as a ``ClusterState`` it is what the policy is told.
 
+    :param start_up: what jobs wait for that have their nodes; ``None`` = they work at once.
     :param drain_seconds: how long a preempted job, which works no more, takes to give its nodes back: then the pass is
         that of a live cluster (``scheduler.queue.dispatch``); ``None`` = everything happens at once.
     :param weights: of namespaces; of others 1.
@@ -76,6 +77,7 @@ class SimulatedCluster:
         *,
         recovery: Recovery | None = None,
         pace: Pace | None = None,
+        start_up: StartUp | None = None,
         drain_seconds: float | None = None,
         weights: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
@@ -83,7 +85,7 @@ class SimulatedCluster:
         self.usable, self.may_fit, self.compartments = pool.usable, pool.may_fit, pool.compartments
         self.domains = pool.domains
         self.recovery, self.pace = recovery or FromScratch(), pace
-        self.start_up: StartUp | None = None  # None = jobs work as soon as they have their nodes
+        self._start_up = start_up
         self._drain_seconds = drain_seconds
         self._weights = weights
         self._in_use = Counter[str]()  # Units that jobs of each namespace hold
@@ -150,7 +152,7 @@ class SimulatedCluster:
         if job.first_start == inf:
             job.first_start = now
         job.pace = 1.0
-        starting = 0.0 if self.start_up is None else self.start_up.started(job, now)
+        starting = 0.0 if self._start_up is None else self._start_up.started(job, now)
         job.delay += starting
         job.since = now + job.delay
         job.version += 1

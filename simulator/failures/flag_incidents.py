@@ -165,3 +165,13 @@ class FailuresAndFlags:
             return None if node in self._out[other] else incident
         self._out[which].add(node)
         return incident
+
+
+def incidents_of(
+    failures: Incidents | None, spans: Sequence[FlagSpan], cluster: Cluster, *, start: float
+) -> Incidents | None:
+    """Return what happens to nodes: failures that are drawn, flags, or both; ``None`` = nothing."""
+    if not spans and (failures is None or not cluster.flags):
+        return failures
+    flags = FlagIncidents(spans, cluster, start=start)
+    return flags if failures is None else FailuresAndFlags(failures, flags, cluster)

@@ -143,6 +143,7 @@ def run_summary(history: RunHistory) -> RunSummary:
     waits, by_size, ettr = wait_times(jobs), waits_by_size(jobs), run_ettr(jobs)
     completion = distribution([job.end - job.submitted for job in ended])
     worked, _ = gpu_seconds_worked(jobs)
+    trace_waits = distribution([job.record.waited for job in jobs if job.record.waited is not None])
     whole = time_series(history, edges=np.array([0.0, history.length]))
     means = whole.allocation[0], whole.fragmentation[0], whole.lost[0]
     allocation, fragmentation, lost = (None if isnan(mean) else float(mean) for mean in means)
@@ -151,7 +152,7 @@ def run_summary(history: RunHistory) -> RunSummary:
         completed=len(ended),
         makespan_seconds=history.length if ended else None,
         wait_seconds=waits,
-        trace_wait_seconds=distribution([job.record.waited for job in jobs if job.record.waited is not None]),
+        trace_wait_seconds=trace_waits,
         jct_seconds=completion,
         utilization=float(whole.utilization[0]) if ended else None,
         allocation=allocation,

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from simulator.engine.node_pool import NodePool
+from simulator.engine.pools import Pool
 from simulator.engine.sim_job import UNITS, SimJob
 from simulator.engine.simulated_cluster import SimulatedCluster
 from simulator.startup.node_caches import NodeCaches
@@ -107,3 +109,12 @@ class StartUps:
             return np.zeros(len(job.places))
         rng = np.random.default_rng((self._seed, job.key, attempt))
         return rng.lognormal(log(environment.median_seconds), environment.sigma, len(job.places))
+
+
+def start_ups(settings: StartUpSettings | None, pool: Pool, *, seed: int) -> StartUps | None:
+    """Return the start-ups of jobs that have places, which prefer nodes with their images; ``None`` = none waits."""
+    if settings is None or not isinstance(pool, NodePool):
+        return None
+    found = StartUps(settings, len(pool.cluster), seed=seed)
+    pool.node_costs += (found.missing,)
+    return found

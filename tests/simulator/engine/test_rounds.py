@@ -44,10 +44,17 @@ def a_job(number: int, seconds: float, *, gpus: int = 1, submit: float = 0.0, b:
     return JobRecord(f"j{number}", submit, seconds, gpus, gpu_types=("A", "B"), speed=speed, speed_apart=apart)
 
 
-def engine_of(records: Sequence[JobRecord], cluster: Cluster, policy: QueuePolicy, *, delay: float = 0.0) -> Engine:
+def engine_of(
+    records: Sequence[JobRecord],
+    cluster: Cluster,
+    policy: QueuePolicy,
+    *,
+    delay: float = 0.0,
+    start_up: Starts | None = None,
+) -> Engine:
     """An engine in rounds, with the pace of types."""
-    pool = placed(cluster)
-    return Engine(records, pool, policy, recovery=SavedByRound(None, delay), pace=scaled_pace(slowed_by_type(pool)))
+    pool, recovery = placed(cluster), SavedByRound(None, delay)
+    return Engine(records, pool, policy, recovery=recovery, pace=scaled_pace(slowed_by_type(pool)), start_up=start_up)
 
 
 def test_two_jobs_take_turns() -> None:
@@ -162,8 +169,8 @@ def test_jobs_end_whatever_start_ups_take(
     """
     policy.round_seconds, before = length, policy.round_seconds
     try:
-        engine = engine_of(records, cluster_of(A=2, B=1), policy)
-        engine.start_up = Starts([share * length for share in starts])
+        starts_up = Starts([share * length for share in starts])
+        engine = engine_of(records, cluster_of(A=2, B=1), policy, start_up=starts_up)
         log = log_attempts(engine)
         engine.run(overload=Overload(events=2_000))
     finally:
@@ -180,8 +187,8 @@ def test_who_starts_keeps_its_nodes_and_others_take_the_rest(policy: QueuePolicy
     would have the next turn there, takes that of type B at half its speed when the first round ends.
     """
     jobs = [a_job(0, 720.0, gpus=2), a_job(1, 100.0, gpus=2, submit=10.0)]
-    engine = engine_of([one_type(jobs[0]), jobs[1]], cluster_of(A=1, B=1), policy)
-    engine.start_up = Starts([1.5 * ROUND, 0.0])
+    starts_up = Starts([1.5 * ROUND, 0.0])
+    engine = engine_of([one_type(jobs[0]), jobs[1]], cluster_of(A=1, B=1), policy, start_up=starts_up)
     assert [job.first_start for job in finished(engine).jobs] == [0.0, ROUND]
     assert [job.end for job in engine.jobs] == pytest.approx([1.5 * ROUND + 720.0, ROUND + 200.0])
 
