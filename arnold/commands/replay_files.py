@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,11 +13,11 @@ from topology.errors import InvalidInput
 from topology.files import write_files
 
 if TYPE_CHECKING:
-    from arnold.documents.simulate_answer import SimulateDocument
     from simulator.replay import Replay
     from simulator.results.run_history import RunHistory
     from simulator.results.run_summary import RunSummary
     from simulator.results.time_series import TimeSeries
+    from simulator.sheet import TextTable
 
 PAGE_BUCKETS = 300  # Most buckets of a chart of the page
 
@@ -83,12 +83,12 @@ def write_replay(
     past: RunHistory,
     summary: RunSummary,
     *,
-    document: SimulateDocument,
+    tables: Sequence[TextTable],
     series: Mapping[str, TimeSeries],
 ) -> list[str]:
     """Make all files, then write each, whole or not at all.
 
-    :param past: of the run, as the summary and the document.
+    :param past: of the run, as the summary and the tables, which say what it says besides.
     :param series: the same in the :attr:`ReplayFiles.buckets` of each file.
     :returns: what did not fit, a sentence each.
     """
@@ -105,12 +105,10 @@ def write_replay(
     if (file := outputs.chrome_trace) is not None:
         made[file], notes = _chrome_trace(file, past, series[file])
     if (file := outputs.html) is not None:
-        from arnold.documents.replay_tables import replay_tables
         from arnold.pages.replay.replay_page import simulation_page
         from simulator.study.study_file import read_comparison
 
         compared = None if outputs.study is None else read_comparison(outputs.study)
-        tables = [*replay_tables(document)]
         made[file] = simulation_page(past, summary, replay, series[file], tables=tables, compared=compared)
     write_files(made)
     return notes

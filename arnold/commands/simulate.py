@@ -115,6 +115,7 @@ def _run(
     """Make one run, write its files, and show it."""
     from arnold.commands.interrupts import asked_to_stop
     from arnold.commands.simulate_text import run_progress, show
+    from arnold.documents.replay_tables import replay_tables
     from arnold.documents.simulate_answer import simulate_document
     from simulator.checkpoints import kept_in
     from simulator.engine.engine import Overload, Watch
@@ -142,9 +143,10 @@ def _run(
         summary = run_summary(past)
         series = {file: time_series(past, step=step, most=most) for file, (step, most) in outputs.buckets.items()}
         document = simulate_document(summary, replay, past, wall_seconds=seconds)
-        told = [*notes, *write_replay(outputs, replay, past, summary, document=document, series=series)]
+        tables = [*replay_tables(document)]
+        told = [*notes, *write_replay(outputs, replay, past, summary, tables=tables, series=series)]
         if not as_json:
-            show(document, replay)
+            show(document, replay, tables)
         else:
             emit_json(document)
         note(*(replay.trace.notes if as_json else ()), *told)

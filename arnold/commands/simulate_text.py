@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from arnold.commands.output import console, plain, print_rows
 from arnold.commands.verbosity import is_quiet
-from arnold.documents.replay_tables import replay_tables
 from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.engine import Engine
 from simulator.replay import Replay
 from simulator.results.run_summary import Distribution
+from simulator.sheet import TextTable
 from topology.quantities import duration, percent
 
 
-def show(document: SimulateDocument, replay: Replay) -> None:
+def show(document: SimulateDocument, replay: Replay, tables: Sequence[TextTable]) -> None:
     """Print it."""
     out = console()
     span = "nothing ended" if document.makespan_seconds is None else duration(document.makespan_seconds)
@@ -42,7 +42,7 @@ def show(document: SimulateDocument, replay: Replay) -> None:
         "wall time": f"{document.wall_seconds:.1f} s, {document.policy_seconds:.1f} s of it the scheduler's",
     }
     print_rows(out, ("", ""), [(name, said) for name, said in numbers.items() if said], title="", gap=False)
-    for shown in replay_tables(document):
+    for shown in tables:
         print_rows(out, shown.headers, [[plain(cell) for cell in row] for row in shown.rows], title=shown.title)
     for reason, count in document.dropped.items():
         out.print(f"Left out: {count:,} ({plain(reason)}).")

@@ -21,7 +21,6 @@ from topology.drawing.templates import render
 from topology.quantities import duration, number, percent, plural
 
 if TYPE_CHECKING:
-    from simulator.engine.sim_job import SimJob
     from simulator.replay import Replay
     from simulator.sheet import TextTable
 
@@ -47,7 +46,7 @@ def simulation_page(
     :param compared: other runs, of a study, to stand beside this one.
     """
     headline, lead, tiles = _headline(past, summary), _lead(past, summary, replay), _facts(past, summary)
-    drawn, listed = cluster_map(past), chosen_jobs(past.jobs)
+    drawn, listed = cluster_map(past), job_data(chosen_jobs(past.jobs), past.origin)
     waits = [one for one in summary.waits_by_size if one is not None]
     by_size = ChartCard("Wait by size of job", BY_SIZE, wait_chart(waits))
     charts, missing = panels(over_time, placed=past.cluster is not None)
@@ -76,7 +75,7 @@ def simulation_page(
         wait_rows=waits,
         spread=spread_rows(past),
         tables=tables,
-        listed=len(listed),
+        listed=len(listed["id"]),
         jobs=len(past.jobs),
         bucket=duration(float(over_time.edges[1] - over_time.edges[0])),
         data=_data(past, over_time, drawn, listed, {chart.key: data_of(chart) for chart in charts} | compared_data),
@@ -84,7 +83,7 @@ def simulation_page(
 
 
 def _data(
-    past: RunHistory, over_time: TimeSeries, drawn: ClusterMap, listed: Sequence[SimJob], charts: dict[str, Any]
+    past: RunHistory, over_time: TimeSeries, drawn: ClusterMap, listed: dict[str, list[Any]], charts: dict[str, Any]
 ) -> dict[str, Any]:
     """Return what the script of the page is given."""
     return {
@@ -94,7 +93,7 @@ def _data(
         "edges": [round(edge, 3) for edge in over_time.edges.tolist()],
         "charts": charts,
         "map": drawn.instants,
-        "jobs": packed_json(job_data(listed, past.origin)),
+        "jobs": packed_json(listed),
     }
 
 
