@@ -15,7 +15,7 @@ J = TypeVar("J", bound=Waiting)
 _COMPACT = 1024  # Places in front that may be empty before they are given back
 
 
-class Lane(Generic[J]):
+class KindQueue(Generic[J]):
     """Jobs of one kind, by rank; and their predicted times, the least first."""
 
     def __init__(self) -> None:
@@ -66,8 +66,8 @@ class Backlog(Generic[J]):
 
     :param rank: of a job; the least is first.
     :param kind: jobs of one kind differ in nothing but their predicted times, for the policy's offers and for the
-        cluster; ``None`` = :attr:`lanes` are not kept.
-    :param group: jobs of which have their own lanes.
+        cluster; ``None`` = :attr:`queues` are not kept.
+    :param group: jobs of which have their own queues.
     """
 
     def __init__(
@@ -81,8 +81,8 @@ class Backlog(Generic[J]):
         self._kind, self._group = kind, group
         self._jobs: list[tuple[Rank, J]] = []
         self._front = 0
-        self.lanes: dict[str, dict[Hashable, Lane[J]]] = {}  # by group and kind; none is empty
-        self.firsts: dict[str, Rank] = {}  # the least rank in the lanes of each group
+        self.queues: dict[str, dict[Hashable, KindQueue[J]]] = {}  # by group and kind; none is empty
+        self.firsts: dict[str, Rank] = {}  # the least rank in the queues of each group
 
     def __len__(self) -> int:
         return len(self._jobs) - self._front
@@ -111,11 +111,11 @@ class Backlog(Generic[J]):
             insort(jobs, (rank, job), lo=self._front)
         if self._kind is not None:
             group, kind = self._group(job), self._kind(job)
-            lanes = self.lanes.setdefault(group, {})
+            queues = self.queues.setdefault(group, {})
             self.firsts[group] = min(rank, self.firsts.get(group, rank))
-            if kind not in lanes:
-                lanes[kind] = Lane()
-            lanes[kind].join(rank, job)
+            if kind not in queues:
+                queues[kind] = KindQueue()
+            queues[kind].join(rank, job)
 
     def leave(self, job: J) -> None:
         """Remove a job."""
@@ -129,14 +129,14 @@ class Backlog(Generic[J]):
             del jobs[bisect_left(jobs, (self.rank(job),), lo=self._front)]
         if self._kind is not None:
             group, kind, rank = self._group(job), self._kind(job), self.rank(job)
-            lanes = self.lanes[group]
-            lanes[kind].leave(rank)
-            if not lanes[kind].jobs:
-                del lanes[kind]
-            if not lanes:
-                del self.lanes[group], self.firsts[group]
+            queues = self.queues[group]
+            queues[kind].leave(rank)
+            if not queues[kind].jobs:
+                del queues[kind]
+            if not queues:
+                del self.queues[group], self.firsts[group]
             elif self.firsts[group] == rank:
-                self.firsts[group] = min(lane.jobs[0][0] for lane in lanes.values())
+                self.firsts[group] = min(queue.jobs[0][0] for queue in queues.values())
 
     def __contains__(self, job: J) -> bool:
         place = bisect_left(self._jobs, (self.rank(job),), lo=self._front)

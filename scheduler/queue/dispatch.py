@@ -40,7 +40,7 @@ from math import inf
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from scheduler.queue.backlog import Backlog, Lane
+from scheduler.queue.backlog import Backlog, KindQueue
 from scheduler.queue.candidate import Candidate, candidate_without, live_candidate
 from scheduler.queue.namespace_turns import Place, Turns
 from scheduler.queue.queue_policy import ClusterState, HeldNodes, QueuedJob, QueuePolicy, Waiting
@@ -138,17 +138,17 @@ class Dispatch(Generic[J]):
         """Ask all by rank; of those of one kind, after one without room only those predicted to run shorter."""
         blocked = list[J]()
         claims = self.policy.claims
-        groups = self.backlog.lanes
-        # a namespace comes when the first of its jobs may have its turn; its lanes are not looked at before
+        groups = self.backlog.queues
+        # a namespace comes when the first of its jobs may have its turn; its queues are not looked at before
         firsts = ((rank, name, name) for name, rank in self.backlog.firsts.items())
         turns: Turns[_Head[J] | str] = Turns(self._share, firsts)
         while (turn := turns.next()) is not None:
             if isinstance(turn[1], str):
-                for lane in groups[turn[1]].values():
-                    turns.add(lane.jobs[0][0], turn[1], (lane, 0, _ANY))
+                for queue in groups[turn[1]].values():
+                    turns.add(queue.jobs[0][0], turn[1], (queue, 0, _ANY))
                 continue
-            lane, place, shorter_than = turn[1]
-            _, job, predicted = lane.jobs[place]
+            queue, place, shorter_than = turn[1]
+            _, job, predicted = queue.jobs[place]
             may_fit = found = self._may_fit(job)
             if may_fit:
                 candidate = self._candidate(job, blocked)
@@ -166,15 +166,15 @@ class Dispatch(Generic[J]):
                         return
                 shorter_than = predicted
                 # one as short as the shortest of the kind is tried, since most often that has no room either
-                if not may_fit or not lane.has_shorter(predicted):
+                if not may_fit or not queue.has_shorter(predicted):
                     continue
-                trial = self._candidate(job, blocked, predicted=lane.shortest)
+                trial = self._candidate(job, blocked, predicted=queue.shortest)
                 yield trial
                 if not trial.found:
                     continue
-            following = lane.next_shorter(place, *shorter_than)
+            following = queue.next_shorter(place, *shorter_than)
             if following is not None:
-                turns.add(lane.jobs[following][0], self._group(job), (lane, following, shorter_than))
+                turns.add(queue.jobs[following][0], self._group(job), (queue, following, shorter_than))
 
     def _on_a_live_cluster(self) -> Generator[Candidate[J], None, None]:
         """Ask all by rank, those too that come meanwhile; the first blocked one again whenever the cluster changed."""
@@ -294,7 +294,7 @@ class Dispatch(Generic[J]):
         return self._holds[1]
 
 
-_Head = tuple[Lane[J], int, tuple[float, float]]
-"""A lane, the place of a job there, and what it must be predicted to run shorter than."""
+_Head = tuple[KindQueue[J], int, tuple[float, float]]
+"""A queue of a kind, the place of a job there, and what it must be predicted to run shorter than."""
 
 _ANY = (inf, inf)

@@ -154,7 +154,7 @@ def test_a_backlog_knows_the_first_of_each_namespace(changes: list[tuple[str, in
             backlog.join(there[key])
         ranks = {name: [backlog.rank(job) for job in there.values() if job.namespace == name] for name in "ab"}
         assert backlog.firsts == {name: min(found) for name, found in ranks.items() if found}
-        assert backlog.lanes.keys() == backlog.firsts.keys()
+        assert backlog.queues.keys() == backlog.firsts.keys()
 
 
 SIZES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(0, 1)), min_size=1, max_size=20)
