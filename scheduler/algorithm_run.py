@@ -17,8 +17,8 @@ from dataclasses import replace
 from scheduler.gpu_types import best_of_types
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, trivial_bound
-from scheduler.outcome import Outcome
-from scheduler.placement.admission import TypeChoice, admissible, shortage, type_choices
+from scheduler.outcome import Instance, Outcome
+from scheduler.placement.admission import TypeChoice, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.preferred_nodes import Preference, prefer, pulls_of
 from scheduler.second_constraints import SecondConstraints
@@ -42,15 +42,14 @@ def run(
     def answer(part: Cluster, seconds: float) -> Outcome:
         return _run(algorithm, part, job, replace(limits, seconds=seconds))
 
-    found, usable = answer(cluster, limits.seconds), admissible(cluster, job)
+    found = answer(cluster, limits.seconds)
     if costs is None:
         costs = pulls_of(cluster, job)
     if costs is None or found.evaluation is None:
         return found
-    usable = admissible(cluster, job)
     with on_clock(limits.clock):
         end = clock() + limits.seconds * PREFERENCE_SHARE
-        return prefer(Preference(cluster, job, usable, costs, answer, end), found)
+        return prefer(Preference(Instance(cluster, job), costs, answer, end), found)
 
 
 def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:

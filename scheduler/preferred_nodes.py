@@ -22,12 +22,12 @@ import numpy as np
 from scheduler.gpu_types import on_nodes
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, worth_of
-from scheduler.outcome import Outcome
+from scheduler.outcome import Instance, Outcome
 from scheduler.work_clock import clock, share_until
 from topology.quantities import number
 
 if TYPE_CHECKING:
-    from topology.cluster import BoolArray, Cluster, FloatArray, IndexArray, IntArray
+    from topology.cluster import Cluster, FloatArray, IndexArray, IntArray
 
 
 def pulls_of(cluster: Cluster, job: Job) -> FloatArray | None:
@@ -55,9 +55,7 @@ def cold_nodes(pulls: FloatArray) -> str:
 class Preference(NamedTuple):
     """What is asked again on fewer nodes, and what nodes cost beside the objective."""
 
-    cluster: Cluster
-    job: Job
-    usable: BoolArray  # shape [nodes]: whether a cell of the job may be there
+    instance: Instance
     costs: FloatArray  # shape [nodes]
     again: Callable[[Cluster, float], Outcome]  # the same question on another cluster, in so many seconds
     end: float  # on the clock of the work
@@ -78,7 +76,7 @@ def prefer(asked: Preference, found: Outcome) -> Outcome:
 
 def _choices(asked: Preference, found: Outcome) -> Iterator[tuple[int, IntArray]]:
     """Yield the number of each choice of types, and its nodes where it has some."""
-    for which, (_, outcome) in enumerate(found.by_type or [(asked.job, found)]):
+    for which, (_, outcome) in enumerate(found.by_type or [(asked.instance.job, found)]):
         if outcome.proposal.nodes is not None:
             yield which, outcome.proposal.nodes
 
@@ -87,14 +85,16 @@ def _job_on(asked: Preference, found: Outcome, which: int) -> Job:
     """Return the job as one for a choice of types, with the size of their nodes."""
     if found.by_type:
         return found.by_type[which][0]
-    return asked.job.replace(gpus_per_node=found.gpus_per_node or asked.job.gpus_per_node, node_sizes=())
+    return asked.instance.job.replace(
+        gpus_per_node=found.gpus_per_node or asked.instance.job.gpus_per_node, node_sizes=()
+    )
 
 
 def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
     """Return the best outcome on the shortest beginning of the order of nodes that has one as good, and what there is
     on the nodes alone that cost nothing, in words.
     """
-    cluster, costs, nodes, why = asked.cluster, asked.costs, best.proposal.nodes, ""
+    cluster, costs, nodes, why = asked.instance.cluster, asked.costs, best.proposal.nodes, ""
     assert nodes is not None
     order = _order(asked, nodes)
     fewest = min(_job_on(asked, best, which).grid.cells for which, _ in _choices(asked, best))
@@ -122,13 +122,13 @@ def _on_a_beginning(asked: Preference, best: Outcome) -> tuple[Outcome, str]:
 def _as_good(asked: Preference, found: Outcome, which: int, nodes: IntArray) -> Evaluation | None:
     """Return what a placement on a choice of types is worth if it is as good in everything that is counted."""
     job = _job_on(asked, found, which)
-    old, new = found.evaluation, worth_of(asked.cluster, job, nodes)
+    old, new = found.evaluation, worth_of(asked.instance.cluster, job, nodes)
     if old is None or new is None or (new.dp, new.pp) != (old.dp, old.pp):
         return None
     one_type = len(new.gpu_types) == 1 or len(old.gpu_types) > 1
     fast = job.speed_on(new.gpu_types) == job.speed_on(old.gpu_types) and one_type
     spreads = (new.by_level[level][family] <= most for level, by in old.by_level.items() for family, most in by.items())
-    slow = [(slowest_in_use(asked.cluster, one), len(one.flagged)) for one in (new, old)]
+    slow = [(slowest_in_use(asked.instance.cluster, one), len(one.flagged)) for one in (new, old)]
     good = new.objective <= old.objective + TOLERANCE and fast and all(spreads) and slow[0] <= slow[1]
     return new if good else None
 
@@ -146,9 +146,9 @@ def _order(asked: Preference, used: IntArray) -> IndexArray:
     """Return the nodes that a job may have, the cheapest first; of equal ones those in domains that cost least in all,
     so that domains are left out whole, and of these the nodes that are used.
     """
-    usable, costs = np.flatnonzero(asked.usable), asked.costs
+    usable, costs = np.flatnonzero(asked.instance.usable), asked.costs
     keys: list[FloatArray | IndexArray | IntArray] = [costs[usable]]
-    for level in asked.cluster.levels:
+    for level in asked.instance.cluster.levels:
         domain_of = level.domain_of[usable]
         keys += [np.bincount(domain_of, costs[usable], minlength=len(level))[domain_of], domain_of]
     # lexsort sorts by its last key first
@@ -159,11 +159,11 @@ def _given_way(asked: Preference, nodes: IntArray) -> IntArray:
     """Return a placement whose nodes gave way to cheaper usable ones, alike in all that is counted: domain, second
     hierarchies, type and number of GPUs, and slowdown.
     """
-    cluster, costs = asked.cluster, asked.costs
+    cluster, costs = asked.instance.cluster, asked.costs
     levels = [level.domain_of.tolist() for level in (*cluster.levels[-1:], *cluster.second_levels)]
     counted = (cluster.gpu_type_of, cluster.gpus, cluster.slowdown)
     kinds = list(zip(*levels, *(one.tolist() for one in counted), strict=True))
-    spare = asked.usable.copy()
+    spare = asked.instance.usable.copy()
     spare[nodes] = False
     left: dict[tuple[float, ...], list[int]] = {}
     for node in sorted(np.flatnonzero(spare).tolist(), key=lambda node: -float(costs[node])):
@@ -178,7 +178,7 @@ def _given_way(asked: Preference, nodes: IntArray) -> IntArray:
 
 def _notes(asked: Preference, best: Outcome, plain: Outcome, why: str) -> list[str]:
     """Return what nodes would pull, and how many are near their data, a sentence each."""
-    cluster, job = asked.cluster, asked.job
+    cluster, job = asked.instance.cluster, asked.instance.job
     pulls = pulls_of(cluster, job)
     pulls = np.maximum(asked.costs, 0.0) if pulls is None else pulls
     shared = pulls - asked.costs
