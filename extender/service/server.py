@@ -49,6 +49,7 @@ from extender.service.settings import (
     parse_levels,
     parse_power_caps,
 )
+from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
 from topology.readers.kubernetes_labels import parse_domains
@@ -161,7 +162,7 @@ class _Process:
         tasks.start("events", events.run())
         tasks.start("topology", log_topology(state, ready=shared.synced))
         tasks.start("faults", report_faults(state, events, leads=shared.leads))
-        tasks.start("garbage", _spare_collector(shared.synced))
+        tasks.start("warm-up", _warm_up(shared.synced))
         if self.tls is not None:
             tasks.start("certificates", self.tls.watch())
         if credentials.keep is not None:
@@ -196,12 +197,14 @@ def _listen(bind: Address) -> socket.socket:
         raise InvalidInput(f"cannot listen on {bind}: {error.strerror or error}", where="--bind", fix=fix) from error
 
 
-async def _spare_collector(synced: Callable[[], bool]) -> None:
-    """Take the objects of a cluster just listed out of the collector's rounds; never return.
+async def _warm_up(synced: Callable[[], bool]) -> None:
+    """Load the solver, and take the objects of a cluster just listed out of the collector's rounds; never return.
 
+    The first gang that needs the solver would wait for it, as would all that are asked meanwhile.
     A round over those of 5,000 nodes takes a tenth of a second, in which nobody is answered, and gangs cause several.
     They hold no cycles: all but cycles is freed as before.
     """
+    await asyncio.to_thread(load_solver)
     while not synced():
         await asyncio.sleep(1.0)
     gc.collect()

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 _CONSTRAINT_SECONDS = 2e-5  # Of work to make a constraint of a model
 
 
+def load_solver() -> None:
+    """Import the solver, which takes half a second, before a clock starts or anybody waits."""
+    import ortools.sat.python.cp_model  # noqa: F401  (the import is what is wanted)
+
+
 def limit_time(solver: cp_model.CpSolver, seconds: float, *, effort: float = inf) -> None:
     """Let a solver run for so many seconds of the clock, and so much deterministic time."""
     # CP-SAT refuses a limit that is not positive

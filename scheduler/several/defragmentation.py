@@ -19,7 +19,7 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import for_each_size, shortage
-from scheduler.placement.sharing.share_model import load_solver
+from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed
 from scheduler.several.move_plan import MoveLimits

@@ -24,7 +24,7 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
-from scheduler.placement.sharing.share_model import load_solver
+from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.second_levels import named_beside
 from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its_levels, slowest_allowed

@@ -22,6 +22,7 @@ from scheduler.placement.exact.search import fill_front
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
 from scheduler.placement.exact.soft_terms import goals_of, other_seats
 from scheduler.placement.heuristic import Heuristic
+from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import GridProof, Limits, Proposal
 from scheduler.work_clock import clock
 from topology.cluster import Cluster
@@ -46,8 +47,7 @@ class Exact:
         if limits.told != "everything" and (proposal := place_plainly(cluster, job, limits, self.params)) is not None:
             return proposal
         if job.grid.cells <= self.params.many_cells:
-            import ortools.sat.python.cp_model  # noqa: F401  (no part of the solve time; larger jobs hardly need it)
-
+            load_solver()  # no part of the solve time; larger jobs hardly need it
         start = clock()
         options = thresholds(cluster, job)
         every, held = GridReduction(cluster, job, options[-1]), counted_where_held(cluster, job)

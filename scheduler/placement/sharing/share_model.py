@@ -68,11 +68,6 @@ class ShareModel:
         return found, solver
 
 
-def load_solver() -> None:
-    """Import the solver, which takes a third of a second, before the clock of a search starts."""
-    import ortools.sat.python.cp_model  # noqa: F401  (the import is what is wanted)
-
-
 def total(weights: Sequence[int], expressions: Sequence[cp_model.LinearExprT]) -> cp_model.LinearExpr:
     """Return a weighted sum; of none at all 0."""
     from ortools.sat.python import cp_model

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from extender.service.server import BackgroundTasks, _spare_collector
+from extender.service.server import BackgroundTasks, _warm_up
 
 
 async def fails() -> None:
@@ -63,19 +63,23 @@ def test_stopping_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_was_listed_is_no_work_for_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, when all is listed and not before; the task goes on, as its end would be a fault."""
+    """Once, when all is listed and not before; the task goes on, as its end would be a fault.  The solver is loaded."""
     frozen: list[str] = []
+    loaded: list[str] = []
+    monkeypatch.setattr("extender.service.server.load_solver", lambda: loaded.append("loaded"))
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append("frozen"))
     answers = iter([False, True])
 
     async def scenario() -> None:
         async def at_once(_: float) -> None:
+            assert loaded
             assert not frozen
 
         monkeypatch.setattr("extender.service.server.asyncio.sleep", at_once)
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.01):
-                await _spare_collector(lambda: next(answers))
+            async with asyncio.timeout(0.1):
+                await _warm_up(lambda: next(answers))
 
     asyncio.run(scenario())
     assert frozen == ["frozen"]
+    assert loaded == ["loaded"]
