@@ -150,7 +150,7 @@ class ClusterCache:
         if before is None or before.terminal != pod.terminal or before.spec != pod.spec:
             self.fleet.put_pod(pod)
         ours = pod.spec.scheduler_name == self._scheduler
-        self._put_member(pod.uid, recognise(pod, self._owners) if ours else None)
+        self._put_member(pod.uid, recognise(pod, self._owners, self._member.get(pod.uid)) if ours else None)
         self._node_changed(pod.node)
 
     def drop_pod(self, uid: str) -> None:

@@ -91,8 +91,13 @@ class PlanProgress:
         return tuple(one for one in self._pinned_elsewhere if one not in self.outdated)
 
     @cached_property
+    def free(self) -> tuple[tuple[int, Pod, str, str | None], ...]:
+        """Pods without the gate that are not bound, each with the node that it is pinned to."""
+        return tuple((rank, pod, node, pod.pin) for rank, pod, node in self.ungated if pod.node is None)
+
+    @cached_property
     def _pinned_elsewhere(self) -> tuple[tuple[int, Pod, str], ...]:
-        return tuple(one for one in self.ungated if one[1].node is None and one[1].pin not in (None, one[2]))
+        return tuple((rank, pod, node) for rank, pod, node, pin in self.free if pin not in (None, node))
 
     @cached_property
     def off_plan(self) -> tuple[tuple[int, Pod, str], ...]:
@@ -138,7 +143,7 @@ class Obstacles:
             return f"node {node}: cordoned", None
         if host is not None and host.repelling and (key := repelling_taint(host, self._demands)) is not None:
             return f"node {node}: taint {key}, which the pods do not tolerate", None
-        if others := self.fleet.held.on(node) - self._own_gpus[node]:
+        if (held := self.fleet.held.on(node)) and (others := held - self._own_gpus[node]):
             room = 0 if host is None else host.allocatable - others
             if room < self._wanted[node]:
                 return f"node {node}: {counted(others, 'GPU')} in use by pods that are not of the gang", None
@@ -174,9 +179,8 @@ class Obstacles:
     def _own_gpus(self) -> Counter[str]:
         """GPUs that the gang's own pods hold, by node; those before the present ones among them."""
         held: Counter[str] = Counter()
-        for pod in self.gang.pods:
-            if pod.node is not None and not pod.terminal:
-                held[pod.node] += pod.readable_gpus
+        for node, gpus in filter(None, (self.fleet.held.pods.get(pod.uid) for pod in self.gang.pods)):
+            held[node] += gpus
         return held
 
 
@@ -276,14 +280,12 @@ class Context:
         return plan
 
 
-def is_pinned(pod: Pod, node: str) -> bool:
-    """Return whether a pod was released to a node and waits for it: a pin cannot be taken off."""
-    return pod.node is None and not pod.gated_by(GATE) and pod.pin == node
-
-
 def is_stuck(pod: Pod, node: str) -> bool:
-    """Return whether a pod waits for a node that it is pinned to, and has no controller that would make it anew."""
-    return pod.owner is None and is_pinned(pod, node)
+    """Return whether a pod waits for a node that it is pinned to, and has no controller that would make it anew.
+
+    A pin cannot be taken off.
+    """
+    return pod.owner is None and pod.node is None and not pod.gated_by(GATE) and pod.pin == node
 
 
 def spec_of(gang: Gang, before: PlanSpec) -> PlanSpec:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # the options of the extender are read from here: its help wa
 PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
 SHARE = 0.5  # part of its time that the event loop thinks at the most, but for
 LONGEST_PAUSE = 0.25  # seconds of a pause at the most: whoever comes meanwhile would hear nothing
-GANG_SHARE = 0.02  # part of the time that is spent on one gang, whose pods come and are bound one by one, but for
-LONGEST_REST = 0.5  # seconds for which news of a gang wait at the most
+GANG_SHARE = 0.01  # part of the time that is spent on one gang, whose pods come and are bound one by one, but for
+LONGEST_REST = 1.0  # seconds for which news of a gang wait at the most
 SLICE = 0.005  # seconds of thinking after which requests are let in
 QUIET = 2.0  # seconds between two writes about a gang that only tell people more
 REMIND = 30.0  # seconds after which a gang that waits is told newer numbers: they change for a whole queue

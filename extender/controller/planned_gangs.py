@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
-from extender.controller.context import Context, PlanProgress, UnfitRanks, is_pinned, is_stuck, nodes_of
+from extender.controller.context import Context, PlanProgress, UnfitRanks, is_stuck, nodes_of
 from extender.controller.pod_release import release_mark
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
@@ -75,9 +75,9 @@ def _tell(context: Context, sight: PlanProgress) -> None:
     once where the gang has rested: meanwhile each of its pods was refused.
     """
     expires, terms, rested = sight.plan.expires, context.terms, sight.plan.comes_again
-    for _, pod, node in sight.ungated:
-        tried = is_pinned(pod, node) and pod.unschedulable
-        if pod.node is not None or not (tried or pod.pin is None):
+    for _, pod, node, pin in sight.free:
+        tried = pin == node and pod.unschedulable
+        if not tried and pin is not None:
             continue
         written = pod.probed_at(PLANNED)
         # conditions have whole seconds

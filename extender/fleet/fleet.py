@@ -15,10 +15,9 @@ import numpy as np
 
 from extender.fleet.fleet_table import NOWHERE, FleetTable, GangView, Own, Problem, make_table, make_view
 from extender.fleet.held_gpus import HeldGpus
-from extender.fleet.hosts import GONE, Demand, Host, host_of
+from extender.fleet.hosts import GONE, Demand, Host, host_of, widest_of
 from extender.fleet.node_images import NodeImages
 from extender.fleet.node_resources import NodeResources
-from extender.fleet.pod_requests import widest
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import BoolArray, Cluster
@@ -220,7 +219,7 @@ class Fleet:
         """Return the cluster for the pods of one gang, so many, as :func:`make_view` does."""
         tree = self.table.tree
         if tree is not None:
-            gpus = widest(one.request for one in demands).gpus or 1
+            gpus = widest_of(demands).gpus or 1
             pods = max(1, min(pods, int(tree.gpus.max()) // gpus))  # more share no node
         if own is not NOWHERE:
             return self._view(demands, counted, own, pods, now)
@@ -237,7 +236,7 @@ class Fleet:
     ) -> GangView:
         occupancy = self.occupancy  # counts first what has changed
         hosts = [self._hosts[host.name] for host in self.table.hosts]
-        request = widest(one.request for one in demands)
+        request = widest_of(demands)
         shortages = []
         if self.table.tree is not None:
             each = np.clip(self.table.tree.gpus // max(1, request.gpus), 1, pods).astype(np.int32)
@@ -251,7 +250,7 @@ class Fleet:
 
         :param own: UIDs of pods that are not others.
         """
-        host, request = self._hosts.get(name), widest(one.request for one in demands)
+        host, request = self._hosts.get(name), widest_of(demands)
         return "" if host is None else self._resources.lacking(name, host.offers, request, pods=pods, own=own)
 
     def _until(self, now: datetime) -> datetime:

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 
-from extender.fleet.pod_requests import NOTHING, PodRequest, like_boxes, offered, request_of
+from extender.fleet.pod_requests import NOTHING, PodRequest, like_boxes, offered, request_of, widest
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
 from topology.readers.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
@@ -129,35 +130,50 @@ class Demand:
         return bool(self.selector) or self.terms is not None
 
 
-def demand_of(pod: Pod, request: PodRequest | None = None) -> Demand:
+def demand_of(pod: Pod) -> Demand:
     """Return what a pod asks of a node.
-
-    :param request: what it takes of it, where that is known.
 
     The name to which a pod was pinned at its release is no demand of its own, nor is any that a bound pod bears: where
     that goes is decided, and another pod of its gang may go elsewhere.
     """
     spec = pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    required = affinity.required if affinity is not None else None
     tolerations = ((one.key, one.operator or "Equal", one.value, one.effect) for one in spec.tolerations or ())
     return Demand(
         selector=tuple(sorted((spec.node_selector or {}).items())),
-        terms=None if required is None else _terms(required, pinned=pod.released or pod.node is not None),
+        terms=_terms_of(pod),
         tolerations=tuple(sorted(tolerations)),
-        request=request_of(pod) if request is None else request,
+        request=request_of(pod),
     )
 
 
 def demands_of(pods: Iterable[Pod]) -> frozenset[Demand]:
     """Return the different demands of some pods."""
     found: set[Demand] = set()
-    before: tuple[Pod, PodRequest] | None = None  # most pods of a gang ask for what the last one did
+    before: Pod | None = None
     for pod in pods:
-        if before is None or not like_boxes(pod.spec, before[0].spec):
-            before = pod, request_of(pod)
-        found.add(demand_of(pod, before[1]))
+        if before is None or not _alike(pod, before):  # most pods of a gang ask for what the last one did
+            before = pod
+            found.add(demand_of(pod))
     return frozenset(found)
+
+
+@lru_cache(64)
+def widest_of(demands: frozenset[Demand]) -> PodRequest:
+    """Return the most that any of some pods asks of a node."""
+    return widest(one.request for one in demands)
+
+
+def _alike(pod: Pod, other: Pod) -> bool:
+    """Return whether two pods have the same demand; much cheaper than to find out which."""
+    one, two = pod.spec, other.spec
+    same = one.node_selector == two.node_selector and one.tolerations == two.tolerations
+    return same and like_boxes(one, two) and _terms_of(pod) == _terms_of(other)
+
+
+def _terms_of(pod: Pod) -> tuple[AffinityTerm, ...] | None:
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = affinity.required if affinity is not None else None
+    return None if required is None else _terms(required, pinned=pod.released or pod.node is not None)
 
 
 def _terms(required: NodeSelector, *, pinned: bool) -> tuple[AffinityTerm, ...] | None:

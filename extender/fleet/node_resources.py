@@ -111,7 +111,9 @@ class NodeResources:
 
         :param own: UIDs of pods that are not others.
         """
-        others, ports = Counter(self._held.get(node)), Counter(self._ports.get(node))
+        if node not in self._held:
+            return ""
+        others, ports = Counter(self._held[node]), Counter(self._ports.get(node))
         for uid in own:
             if (tenant := self._tenants.get(uid)) is not None and tenant.node == node:
                 others.subtract(dict(tenant.request.amounts))

@@ -11,7 +11,9 @@ A pod without GPUs is no member: launchers, drivers and initialisers of a job go
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from msgspec.structs import replace as copied
 
 from extender import peer_names as d
 from extender.gangs.dialect_labels import requests_of, requests_of_group
@@ -40,8 +42,14 @@ class _Form:
     group: Owner | None = None
 
 
-def recognise(pod: Pod, owners: Owners) -> GangMember | None:
-    """Return the gang a pod belongs to, and its place there; ``None`` = none."""
+def recognise(pod: Pod, owners: Owners, before: GangMember | None = None) -> GangMember | None:
+    """Return the gang a pod belongs to, and its place there; ``None`` = none.
+
+    :param before: what the pod was when last seen, with the same owners: most news are of its status, or that it is
+        bound, which ends no membership.
+    """
+    if before is not None and _same_words(pod, before.pod):
+        return replace(before, pod=pod)
     form = next((form for form in _forms(pod, owners) if form.declared or _asks(pod)), None)
     if form is None:
         return None
@@ -83,6 +91,14 @@ def recognise(pod: Pod, owners: Owners) -> GangMember | None:
         gpus=gpus,
         problem=problem,
     )
+
+
+def _same_words(pod: Pod, before: Pod) -> bool:
+    """Return whether all that a pod is recognised by is as it was, the node aside that it is bound to."""
+    meta, spec = before.metadata, before.spec
+    news = {"resource_version": meta.resource_version, "deletion_timestamp": meta.deletion_timestamp}
+    same = before.node in (None, pod.node) and copied(pod.spec, node_name=spec.node_name) == spec
+    return same and copied(pod.metadata, **news) == meta
 
 
 def _asks(pod: Pod) -> bool:

@@ -58,6 +58,7 @@ logger = logging.getLogger(__name__)
 
 KEEP_ALIVE_SECONDS = 120  # longer than Go clients keep an idle connection (90 s): they never meet a closed one
 MOST_CONNECTIONS = 1_000  # connections and requests at once of clients that may ask; kube-scheduler needs a handful
+YOUNG_OBJECTS = 20_000  # before a round of the collector; a thousand writes under way are more than Python's 700
 SWITCH_SECONDS = 0.001  # the solver's thread lets the event loop in; Python's 5 ms would delay every answer
 
 
@@ -209,6 +210,7 @@ async def _warm_up(synced: Callable[[], bool]) -> None:
         await asyncio.sleep(1.0)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS)
     await asyncio.Event().wait()
 
 

@@ -265,7 +265,8 @@ class Pod(NamedObject, frozen=True):
 
     def gated_by(self, gate: str) -> bool:
         """Return whether a scheduling gate of that name holds it."""
-        return any(one.name == gate for one in self.spec.scheduling_gates or ())
+        gates = self.spec.scheduling_gates
+        return gates is not None and any(one.name == gate for one in gates)
 
     def probed_at(self, condition: str) -> datetime | None:
         """Return when a condition of that type was last written; ``None`` = never."""
