@@ -91,13 +91,13 @@ class PlanProgress:
         return tuple(one for one in self._pinned_elsewhere if one not in self.outdated)
 
     @cached_property
-    def free(self) -> tuple[tuple[int, Pod, str, str | None], ...]:
+    def unbound(self) -> tuple[tuple[int, Pod, str, str | None], ...]:
         """Pods without the gate that are not bound, each with the node that it is pinned to."""
         return tuple((rank, pod, node, pod.pin) for rank, pod, node in self.ungated if pod.node is None)
 
     @cached_property
     def _pinned_elsewhere(self) -> tuple[tuple[int, Pod, str], ...]:
-        return tuple((rank, pod, node) for rank, pod, node, pin in self.free if pin not in (None, node))
+        return tuple((rank, pod, node) for rank, pod, node, pin in self.unbound if pin not in (None, node))
 
     @cached_property
     def off_plan(self) -> tuple[tuple[int, Pod, str], ...]:

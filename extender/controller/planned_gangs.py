@@ -75,7 +75,7 @@ def _tell(context: Context, sight: PlanProgress) -> None:
     once where the gang has rested: meanwhile each of its pods was refused.
     """
     expires, terms, rested = sight.plan.expires, context.terms, sight.plan.comes_again
-    for _, pod, node, pin in sight.free:
+    for _, pod, node, pin in sight.unbound:
         tried = pin == node and pod.unschedulable
         if not tried and pin is not None:
             continue

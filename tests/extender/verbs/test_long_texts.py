@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from extender.cluster_cache import ClusterCache
+from extender.kept_fields import READ
 from extender.plans.gang_plan import PlanPhase, encode_plan, object_name
 from extender.texts import LONGEST
 from extender.verbs.filter_preempt import filter_nodes
 from extender.verbs.protocol import decode_filter, encode
 from scheduler.queue.priority_preemption import PriorityAge
+from tests.case_counts import every_fourth
 from tests.extender.controller.world import World
 from tests.extender.service.asgi import Client
-from tests.extender.things import NOW, Json, minipods, pod_json, state_of
+from tests.extender.things import NOW, Json, member_json, minipods, pod_json, state_of
 
 LONG = "n" * 200_000
 """An annotation may have 256 kB."""
@@ -106,3 +108,26 @@ def longest_text(thing: Any) -> int:
     if isinstance(thing, list):
         return max(map(longest_text, thing), default=0)
     return len(thing.encode()) if isinstance(thing, str) else 0
+
+
+@pytest.mark.many_cases
+@pytest.mark.parametrize(
+    "text", ["l" * 200_000, "1" * 200_000, "l" * 3_000, "tp=8," * 600], ids=["long", "digits", "read", "degrees"]
+)
+@pytest.mark.parametrize("where", every_fourth(sorted(READ)))
+def test_no_long_text_is_repeated(where: str, text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Whichever annotation has it: not in a plan, an answer about 5,000 nodes, a log line or a page of metrics."""
+    caplog.set_level(logging.INFO)
+    world = World(minipods(4))
+    for document in [member_json("g", rank, 2, {where: text}) for rank in range(2)]:
+        world.add(document)
+    world.later(5)
+    world.settle()
+    client = Client(world.state)
+    asked = {"Pod": document, "Nodes": None, "NodeNames": [f"m0-{number}" for number in range(4)]}
+    said = [json.dumps(encode_plan(plan)) for plan in world.state.plans.values()]
+    said += [client.post("/filter", asked).body.decode(), client.get("/metrics").body.decode()]
+    said += [record.getMessage() for record in caplog.records]
+    assert len(said) > 2
+    assert not [one[:80] for one in said if text[: LONGEST + 1] in one]
+    assert max(map(longest_text, map(encode_plan, world.state.plans.values()))) <= 1_024
