@@ -265,8 +265,7 @@ class Pod(NamedObject, frozen=True):
 
     def gated_by(self, gate: str) -> bool:
         """Return whether a scheduling gate of that name holds it."""
-        gates = self.spec.scheduling_gates
-        return gates is not None and any(one.name == gate for one in gates)
+        return any(one.name == gate for one in self.spec.scheduling_gates or ())
 
     def probed_at(self, condition: str) -> datetime | None:
         """Return when a condition of that type was last written; ``None`` = never."""
