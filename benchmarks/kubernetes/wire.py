@@ -71,11 +71,7 @@ class OneByOne:
 
 def answers_a_second(door: Door, requests: Sequence[bytes], *, connections: int, seconds: float) -> float:
     """How many answers come when so many connections ask all the time."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(_throng(door, requests, connections, seconds))
-    return uvloop.run(_throng(door, requests, connections, seconds))
+    return asyncio.run(_throng(door, requests, connections, seconds))
 
 
 async def _throng(door: Door, requests: Sequence[bytes], connections: int, seconds: float) -> float:

@@ -258,5 +258,6 @@ class Connection(HttpToolsProtocol):
 
     def _hang_up(self) -> None:
         """Close the connection, whether the client agrees or not."""
-        self.transport.close()
+        if not self.transport.is_closing():  # Python's TLS transports forget at a second close() what abort() would end
+            self.transport.close()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)

@@ -67,11 +67,9 @@ def serve(settings: ServeOptions) -> None:
     process = _Process(settings)
     set_up_logs(level=settings.log_level, form=settings.log_format)
     sys.setswitchinterval(SWITCH_SECONDS)
-    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-    with suppress(ImportError):
-        from uvloop import new_event_loop as new_loop
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(process.run())
+    # On Python's own event loop: where the API server resets connections, uvloop 0.23 closes descriptors that belong to
+    # other connections by then, and aborts.
+    asyncio.run(process.run())
 
 
 class _Process:

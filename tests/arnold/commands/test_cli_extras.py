@@ -17,13 +17,12 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def test_the_table_is_that_of_the_project() -> None:
-    """Every library of these extras is known by the name of its import, but uvloop: a server runs without it too."""
+    """Every library of these extras is known by the name of its import."""
     extras = {
         re.split("[^a-z-]", line)[0].replace("-", "_"): extra
         for extra in ("kubernetes", "plots", "tables")
         for line in PROJECT["optional-dependencies"][extra]
     }
-    assert extras.pop("uvloop") == "kubernetes"
     assert extras == EXTRAS
 
 

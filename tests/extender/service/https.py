@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
 import trustme
 import uvicorn
 
@@ -100,10 +99,8 @@ GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
 def run(scenario: Awaitable[None], *, seconds: float = 20) -> None:
-    """Run a scenario on the event loop that the service uses."""
-    uvloop = pytest.importorskip("uvloop")
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(asyncio.wait_for(scenario, seconds))
+    """Run a scenario on the event loop that the service uses, that of Python."""
+    asyncio.run(asyncio.wait_for(scenario, seconds))
 
 
 class Authority:
