@@ -86,7 +86,7 @@ class _Process:
 
     async def run(self) -> None:
         credentials = await find_cluster(self.settings.kubeconfig)
-        listener = _listen(self.bind)
+        listener = listen(self.bind)
         flow = FlowControl(rate=self.settings.rate, burst=round(self.settings.rate), parallel=self.settings.parallel)
         async with ClusterApi(credentials.configuration, flow=flow) as api:
             logger.info("cluster %s, as %s says", api.server, credentials.source)
@@ -185,15 +185,19 @@ class _Process:
         logger.info("no more requests; finishing what is under way")
 
 
-def _listen(bind: Address) -> socket.socket:
+def listen(bind: Address) -> socket.socket:
     """Return the listening socket, or raise ``InvalidInput``: the address is taken, or not of this machine."""
     try:
         found = socket.getaddrinfo(bind.host, bind.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
-        return socket.create_server(address[:2], family=family, backlog=1024)
+        listener = socket.create_server(address[:2], family=family, backlog=1024)
     except OSError as error:
         fix = "choose a free port of an address of this machine"
         raise InvalidInput(f"cannot listen on {bind}: {error.strerror or error}", where="--bind", fix=fix) from error
+    # Inherited by connections. asyncio leaves it off, as Python says of no protocol that it were TCP: the second piece
+    # of an answer would wait for the client's delayed acknowledgement, 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 async def _warm_up(synced: Callable[[], bool]) -> None:
