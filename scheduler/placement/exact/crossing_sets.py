@@ -35,9 +35,10 @@ class CrossingSets:
 
     :param shapes: of every domain.
     :param most: sets of columns times sets of rows up to which they are compared.
+    :param alone: sets up to which the columns, or the rows, are looked at without the others.
     """
 
-    def __init__(self, problem: GridProblem, pair: Pair, shapes: Sequence[Shape], *, most: int) -> None:
+    def __init__(self, problem: GridProblem, pair: Pair, shapes: Sequence[Shape], *, most: int, alone: int = 0) -> None:
         self._problem, self._shapes = problem, shapes
         self._sides = _sides(problem, pair, shapes)
         columns, rows = self._sides
@@ -45,8 +46,18 @@ class CrossingSets:
         first, second = (columns, rows) if columns.parts < rows.parts else (rows, columns)
         some = _sets(first, most)
         others = _sets(second, most // max(1, len(some)))
+        # a list that was cut short says nothing
+        self._alone = (first, some) if len(some) <= min(most, alone) else None
         self._columns, self._rows = (some, others) if first is columns else (others, some)
         self.few = len(some) * len(others) <= most
+
+    def refuted_alone(self, limit: Slice) -> bool:
+        """Return whether the columns without the rows, or the reverse, have no numbers: those on fewer domains."""
+        if self._alone is None:
+            return False
+        model = _Model(self._problem, self._shapes)
+        model.add(*self._alone)
+        return solve(model.cp, limit)[0] == "no"
 
     def find(self, limit: Slice) -> tuple[Answer, BoolArray | None]:
         """Look for numbers of columns and rows, where sets are few.

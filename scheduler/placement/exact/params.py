@@ -86,8 +86,9 @@ class ExactParams:
     pattern_lines: int = 300
     pattern_rounds: int = 80  # Linear programs for one pair, milliseconds each; those that refute took up to 60
     pattern_share: float = 0.1  # Part of the time limit that these may take
-    # Shapes, and ways to cut a line, up to which their numbers are asked for: tenths of a second
-    pattern_shapes: int = 600
+    # Shapes, and ways to cut a line, up to which their numbers are asked for: tenths of a second. On 48 x 12 cells
+    # choices of 990 shapes had a placement
+    pattern_shapes: int = 1000
     pattern_cuts: int = 5000
     pattern_effort: float = 0.5  # Effort of each of two searches for numbers of shapes
     # Columns of a view up to which components with S = 2 are listed: with more they have columns in parallel, and too
@@ -109,13 +110,17 @@ class ExactParams:
     component_graphs: int = 5
     # Part of the time limit that choices of shapes may take by sets, which decide 27 x 16 cells in a second
     crossing_share: float = 0.3
-    # The same where a spread is 2: on 90 x 12 cells they take five seconds
-    shape_share: float = 0.5
+    # The same where a spread is 2: three seconds of ten on 62 x 12 cells, and components and flows come after them
+    shape_share: float = 0.35
+    # Effort of one choice at first: most are decided in a fifth of it, a few take ten times as much
+    choice_effort: float = 0.5
     # Effort of one choice by sets, and where a spread is 2: most that have a placement, or none, are decided in it
     crossing_effort: float = 1.0
     shape_effort: float = 2.0
     # Sets of domains of a column times those of a row up to which they are compared: with more a choice takes seconds
     crossing_sets: int = 400_000
+    # Sets of a column, or of a row, up to which they are looked at alone first: milliseconds, which refute most choices
+    alone_sets: int = 5000
     # Columns up to which interval flows are looked for: with 150 of them a search for two segments took seconds
     flow_columns: int = 16
     # Intervals of all different capacities up to which interval flows are looked for: seconds for models of that size

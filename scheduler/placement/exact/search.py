@@ -206,6 +206,7 @@ STAGES = (
     constructions.build_quick_rings,
     count_patterns,
     count_rectangles,
+    decide_shapes_of_two,
     pack_components,
     constructions.build_sets,
     constructions.build_long_rings,
@@ -213,7 +214,6 @@ STAGES = (
     constructions.build_credits,
     count_shapes,
     decide_shapes,
-    decide_shapes_of_two,
     constructions.build_long_flows,
 )
 """The methods after these in order, each applied to all open pairs; the width profiles come last."""

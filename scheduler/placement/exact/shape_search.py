@@ -46,7 +46,7 @@ def _decide_in_turn(search: PairSearch, share: float, *, two: bool) -> None:
         for choices in [one for one in waiting if one.pair in still]:
             search.say(f"choices of shapes for DP spread {choices.pair[0]}, PP spread {choices.pair[1]}")
             choices.decide(end)
-        waiting = [one for one in waiting if not one.used_up and one.pair in search.lattice.open()]
+        waiting = [one for one in waiting if not one.over and one.pair in search.lattice.open()]
 
 
 def _few_shapes(search: PairSearch, pair: Pair) -> bool:
@@ -73,47 +73,76 @@ class ShapeChoices:
             model = SkeletonModel(view.problem, view.turn(pair), spare_rows=view.problem.rows, params=self._params)
             self._skeleton = view, model
         self._looked_at: list[list[Shape]] = []
-        self._undecided = False
+        self._again: list[list[Shape]] = []  # left undecided with little effort
+        self._undecided = False  # Whether one was left so with all of it
+
+    @property
+    def over(self) -> bool:
+        """Whether no choice is left to look at, or to look at again."""
+        return self.used_up and not self._again
 
     def decide(self, end: float) -> None:
-        """Look at some more choices, two at once."""
-        choices: list[list[Shape]] = []
-        while len(choices) < _OF_A_TURN and not self.used_up:
-            number = len(self._looked_at)
-            # every other one at random: on some clusters these have placements, on others those that come anyway
-            draw = replace(self._limit(end, number, light=True), random=number % 2 == 1)
-            answer, shapes = self._counts.next(draw)
-            self.used_up = answer != "yes"
-            self._undecided |= answer == "unknown"
-            if shapes is not None:
-                choices.append(shapes)
-                self._looked_at.append(shapes)
-        found = self._search.side_by_side([partial(self._decide, shapes, end) for shapes in choices])
-        for answer, cells in found:
-            self._undecided |= answer != "no"
+        """Look at some more choices, two at once: new ones with little effort, and once there are none at the rest.
+
+        Where one choice takes long another one mostly does not, and one that has a placement is enough.
+        """
+        again = self.used_up
+        if again:
+            choices, self._again = self._again[:_OF_A_TURN], self._again[_OF_A_TURN:]
+        else:
+            choices = self._new_choices(end)
+        effort = self._effort if again else self._params.choice_effort
+        found = self._search.side_by_side([partial(self._decide, shapes, end, effort) for shapes in choices])
+        for shapes, (answer, cells) in zip(choices, found, strict=True):
             if cells is not None:
                 self._search.lattice.build(cells, "shapes")
-        if self.used_up and not self._undecided and self._confirmed(end):
+            elif answer != "no" and again:
+                self._undecided = True
+            elif answer != "no":
+                self._again.append(shapes)
+        if self.over and not self._undecided and self._confirmed(end):
             sentence = (
                 f"two complete searches went through all numbers of DP and PP groups that the domains may touch, and "
                 f"found none with DP groups on at most {self.pair[0]} domains and PP groups on at most {self.pair[1]}"
             )
             self._search.lattice.refute(self.pair, "shapes", sentence)
 
-    def _limit(self, end: float, seed: int, *, light: bool) -> Slice:
-        effort = self._params.crossing_effort if self._skeleton is None else self._params.shape_effort
+    def _new_choices(self, end: float) -> list[list[Shape]]:
+        choices: list[list[Shape]] = []
+        while len(choices) < _OF_A_TURN and not self.used_up:
+            number = len(self._looked_at)
+            # every other one at random: on some clusters these have placements, on others those that come anyway
+            draw = replace(self._limit(end, self._effort, number, light=True), random=number % 2 == 1)
+            answer, shapes = self._counts.next(draw)
+            self.used_up = answer != "yes"
+            self._undecided |= answer == "unknown"
+            if shapes is not None:
+                choices.append(shapes)
+                self._looked_at.append(shapes)
+        return choices
+
+    @property
+    def _effort(self) -> float:
+        """Most effort of one choice."""
+        return self._params.crossing_effort if self._skeleton is None else self._params.shape_effort
+
+    @staticmethod
+    def _limit(end: float, effort: float, seed: int, *, light: bool) -> Slice:
         return Slice(effort, end - clock(), seed, light=light)
 
     def _decide(
-        self, shapes: Sequence[Shape], end: float, seed: int = 0, *, light: bool = False
+        self, shapes: Sequence[Shape], end: float, effort: float, seed: int = 0, *, light: bool = False
     ) -> tuple[Answer, IntArray | None]:
         """Return ``"no"`` where no placement has the shapes, or the domain of each cell, shape [rows, columns]."""
         if clock() >= end:
             return "unknown", None
-        problem, limit = self._search.problem, self._limit(end, seed, light=light)
-        sets = CrossingSets(problem, self.pair, shapes, most=self._params.crossing_sets)
+        problem, limit = self._search.problem, self._limit(end, effort, seed, light=light)
+        most, alone = self._params.crossing_sets, self._params.alone_sets
+        sets = CrossingSets(problem, self.pair, shapes, most=most, alone=alone)
         if not sets.few and self._skeleton is None:
             self.used_up = True  # other choices have as many
+        if sets.refuted_alone(limit):
+            return "no", None
         answer, serves = sets.find(limit) if sets.few else ("unknown", None)
         if serves is not None:
             rounding = Slice(self._params.rounding_effort, end - clock(), seed)
@@ -127,7 +156,10 @@ class ShapeChoices:
 
     def _confirmed(self, end: float) -> bool:
         """Return whether a second search says "no" to every choice, and to there being another."""
-        if self._counts.next(self._limit(end, _SEEDS_OF_A_SEARCH, light=False))[0] != "no":
+        if self._counts.next(self._limit(end, self._effort, _SEEDS_OF_A_SEARCH, light=False))[0] != "no":
             return False
-        again = [partial(self._decide, shapes, end, _SEEDS_OF_A_SEARCH, light=True) for shapes in self._looked_at]
+        again = [
+            partial(self._decide, shapes, end, self._effort, _SEEDS_OF_A_SEARCH, light=True)
+            for shapes in self._looked_at
+        ]
         return all(answer == "no" for answer, _ in self._search.side_by_side(again))

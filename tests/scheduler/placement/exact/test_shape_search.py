@@ -50,7 +50,7 @@ def decided(problem: GridProblem, pair: Pair, **changes: object) -> Lattice:
     if search.patterns[pair].slack >= 0:
         view = search.views[0] if pair[1] == 2 < pair[0] else None
         choices = ShapeChoices(search, pair, view)
-        while not choices.used_up and not search.lattice.built:
+        while not choices.over and not search.lattice.built:
             choices.decide(clock() + 60.0)
     return search.lattice
 
@@ -64,9 +64,10 @@ def shapes_of(plant: Planted) -> list[tuple[int, int]]:
 @given(st.one_of(planted(served_by=3), planted(served_by=2), planted(served_by=2, transposed=True)))
 @examples(200)
 def test_the_shapes_of_a_placement_are_not_refuted(plant: Planted) -> None:
-    """Neither by sets that cross nor, for R = 2, by the model of columns."""
+    """Neither by sets of one side alone, nor by those that cross, nor, for R = 2, by the model of columns."""
     shapes = shapes_of(plant)
-    sets = CrossingSets(plant.problem, plant.pair, shapes, most=100_000)
+    sets = CrossingSets(plant.problem, plant.pair, shapes, most=100_000, alone=100_000)
+    assert not sets.refuted_alone(LIMIT)
     if sets.few:
         assert sets.find(LIMIT)[0] != "no"
     if plant.pair[1] == 2 < plant.pair[0]:
@@ -119,6 +120,31 @@ def test_refuted_choice_by_choice(rows: int, columns: int, capacities: tuple[int
     assert not any(pair[0] >= s and pair[1] >= r for s, r in corners(problem))
     assert least_pattern_bound(problem, pair, rounds=80).slack >= 0
     assert [(one.pair, one.by) for one in decided(problem, pair).refutations] == [(pair, "shapes")]
+
+
+def test_sets_of_columns_alone_refute() -> None:
+    """Domains of 2 x 2 cells: a column of three rows on two of them leaves a cell free, and there is none to spare.
+
+    Rows of four columns fit. They are looked at where R is not above S; and nothing is where there are too many sets.
+    """
+    problem, squares = GridProblem(3, 4, (4, 4, 4)), [(2, 2)] * 3
+    assert CrossingSets(problem, (2, 3), squares, most=100, alone=100).refuted_alone(LIMIT)
+    other = [(7, 11), (6, 12), *SHAPES[2:]]  # 39 sets of a row
+    assert CrossingSets(FULL, (3, 3), other, most=10_000, alone=100).refuted_alone(LIMIT)
+    assert not CrossingSets(FULL, (3, 3), other, most=10_000, alone=10).refuted_alone(LIMIT)
+    rows = CrossingSets(problem, (2, 2), squares, most=100, alone=100)
+    assert not rows.refuted_alone(LIMIT)
+    assert rows.find(LIMIT)[0] == "no"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"choice_effort": 1e-9}, {"alone_sets": 0}, {"choice_effort": 1e-9, "alone_sets": 0}]
+)
+def test_with_more_effort_for_each_choice(changes: dict[str, float]) -> None:
+    """Choices for which little effort is not enough are looked at again, and the pair is refuted all the same."""
+    problem = GridProblem(3, 3, (5, 2, 1, 1, 1))
+    assert [one.by for one in decided(problem, (2, 2), **changes).refutations] == ["shapes"]
+    check_pair(FULL, next(iter(decided(FULL, (3, 3), **changes).built.values())), (3, 3))
 
 
 def test_built_from_sets_that_cross() -> None:
