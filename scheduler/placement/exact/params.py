@@ -110,8 +110,8 @@ class ExactParams:
     component_graphs: int = 5
     # Part of the time limit that choices of shapes may take by sets, which decide 27 x 16 cells in a second
     crossing_share: float = 0.3
-    # The same where a spread is 2: three seconds of ten on 62 x 12 cells, and components and flows come after them
-    shape_share: float = 0.35
+    # The same where a spread is 2: on 62 x 12 cells they take four seconds
+    shape_share: float = 0.5
     # Effort of one choice at first: most are decided in a fifth of it, a few take ten times as much
     choice_effort: float = 0.5
     # Effort of one choice by sets, and where a spread is 2: most that have a placement, or none, are decided in it

@@ -75,7 +75,7 @@ def test_the_defaults() -> None:
         "component_states": (20_000, 200_000, 1_000_000),
         "component_graphs": 5,
         "crossing_share": 0.3,
-        "shape_share": 0.35,
+        "shape_share": 0.5,
         "choice_effort": 0.5,
         "crossing_effort": 1.0,
         "shape_effort": 2.0,
