@@ -172,5 +172,7 @@ class Packings:
         """Return the candidates for which there is room, and whose regret is not more than what is left allows."""
         every, slack = self.components, self._slack(left, columns, rows)
         fits = (self._regrets[candidates] - self._least <= slack) & (every.columns[candidates] <= columns)
-        fits &= (every.rows[candidates] <= rows) & (every.members[candidates] <= left).all(axis=1)
-        return candidates[fits]
+        candidates = candidates[fits & (every.rows[candidates] <= rows)]
+        # the dearest comparison for those alone that the others leave
+        fitting: IndexArray = candidates[(every.members[candidates] <= left).all(axis=1)]
+        return fitting
