@@ -95,7 +95,8 @@ class Packings:
 
     def __init__(self, problem: GridProblem, pp: int, components: Components, prices: Prices, *, most: int) -> None:
         self.nodes = 0  # of the search tree
-        self._problem, self._pp, self._prices, self._most = problem, pp, prices, most
+        self.pp = pp
+        self._problem, self._prices, self._most = problem, prices, most
         self._many = np.array(list(Counter(problem.capacities).values()), dtype=np.int64)
         regrets = prices.regrets(components)
         self._least = min(0, int(regrets.min(initial=0)))
@@ -113,7 +114,7 @@ class Packings:
 
     def rows_left(self, chosen: Sequence[int]) -> int:
         """Return the row touches that some components leave to others; negative where they are too many."""
-        return self._pp * self._problem.rows - int(self.components.rows[list(chosen)].sum())
+        return self.pp * self._problem.rows - int(self.components.rows[list(chosen)].sum())
 
     def raise_rows(self, i: int, rows: int) -> None:
         """Note that a component touches so many rows or more."""
@@ -139,7 +140,8 @@ class Packings:
         :returns: whether there may be any, here or where the same were chosen in another order.
         """
         if not left.any():
-            if not columns:
+            if not columns and chosen not in self._seen:
+                self._seen.add(chosen)
                 yield chosen
             # while it was looked at its row touches may have been raised
             return not columns and self.rows_left(chosen) >= 0

@@ -1,8 +1,9 @@
 """S = 2 decided by components: which domains share columns, packed together, until a pair is built or refuted.
 
 A placement that uses m domains is one on the m largest, so for each m *all* of the first m are to be used: without that
-a component could leave out whatever does not suit.  For each the candidates are listed, packed, and those that are in
-some packing are given better bounds, until no packing is left or one can be built.
+a component could leave out whatever does not suit.  For each the candidates are listed and packed.  Packings are looked
+at one by one: their components are given better bounds, which rule out other packings too, until none is left or one
+can be built.
 """
 
 from __future__ import annotations
@@ -137,12 +138,11 @@ class UsedDomains:
             return "unknown", None
         packings = self._packings(components, pp)
         states = self.params.component_states[turn]
-        looks, unsettled = 0, False
-        for packing in packings:
-            cells = self._look(packings, packing, pp, states, end, seed)
+        unsettled = False
+        for looks, packing in enumerate(packings, start=1):
+            cells = self._look(packings, packing, states, end, seed)
             if cells is not None:
                 return "yes", cells
-            looks += 1
             unsettled |= packings.rows_left(packing) >= 0
             if looks >= self.params.component_looks or clock() >= end:
                 unsettled = True
@@ -181,9 +181,7 @@ class UsedDomains:
         self._touches[key] = known
         return max(at_least, known.rows)
 
-    def _look(
-        self, packings: Packings, packing: Sequence[int], pp: int, states: int, end: float, seed: int
-    ) -> IntArray | None:
+    def _look(self, packings: Packings, packing: Sequence[int], states: int, end: float, seed: int) -> IntArray | None:
         """Return a placement with a packing, or ``None``, with what was found out of its components noted.
 
         Small components come first: they take least time, and are in most other packings.
@@ -198,11 +196,13 @@ class UsedDomains:
             packed.append(key)
             columns.append(self._touches[key].columns)
         found = [one for one in columns if one is not None]
-        if len(found) < len(columns) or (pp, tuple(packed)) in self._tried:
+        if len(found) < len(columns) or (packings.pp, tuple(packed)) in self._tried:
             return None
-        self._tried.add((pp, tuple(packed)))
+        self._tried.add((packings.pp, tuple(packed)))
         limit = Slice(self.params.component_rounding, end - clock(), seed)
-        return realise(self.problem, self._skeleton(packed, found), pp=pp, limit=limit, params=self.params).cells
+        return realise(
+            self.problem, self._skeleton(packed, found), pp=packings.pp, limit=limit, params=self.params
+        ).cells
 
     def _skeleton(self, packed: Sequence[Key], columns: Sequence[Columns]) -> BoolArray:
         """Return which domain serves which column, shape [domains, columns]; of equal domains one after another."""
