@@ -47,6 +47,7 @@ class ComponentHeights:
     def __init__(self, height: int, waste: int) -> None:
         self._height, self._waste = height, waste
         self._table: Callable[[tuple[int, ...], int], IntArray] = lru_cache(_TABLES)(self._make_table)
+        self._options: Callable[[int, int, int], IndexArray] = lru_cache(_TABLES)(self._make_options)
 
     def rectangles(self, capacities: tuple[int, ...], columns: int) -> int:
         """Return the least sum of rows with which rectangles cover the component, with two domains for each column."""
@@ -125,12 +126,14 @@ class ComponentHeights:
         heights = widths
         for i, capacity in reversed(list(enumerate(capacities))):
             table = self._table(capacities[:i], columns)
-            options = self._options(capacity, columns, waste, int(left[:, 3].max(initial=0) - table[-1, -1, waste]))
+            options = self._options(capacity, columns, waste)
+            # the other domains need some rows too
+            options = options[options[:, 1] <= int(left[:, 3].max(initial=0) - table[-1, -1, waste])]
             if len(left) * len(options) > states:
                 return None
             spend(_STATE_SECONDS * len(left) * len(options))
             new = left[:, None, :] - options[:, 2:][None, :, :]
-            state, option = np.nonzero((new >= 0).all(axis=2))
+            state, option = np.nonzero(new.min(axis=2) >= 0)
             left = new[state, option]
             # what the other domains need within that
             enough = table[left[:, 0], left[:, 1], left[:, 2]] <= left[:, 3]
@@ -145,11 +148,11 @@ class ComponentHeights:
         good[good] &= self._filled(np.asarray(capacities), widths[good], heights[good])
         return widths[good], heights[good]
 
-    def _options(self, capacity: int, columns: int, waste: int, rows: int) -> IndexArray:
+    def _make_options(self, capacity: int, columns: int, waste: int) -> IndexArray:
         """Return the shapes of one domain: width, height, and what they take of widths, low widths, waste and rows."""
         shapes = []
         for width in range(1, min(columns, capacity) + 1):
-            for height in range(-(-(capacity - waste) // width), min(self._height, capacity, rows) + 1):
+            for height in range(-(-(capacity - waste) // width), min(self._height, capacity) + 1):
                 if height > 0:
                     low = width if 2 * height < self._height else 0
                     shapes.append((width, height, width, low, max(0, capacity - width * height), height))

@@ -12,8 +12,8 @@ domains and columns and, for each component, its *regret*, rows minus the prices
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,18 +88,22 @@ def master_prices(problem: GridProblem, components: Components) -> Prices:
 
 
 class Packings:
-    """All packings of components within R D row touches, one after another, those of little regret first."""
+    """All packings of components within R D row touches, one after another, those of little regret first.
+
+    While they are gone through, row touches of components may be raised: what then costs too much is passed over.
+    """
 
     def __init__(self, problem: GridProblem, pp: int, components: Components, prices: Prices, *, most: int) -> None:
         self.nodes = 0  # of the search tree
-        self._problem, self._pp, self._prices, self._most = problem, pp, prices, most
+        self.pp = pp
+        self._problem, self._prices, self._most = problem, prices, most
         self._many = np.array(list(Counter(problem.capacities).values()), dtype=np.int64)
-        self.components = components
-        self._regrets = prices.regrets(components)
-        self._least = min(0, int(self._regrets.min(initial=0)))
-        within = self._regrets - self._least <= self._slack(self._many, problem.columns, pp * problem.rows)
-        self.components = components.where(within)
-        self._regrets = self._regrets[within]
+        regrets = prices.regrets(components)
+        self._least = min(0, int(regrets.min(initial=0)))
+        within = regrets - self._least <= self._slack(self._many, problem.columns, pp * problem.rows)
+        kept = components.where(within)
+        self.components = replace(kept, rows=kept.rows.copy())
+        self._regrets = regrets[within]
         self._failed: dict[tuple[bytes, int], int] = {}
         self._seen: set[tuple[int, ...]] = set()
 
@@ -108,11 +112,14 @@ class Packings:
         """Whether the limit of nodes was reached, so that no packing found means nothing."""
         return self.nodes >= self._most
 
-    def most_rows(self) -> IndexArray:
-        """Return the most rows with which each component could still be in a packing, shape [components]."""
-        slack = self._slack(self._many, self._problem.columns, self._pp * self._problem.rows)
-        most: IndexArray = self.components.rows + (slack + self._least - self._regrets) // _UNIT
-        return most
+    def rows_left(self, chosen: Sequence[int]) -> int:
+        """Return the row touches that some components leave to others; negative where they are too many."""
+        return self.pp * self._problem.rows - int(self.components.rows[list(chosen)].sum())
+
+    def raise_rows(self, i: int, rows: int) -> None:
+        """Note that a component touches so many rows or more."""
+        self._regrets[i] += _UNIT * (rows - self.components.rows[i])
+        self.components.rows[i] = rows
 
     def _slack(self, left: IndexArray, columns: int, rows: int) -> int:
         """Return the most regret, beyond the least, that so many row touches leave one component."""
@@ -123,21 +130,23 @@ class Packings:
     def __iter__(self) -> Iterator[tuple[int, ...]]:
         """Yield packings, each as the places of its components."""
         every = np.arange(len(self.components), dtype=np.int64)
-        yield from self._extend((), self._many, self._problem.columns, self._pp * self._problem.rows, every)
+        yield from self._extend((), self._many, self._problem.columns, every)
 
     def _extend(
-        self, chosen: tuple[int, ...], left: IndexArray, columns: int, rows: int, candidates: IndexArray
+        self, chosen: tuple[int, ...], left: IndexArray, columns: int, candidates: IndexArray
     ) -> Generator[tuple[int, ...], None, bool]:
-        """Yield the packings that begin with those chosen, for the domains, columns and row touches that are left.
+        """Yield the packings that begin with those chosen, for the domains and columns that are left.
 
         :returns: whether there may be any, here or where the same were chosen in another order.
         """
         if not left.any():
-            if not columns:
+            if not columns and chosen not in self._seen:
+                self._seen.add(chosen)
                 yield chosen
-            return not columns
+            # while it was looked at its row touches may have been raised
+            return not columns and self.rows_left(chosen) >= 0
         key = left.tobytes(), columns
-        if self._failed.get(key, -1) >= rows:
+        if self._failed.get(key, -1) >= self.rows_left(chosen):
             return False
         if self.stopped or chosen in self._seen:
             return True
@@ -145,22 +154,27 @@ class Packings:
         self.nodes += 1
         spend(_NODE_SECONDS)
         every = self.components
-        candidates = self._fitting(left, columns, rows, candidates)
+        candidates = self._fitting(left, columns, self.rows_left(chosen), candidates)
         # each class of which domains are left needs a component: the one with the fewest to choose from
         takes = every.members[candidates] > 0
         options = np.where(left > 0, takes.sum(axis=0), len(candidates) + 1)
         some = candidates[takes[:, int(options.argmin())]]
         found = False
         for i in some[np.argsort(self._regrets[some], kind="stable")]:
-            rest = left - every.members[i], columns - int(every.columns[i]), rows - int(every.rows[i])
+            if self.rows_left((*chosen, int(i))) < 0:
+                continue
+            rest = left - every.members[i], columns - int(every.columns[i])
             found |= yield from self._extend(tuple(sorted((*chosen, int(i)))), *rest, candidates)
         if not found:
-            self._failed[key] = rows
+            # with as many rows as are left now, which may be fewer than at first
+            self._failed[key] = max(self._failed.get(key, -1), self.rows_left(chosen))
         return found
 
     def _fitting(self, left: IndexArray, columns: int, rows: int, candidates: IndexArray) -> IndexArray:
         """Return the candidates for which there is room, and whose regret is not more than what is left allows."""
         every, slack = self.components, self._slack(left, columns, rows)
         fits = (self._regrets[candidates] - self._least <= slack) & (every.columns[candidates] <= columns)
-        fits &= (every.rows[candidates] <= rows) & (every.members[candidates] <= left).all(axis=1)
-        return candidates[fits]
+        candidates = candidates[fits & (every.rows[candidates] <= rows)]
+        # the dearest comparison for those alone that the others leave
+        fitting: IndexArray = candidates[(every.members[candidates] <= left).all(axis=1)]
+        return fitting

@@ -1,8 +1,9 @@
 """S = 2 decided by components: which domains share columns, packed together, until a pair is built or refuted.
 
 A placement that uses m domains is one on the m largest, so for each m *all* of the first m are to be used: without that
-a component could leave out whatever does not suit.  For each the candidates are listed, packed, and those that are in
-some packing are given better bounds, until no packing is left or one can be built.
+a component could leave out whatever does not suit.  For each the candidates are listed and packed.  Packings are looked
+at one by one: their components are given better bounds, which rule out other packings too, until none is left or one
+can be built.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 
 import numpy as np
 
@@ -79,8 +79,7 @@ def _numbers_of_domains(problem: GridProblem) -> Iterator[int]:
 def _decide(known: Sequence[UsedDomains], pp: int, end: float, seed: int) -> tuple[Answer, IntArray | None]:
     """Try every number of domains, with more effort in each round, until one is built or all are refuted."""
     left = list(known)
-    rounds = len(left[0].params.component_states) if left else 0
-    for turn in range(rounds + 1):
+    for turn in range(len(left[0].params.component_states) if left else 0):
         still: list[UsedDomains] = []
         for one in left:
             if len(one.problem.capacities) > one.problem.columns + pp:
@@ -127,7 +126,9 @@ class UsedDomains:
         self._tried: set[tuple[int, Packed]] = set()  # R and packings that were not realised
 
     def decide(self, pp: int, *, turn: int, wall: float, seed: int) -> tuple[Answer, IntArray | None]:
-        """Look for packings and try to build them; in turns after the first with better bounds of their components.
+        """Look at packings one after another and try to build them, with more effort for each turn by turn.
+
+        What is found out of a component in one packing is kept, and rules out others.
 
         :returns: ``"yes"`` with the domain of each cell, shape [rows, columns]; ``"no"`` when there is no packing.
         """
@@ -135,27 +136,19 @@ class UsedDomains:
         components = self._listed[pp] if pp in self._listed else self._list(pp)
         if components is None:
             return "unknown", None
-        if turn:
-            components = self._bounded(components, pp, self.params.component_states[turn - 1], end)
         packings = self._packings(components, pp)
-        some = list(islice(packings, self.params.component_packings))
-        if not some and not packings.stopped:
-            return "no", None
-        components = packings.components
-        if len(some) < self.params.component_packings and not packings.stopped:
-            # these are all packings: no other component is of use
-            used = np.zeros(len(components), dtype=np.bool_)
-            used[[i for packing in some for i in packing]] = True
-            self._listed[pp] = components.where(used)
-        else:
-            self._listed[pp] = components
-        states = self.params.component_states[max(0, turn - 1)]
-        cells = self._built([self._packed(components, packing) for packing in some], pp, states, end, seed)
-        return ("unknown", None) if cells is None else ("yes", cells)
-
-    @staticmethod
-    def _packed(components: Components, packing: Sequence[int]) -> Packed:
-        return tuple((components.capacities(i), int(components.columns[i])) for i in packing)
+        states = self.params.component_states[turn]
+        unsettled = False
+        for looks, packing in enumerate(packings, start=1):
+            cells = self._look(packings, packing, states, end, seed)
+            if cells is not None:
+                return "yes", cells
+            unsettled |= packings.rows_left(packing) >= 0
+            if looks >= self.params.component_looks or clock() >= end:
+                unsettled = True
+                break
+        self._listed[pp] = packings.components
+        return "unknown" if unsettled or packings.stopped else "no", None
 
     def _list(self, pp: int) -> Components | None:
         components = None if self.too_many else list_components(self.problem, pp, most=self.params.component_sets)
@@ -165,18 +158,6 @@ class UsedDomains:
     def _packings(self, components: Components, pp: int) -> Packings:
         prices = master_prices(self.problem, components)
         return Packings(self.problem, pp, components, prices, most=self.params.component_nodes)
-
-    def _bounded(self, components: Components, pp: int, states: int, end: float) -> Components:
-        """Return the components that may be in a packing, with better bounds of their row touches."""
-        packings = self._packings(components, pp)
-        components, most = packings.components, packings.most_rows()
-        rows = components.rows.copy()
-        for i in range(len(components)):
-            if clock() >= end:
-                break
-            key = components.capacities(i), int(components.columns[i])
-            rows[i] = max(rows[i], self._least_rows(key, int(rows[i]), int(most[i]), states, end))
-        return replace(components, rows=rows)
 
     def _least_rows(self, key: Key, at_least: int, at_most: int, states: int, end: float) -> int:
         capacities, columns = key
@@ -200,34 +181,30 @@ class UsedDomains:
         self._touches[key] = known
         return max(at_least, known.rows)
 
-    def _built(self, packings: Sequence[Packed], pp: int, states: int, end: float, seed: int) -> IntArray | None:
-        """Return a placement with one of the packings: the first few whose columns are found are tried."""
-        for packed in packings[: self.params.component_builds]:
-            columns = None if (pp, packed) in self._tried else self._columns_of(packed, pp, states, end)
-            if columns is None:
-                continue
-            self._tried.add((pp, packed))
-            limit = Slice(self.params.component_rounding, end - clock(), seed)
-            serves = self._skeleton(packed, columns)
-            made = realise(self.problem, serves, pp=pp, limit=limit, params=self.params)
-            if made.cells is not None:
-                return made.cells
-        return None
+    def _look(self, packings: Packings, packing: Sequence[int], states: int, end: float, seed: int) -> IntArray | None:
+        """Return a placement with a packing, or ``None``, with what was found out of its components noted.
 
-    def _columns_of(self, packed: Packed, pp: int, states: int, end: float) -> list[Columns] | None:
-        """Return the columns of each component of a packing, within R D row touches in all."""
-        rows = [self._touches[key].rows if key in self._touches else self.problem.rows for key in packed]
-        found = []
-        for i, key in enumerate(packed):
-            others = sum(rows) - rows[i]
-            rows[i] = self._least_rows(key, rows[i], pp * self.problem.rows - others, states, end)
-            columns = self._touches[key].columns
-            if columns is None or others + rows[i] > pp * self.problem.rows or clock() >= end:
+        Small components come first: they take least time, and are in most other packings.
+        """
+        components, packed, columns = packings.components, [], []
+        for i in sorted(packing, key=lambda i: int(components.members[i].sum())):
+            key = components.capacities(i), int(components.columns[i])
+            rows = int(components.rows[i])
+            packings.raise_rows(i, self._least_rows(key, rows, rows + packings.rows_left(packing), states, end))
+            if packings.rows_left(packing) < 0 or clock() >= end:
                 return None
-            found.append(columns)
-        return found
+            packed.append(key)
+            columns.append(self._touches[key].columns)
+        found = [one for one in columns if one is not None]
+        if len(found) < len(columns) or (packings.pp, tuple(packed)) in self._tried:
+            return None
+        self._tried.add((packings.pp, tuple(packed)))
+        limit = Slice(self.params.component_rounding, end - clock(), seed)
+        return realise(
+            self.problem, self._skeleton(packed, found), pp=packings.pp, limit=limit, params=self.params
+        ).cells
 
-    def _skeleton(self, packed: Packed, columns: Sequence[Columns]) -> BoolArray:
+    def _skeleton(self, packed: Sequence[Key], columns: Sequence[Columns]) -> BoolArray:
         """Return which domain serves which column, shape [domains, columns]; of equal domains one after another."""
         free: dict[int, list[int]] = defaultdict(list)
         for k, capacity in enumerate(self.problem.capacities):

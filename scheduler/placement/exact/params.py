@@ -97,9 +97,9 @@ class ExactParams:
     component_share: float = 0.3  # Part of the time limit that packing components may take
     quick_component_share: float = 0.02  # The same of a first try, with the least effort
     component_sets: int = 100_000  # Sets of domains that may be listed, as numpy does in tenths of a second
-    component_nodes: int = 5000  # Nodes of the search for packings, each about a tenth of a millisecond
-    component_packings: int = 500  # Packings looked at in one turn: fewer say which components are still of use
-    component_builds: int = 24  # Packings that are tried to be realised in one turn, some hundredths of a second each
+    component_nodes: int = 20_000  # Nodes of the search for packings, each about a tenth of a millisecond
+    # Packings looked at in one turn, most of which take a millisecond, as they share components with others
+    component_looks: int = 240
     component_rounding: float = 0.1  # Effort of whole rows for one: where it takes longer another packing may do
     component_trees: int = 8  # Domains of a tree up to which its least row touches take milliseconds
     # Widths and heights of a component's domains that are compared at a time, turn by turn: milliseconds, then a second

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from itertools import combinations_with_replacement
 
@@ -25,6 +27,7 @@ from scheduler.placement.types import Limits
 from tests.case_counts import cases, every_fourth, examples
 from tests.scheduler.placement.exact.tiny import Planted, alike, feasible, planted, problems
 from tests.scheduler.placement.exact.two_domain_columns import fits_in_two, least_spread
+from topology.cluster import IndexArray
 
 GRIDS = [(3, 4, 4), (3, 3, 4), (4, 3, 4), (2, 5, 5), (4, 4, 4), (4, 5, 4), (4, 4, 5)]
 """Rows, columns, domains; 4 x 5 on five domains takes its judge a quarter of a minute, and is checked by hand."""
@@ -37,7 +40,7 @@ def verdict(problem: GridProblem, pp: int) -> str:
         if sum(problem.capacities[:domains]) < problem.cells:
             continue
         used = UsedDomains(problem, domains, DEFAULTS)
-        for turn in range(len(DEFAULTS.component_states) + 1):
+        for turn in range(len(DEFAULTS.component_states)):
             answer, cells = used.decide(pp, turn=turn, wall=60.0, seed=0)
             if cells is not None:
                 assert problem.fits(cells)
@@ -202,6 +205,70 @@ def test_prices_hold_whatever_they_are() -> None:
     for _ in range(20):
         drawn = Prices(random_prices.integers(0, 3000, size=4), int(random_prices.integers(0, 3000)))
         assert found(drawn) == usual
+
+
+def every_packing(problem: GridProblem, listed: Components) -> Iterator[tuple[int, ...]]:
+    """Each multiset of components with all domains and columns, by trying the components one after another."""
+    many = np.array(list(Counter(problem.capacities).values()), dtype=np.int64)
+
+    def extend(chosen: tuple[int, ...], left: IndexArray, columns: int, first: int) -> Iterator[tuple[int, ...]]:
+        if not left.any() and not columns:
+            yield chosen
+        for i in range(first, len(listed)):
+            if (listed.members[i] <= left).all() and listed.columns[i] <= columns:
+                yield from extend((*chosen, i), left - listed.members[i], columns - int(listed.columns[i]), i)
+
+    return extend((), many, problem.columns, 0)
+
+
+@given(st.one_of(problems(), alike(most_cells=12)), st.integers(0, 1000))
+@examples(300)
+def test_row_touches_raised_meanwhile_lose_no_packing(problem: GridProblem, seed: int) -> None:
+    """Components touch up to a column more rows than listed, which is found out of those in a packing as it is looked
+    at.  Each packing within R D rows by that is seen, none is seen twice, and what a component was raised to is kept.
+    """
+    draw = np.random.default_rng(seed)
+    for pp in range(1, min(len(problem.capacities), problem.columns) + 1):
+        listed = candidates(problem, pp)
+        packings = Packings(problem, pp, listed, master_prices(problem, listed), most=10_000)
+        kept = packings.components
+        truth = {
+            (kept.capacities(i), int(kept.columns[i])): int(kept.rows[i] + draw.integers(0, problem.rows + 1))
+            for i in range(len(kept))
+        }
+        seen = []
+        for packing in packings:
+            for i in packing:
+                packings.raise_rows(i, truth[kept.capacities(i), int(kept.columns[i])])
+            seen.append(Counter((kept.capacities(i), int(kept.columns[i])) for i in packing))
+        keys = [(listed.capacities(i), int(listed.columns[i])) for i in range(len(listed))]
+        within = [
+            Counter(keys[i] for i in packing)
+            for packing in every_packing(problem, listed)
+            if sum(truth.get(keys[i], 10**6) for i in packing) <= pp * problem.rows
+        ]
+        assert all(packing in seen for packing in within)
+        assert len({frozenset(packing.items()) for packing in seen}) == len(seen)
+
+
+def test_what_refutes_one_packing_rules_out_others() -> None:
+    """6 x 6 cells on seven domains have 17 packings with R = 4, five of them with one component in common: where that
+    alone touches more than all rows one look is enough for the five.
+    """
+    problem = GridProblem(6, 6, (8, 7, 6, 5, 4, 3, 3))
+    listed = candidates(problem, 4)
+
+    def packings() -> Packings:
+        return Packings(problem, 4, listed, master_prices(problem, listed), most=10_000)
+
+    place, often = Counter(i for packing in packings() for i in packing).most_common(1)[0]
+    assert often == 5
+    raised, seen = packings(), 0
+    for packing in raised:
+        if place in packing:
+            raised.raise_rows(place, 4 * problem.rows + 1)
+            seen += 1
+    assert seen == 1
 
 
 def test_a_limit_of_nodes_is_said() -> None:
