@@ -112,13 +112,15 @@ class ExactParams:
     crossing_share: float = 0.3
     # The same where a spread is 2: on 62 x 12 cells they take four seconds
     shape_share: float = 0.5
-    # Effort of one choice at first: most are decided in a fifth of it, a few take ten times as much
-    choice_effort: float = 0.5
+    # Effort of one choice at first: most are decided in a tenth of it, some that have a placement take 1.1
+    choice_effort: float = 1.2
     # Effort of one choice by sets, and where a spread is 2: most that have a placement, or none, are decided in it
     crossing_effort: float = 1.0
     shape_effort: float = 2.0
     # Sets of domains of a column times those of a row up to which they are compared: with more a choice takes seconds
     crossing_sets: int = 400_000
+    # The same where a spread is 2, and the model of the columns decides most choices in a third of a second
+    crossing_sets_of_two: int = 20_000
     # Sets of a column, or of a row, up to which they are looked at alone first: milliseconds, which refute most choices
     alone_sets: int = 5000
     # Columns up to which interval flows are looked for: with 150 of them a search for two segments took seconds

@@ -137,7 +137,8 @@ class ShapeChoices:
         if clock() >= end:
             return "unknown", None
         problem, limit = self._search.problem, self._limit(end, effort, seed, light=light)
-        most, alone = self._params.crossing_sets, self._params.alone_sets
+        most = self._params.crossing_sets if self._skeleton is None else self._params.crossing_sets_of_two
+        alone = self._params.alone_sets
         sets = CrossingSets(problem, self.pair, shapes, most=most, alone=alone)
         if not sets.few and self._skeleton is None:
             self.used_up = True  # other choices have as many
