@@ -144,7 +144,11 @@ def test_with_more_effort_for_each_choice(changes: dict[str, float]) -> None:
     """Choices for which little effort is not enough are looked at again, and the pair is refuted all the same."""
     problem = GridProblem(3, 3, (5, 2, 1, 1, 1))
     assert [one.by for one in decided(problem, (2, 2), **changes).refutations] == ["shapes"]
-    check_pair(FULL, next(iter(decided(FULL, (3, 3), **changes).built.values())), (3, 3))
+
+
+def test_built_without_looking_at_one_side_alone() -> None:
+    """Sets of one side alone only save time."""
+    check_pair(FULL, next(iter(decided(FULL, (3, 3), alone_sets=0).built.values())), (3, 3))
 
 
 def test_built_from_sets_that_cross() -> None:
