@@ -93,6 +93,8 @@ def _judged(own: Floats, peers: Floats) -> WorkerSlowness | None:
     """Return how slow a worker of ``own`` [steps] is beside ``peers`` [others, steps]; ``None`` = not."""
     share = float((own >= NOTICED).mean())
     onset = _onset(own, peers)
+    if onset is None and share <= 0.5:  # the median of an even number of steps may be one slow step's
+        return None
     first = onset or 0
     factor = float(np.median(own[first:]))
     if factor < max(NOTICED, 1.0 + SPREADS * spread_of(np.median(peers[:, first:], axis=1))):

@@ -176,6 +176,19 @@ def test_slow_in_one_step_of_ten_is_no_flag() -> None:
     assert "longer than their peers in 10% of the steps only" in help_for(replayed, analysis, ())[0]
 
 
+def test_slow_in_one_step_of_two_is_no_flag() -> None:
+    """Half of the steps are not most of them, though the median of two steps is half way to the slow one."""
+    replayed = prepare(make_trace(Recipe(steps=2)))
+    seconds = replayed.durations.traced.copy()
+    for place, operation in enumerate(replayed.trace.operations):
+        if operation.stage == 1 and operation.optype in (FORWARD, BACKWARD):
+            seconds[place, 2, 1] *= 2.0
+    replayed = replayed._replace(durations=replace(replayed.durations, traced=seconds))
+    analysis = analyse(replayed)
+    assert analysis.cause == "worker"
+    assert slow_workers(replayed, analysis) == ()
+
+
 def test_slow_last_stage_of_one_rank_is_the_stage() -> None:
     """The last stage of a job of one rank is its slowest worker too; the stage is the better explanation."""
     analysis = analyse(prepare(make_trace(Recipe(dp=1, last_stage=1.6))))
