@@ -141,6 +141,7 @@ def rectangle_case(
     cp: cp_model.CpModel, demand: NodeDemand, room: Mapping[int, int], worthy: Callable[[Pair], bool]
 ) -> RectangleCase | None:
     """Add what every placement with S and R both at least 2 satisfies; ``None`` = there is none that is of use."""
+    room = {k: top for k, top in room.items() if top}
     most = min(demand.rows, len(room)), min(demand.columns, len(room))
     if min(most) < 2 or not worthy((2, 2)):
         return None
@@ -148,7 +149,7 @@ def rectangle_case(
     for spread, largest in ((dp, most[0]), (pp, most[1])):
         cp.add(spread >= 2 * on)
         cp.add(spread <= largest * on)
-    blocks = {k: cp.new_int_var(0, top, "") for k, top in room.items() if top}
+    blocks = {k: cp.new_int_var(0, top, "") for k, top in room.items()}
     rows, columns = zip(*(_rectangle(cp, demand, blocks[k], room[k]) for k in blocks), strict=True)
     cp.add(sum(blocks.values()) == demand.rows * demand.columns * on)
     cp.add(sum(rows) <= demand.rows * pp)

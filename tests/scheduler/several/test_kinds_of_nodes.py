@@ -9,10 +9,10 @@ from math import inf
 from unittest.mock import patch
 
 import numpy as np
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from scheduler.job import Count, Hold, Job, Parallelism, Speed
+from scheduler.job import Count, Hold, Job, NodeSize, Parallelism, Speed
 from scheduler.objective import evaluate
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.several.defragmentation import Defragmentation, defragment
@@ -217,7 +217,23 @@ def test_the_moves_are_the_fewest_where_nodes_differ(
     assert (found.status, found.cost, found.least_cost) == ("optimal", least[1], least[1])
 
 
+NO_ROOM = (
+    (Kind(0, 0, "p", "A", 2), Kind(0, 0, "p", "A", 1), Kind(1, 0, "p", "B", 1), Kind(0, 0, "p", "B", 1)),
+    Job(
+        "new",
+        Parallelism(tp=8, dp=2, pp=2),
+        alpha=0.0,
+        gpus_per_node=8,
+        node_sizes=(NodeSize("A", 8), NodeSize("B", 4), NodeSize("C", 8)),
+        gpu_types=("A", "B", "C"),
+    ),
+    ((Job("a", Parallelism(tp=4, dp=2), alpha=0.0, gpus_per_node=8), (0,)),),
+)
+"""No minipod has room for a node of the new job on type C, which no node is."""
+
+
 @examples(80)
+@example(NO_ROOM)
 @given(st.booleans().flatmap(lambda sizes: situations(sizes=sizes)))
 def test_no_bound_of_moves_is_false_where_not_each_cell_is_decided(
     situation: tuple[Kinds, Job, tuple[tuple[Job, tuple[int, ...]], ...]],
