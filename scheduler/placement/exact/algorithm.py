@@ -11,16 +11,16 @@ from typing import ClassVar
 
 from scheduler.job import Job
 from scheduler.objective import closer_levels
-from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement
-from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.pair_seats import seat_cells, seating_seconds
-from scheduler.placement.exact.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.goals.goal_search import GoalSearch, WeighedPlacement
+from scheduler.placement.exact.goals.level_bounds import LevelBounds
+from scheduler.placement.exact.goals.quick_starts import quick_rules, quick_starts
+from scheduler.placement.exact.goals.soft_terms import goals_of, other_seats
+from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.grid.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.plain_gang import place_plainly
-from scheduler.placement.exact.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.quick_starts import quick_rules, quick_starts
-from scheduler.placement.exact.search import fill_front
+from scheduler.placement.exact.schedule.pair_seats import seat_cells, seating_seconds
+from scheduler.placement.exact.schedule.search import fill_front
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
-from scheduler.placement.exact.soft_terms import goals_of, other_seats
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import GridProof, Limits, Proposal

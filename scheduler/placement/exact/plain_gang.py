@@ -15,12 +15,12 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, objective_of
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.closed_forms import ClosedForm, closed_form, least_cost
-from scheduler.placement.exact.goal_search import weighed
-from scheduler.placement.exact.pair_seats import search_grid, usable_part
-from scheduler.placement.exact.params import ExactParams
-from scheduler.placement.exact.problem import GridProblem, GridReduction
-from scheduler.placement.exact.quick_starts import quick_starts
+from scheduler.placement.exact.goals.goal_search import weighed
+from scheduler.placement.exact.goals.quick_starts import quick_starts
+from scheduler.placement.exact.grid.params import ExactParams
+from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
+from scheduler.placement.exact.pairs.closed_forms import ClosedForm, closed_form, least_cost
+from scheduler.placement.exact.schedule.pair_seats import search_grid, usable_part
 from scheduler.placement.seating.brim_fills import Indices
 from scheduler.placement.seating.quick_seat import (
     FreeNodes,

@@ -18,15 +18,15 @@ from scheduler.job import Count, Family, Job, Parallelism
 from scheduler.objective import TOLERANCE
 from scheduler.placement.admission import blocks_at, capacity_by_level, least_spread
 from scheduler.placement.exact.embedded_grid import embedded_grid
-from scheduler.placement.exact.goal_search import GoalSearch, WeighedPlacement, weighed
-from scheduler.placement.exact.lattice import PairSearch
-from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.pair_seats import search_reduction
-from scheduler.placement.exact.params import ExactParams
-from scheduler.placement.exact.problem import GridReduction
-from scheduler.placement.exact.quick_starts import quick_starts
-from scheduler.placement.exact.search import fill_front
-from scheduler.placement.exact.tight_fills import tight_fills
+from scheduler.placement.exact.goals.goal_search import GoalSearch, WeighedPlacement, weighed
+from scheduler.placement.exact.goals.level_bounds import LevelBounds
+from scheduler.placement.exact.goals.quick_starts import quick_starts
+from scheduler.placement.exact.goals.tight_fills import tight_fills
+from scheduler.placement.exact.grid.params import ExactParams
+from scheduler.placement.exact.grid.problem import GridReduction
+from scheduler.placement.exact.pairs.lattice import PairSearch
+from scheduler.placement.exact.schedule.pair_seats import search_reduction
+from scheduler.placement.exact.schedule.search import fill_front
 from scheduler.placement.moves.move_choices import MoveChoices, closest_depth, greedy_targets, trimmed
 from scheduler.placement.moves.move_model import MoveModel
 from scheduler.placement.seating import seat

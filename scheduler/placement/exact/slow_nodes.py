@@ -13,14 +13,14 @@ import numpy as np
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, objective_terms, step_time
 from scheduler.placement.admission import admissible
-from scheduler.placement.exact.goal_search import GoalSearch
-from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.pair_seats import search_reduction
-from scheduler.placement.exact.params import ExactParams
-from scheduler.placement.exact.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.goals.goal_search import GoalSearch
+from scheduler.placement.exact.goals.level_bounds import LevelBounds
+from scheduler.placement.exact.goals.soft_terms import goals_of, has_more_terms
+from scheduler.placement.exact.grid.params import ExactParams
+from scheduler.placement.exact.grid.problem import GridReduction, counted_where_held
+from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.schedule.pair_seats import search_reduction
 from scheduler.placement.exact.shared_stages import search_shared_stages
-from scheduler.placement.exact.soft_terms import goals_of, has_more_terms
 from scheduler.placement.types import GridProof, Limits, PriceOption
 from scheduler.work_clock import clock
 from topology.cluster import Cluster

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.objective import TOLERANCE
-from scheduler.placement.exact.bounds import contiguous, fewest_for_lines, whole_columns
-from scheduler.placement.exact.closed_forms import closed_form, contiguous_pair
-from scheduler.placement.exact.lattice import Lattice, PairSearch, pair_cost
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.search import search_pairs
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import contiguous, fewest_for_lines, whole_columns
+from scheduler.placement.exact.pairs.closed_forms import closed_form, contiguous_pair
+from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch, pair_cost
+from scheduler.placement.exact.schedule.search import search_pairs
 from scheduler.placement.types import Limits, Pair
 from tests.case_counts import examples
 from tests.scheduler.placement.exact import brute_force

@@ -13,16 +13,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact import search
-from scheduler.placement.exact.column_components import Components, list_components
-from scheduler.placement.exact.component_columns import share_columns
-from scheduler.placement.exact.component_heights import ComponentHeights
-from scheduler.placement.exact.component_packing import Packings, Prices, master_prices
-from scheduler.placement.exact.component_search import UsedDomains, pack_components
-from scheduler.placement.exact.component_trees import least_tree
-from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.params import DEFAULTS
-from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.components.column_components import Components, list_components
+from scheduler.placement.exact.components.component_columns import share_columns
+from scheduler.placement.exact.components.component_heights import ComponentHeights
+from scheduler.placement.exact.components.component_packing import Packings, Prices, master_prices
+from scheduler.placement.exact.components.component_search import UsedDomains, pack_components
+from scheduler.placement.exact.components.component_trees import least_tree
+from scheduler.placement.exact.grid.params import DEFAULTS
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.schedule import search
 from scheduler.placement.types import Limits
 from tests.case_counts import cases, every_fourth, examples
 from tests.scheduler.placement.exact.tiny import Planted, alike, feasible, planted, problems

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.credit_bands import Double, Plan, credit_bands, lay_ragged
-from scheduler.placement.exact.params import DEFAULTS
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.tabu_bands import tabu_bands
+from scheduler.placement.exact.bands.credit_bands import Double, Plan, credit_bands, lay_ragged
+from scheduler.placement.exact.bands.tabu_bands import tabu_bands
+from scheduler.placement.exact.grid.params import DEFAULTS
+from scheduler.placement.exact.grid.problem import GridProblem
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import alike, check_placement, pairs, planted, problems
 

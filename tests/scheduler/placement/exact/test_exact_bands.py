@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from scheduler.placement.exact.bands import partitions
+from scheduler.placement.exact.bands.column_bands import partitions
 
 
 @pytest.mark.parametrize("total", range(1, 10))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from scheduler.placement.exact.bounds import CoverageBound, fewest_for_lines, product_bound
-from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import CoverageBound, fewest_for_lines, product_bound
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import width_profiles
 from tests.scheduler.placement.exact.tiny import all_problems, corners, feasible, pairs, problems

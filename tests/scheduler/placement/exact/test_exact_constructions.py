@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact import constructions
-from scheduler.placement.exact.cut_outs import cut_outs
-from scheduler.placement.exact.lattice import GridView, Lattice, PairSearch
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.search import apply_product, count_edges
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.cut_outs import cut_outs
+from scheduler.placement.exact.pairs.lattice import GridView, Lattice, PairSearch
+from scheduler.placement.exact.schedule import constructions
+from scheduler.placement.exact.schedule.search import apply_product, count_edges
 from scheduler.placement.types import Limits, Pair
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import alike, corners, feasible, problems

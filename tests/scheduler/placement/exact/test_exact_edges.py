@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 
-from scheduler.placement.exact.bounds import contiguous, whole_columns
-from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import contiguous, whole_columns
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, problems
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.lattice import Lattice, pair_order, pair_worth
-from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.lattice import Lattice, pair_order, pair_worth
 from scheduler.placement.types import Pair, corners
 from tests.case_counts import examples
 from topology.cluster import IntArray

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.job import Hold, Job, Parallelism
-from scheduler.placement.exact.problem import GridReduction
+from scheduler.placement.exact.grid.problem import GridReduction
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node

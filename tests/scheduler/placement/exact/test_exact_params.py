@@ -13,20 +13,22 @@ import pytest
 
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
-from scheduler.placement.exact import algorithm, constructions, pair_seats, profile_search
-from scheduler.placement.exact import search as search_module
+from scheduler.placement.exact import algorithm
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.bounds import CoverageBound
-from scheduler.placement.exact.credit_bands import credit_bands
-from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.params import DEFAULTS, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profile_search import PairProfiles
-from scheduler.placement.exact.search import count_edges, count_rectangles, search_pairs
-from scheduler.placement.exact.skeleton import SkeletonModel
-from scheduler.placement.exact.slot_swaps import SlotSwaps
-from scheduler.placement.exact.tabu_bands import tabu_bands
-from scheduler.placement.exact.width_model import cover_weights
+from scheduler.placement.exact.bands.credit_bands import credit_bands
+from scheduler.placement.exact.bands.slot_swaps import SlotSwaps
+from scheduler.placement.exact.bands.tabu_bands import tabu_bands
+from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import CoverageBound
+from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.profiles import profile_search
+from scheduler.placement.exact.profiles.profile_search import PairProfiles
+from scheduler.placement.exact.profiles.skeleton import SkeletonModel
+from scheduler.placement.exact.profiles.width_model import cover_weights
+from scheduler.placement.exact.schedule import constructions, pair_seats
+from scheduler.placement.exact.schedule import search as search_module
+from scheduler.placement.exact.schedule.search import count_edges, count_rectangles, search_pairs
 from scheduler.placement.types import Limits, Pair
 from topology.cluster import IntArray
 from topology.generate import paper_cluster
@@ -145,7 +147,7 @@ def test_the_defaults() -> None:
 def test_every_number_is_read_somewhere() -> None:
     """A field that nothing reads would be a knob that turns nothing."""
     room = Path(algorithm.__file__).parent
-    code = "\n".join(path.read_text(encoding="utf-8") for path in room.glob("*.py") if path.name != "params.py")
+    code = "\n".join(path.read_text(encoding="utf-8") for path in room.rglob("*.py") if path.name != "params.py")
     assert [field.name for field in fields(ExactParams) if f"params.{field.name}" not in code] == []
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.grid.problem import GridProblem
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import problems
 

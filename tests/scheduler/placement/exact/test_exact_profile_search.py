@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.cpsat import Answer, Slice
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.profile_search import PairProfiles
-from scheduler.placement.exact.realise import Realised
-from scheduler.placement.exact.skeleton import SkeletonModel
-from scheduler.placement.exact.width_model import WidthProfiles
+from scheduler.placement.exact.grid.cpsat import Answer, Slice
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.profiles.profile_search import PairProfiles
+from scheduler.placement.exact.profiles.realise import Realised
+from scheduler.placement.exact.profiles.skeleton import SkeletonModel
+from scheduler.placement.exact.profiles.width_model import WidthProfiles
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import (
@@ -132,7 +132,7 @@ FEASIBLE = GridProblem(3, 3, (7, 1, 1)), (2, 2)
 def test_a_skeleton_that_is_not_realised_refutes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """When rows cannot be made of the only skeleton in time, the pair stays open, however long the search goes on."""
     profiles = PairProfiles(*COLUMNS, spare_rows=3)
-    monkeypatch.setattr("scheduler.placement.exact.profile_search.realise", lambda *_, **__: Realised(None))
+    monkeypatch.setattr("scheduler.placement.exact.profiles.profile_search.realise", lambda *_, **__: Realised(None))
     for turn in range(3):
         assert profiles.search(effort=2.0, wall=60.0, seed=turn) == ("unknown", None)
     monkeypatch.undo()

@@ -8,8 +8,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bounds import CoverageBound, RectangleBound
-from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import CoverageBound, RectangleBound
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, pairs, problems
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scheduler.job import Hold, Job, Parallelism
-from scheduler.placement.exact.problem import GridProblem, GridReduction
+from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.flags import FAULTY

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact import constructions, search
-from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.search import count_edges, search_pairs
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.schedule import constructions, search
+from scheduler.placement.exact.schedule.search import count_edges, search_pairs
 from scheduler.placement.types import Limits
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import least_cost

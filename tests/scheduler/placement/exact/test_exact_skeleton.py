@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bounds import RectangleBound, usable_domains
-from scheduler.placement.exact.column_model import ColumnPairs, FreeColumns
-from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.realise import realise
-from scheduler.placement.exact.skeleton import Skeleton, SkeletonModel
-from scheduler.placement.exact.width_model import WidthProfiles
+from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import RectangleBound, usable_domains
+from scheduler.placement.exact.profiles.column_model import ColumnPairs, FreeColumns
+from scheduler.placement.exact.profiles.realise import realise
+from scheduler.placement.exact.profiles.skeleton import Skeleton, SkeletonModel
+from scheduler.placement.exact.profiles.width_model import WidthProfiles
 from scheduler.placement.types import Pair
 from tests.case_counts import cases, every_fourth, examples
 from tests.scheduler.placement.exact.brute_force import width_profiles

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bounds import usable_domains
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.width_model import cover_weights, minimal_patterns
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import usable_domains
+from scheduler.placement.exact.profiles.width_model import cover_weights, minimal_patterns
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners, feasible, pairs, problems
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bounds import usable_domains
-from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.skeleton import SkeletonModel
-from scheduler.placement.exact.width_model import WidthProfiles
+from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import usable_domains
+from scheduler.placement.exact.profiles.skeleton import SkeletonModel
+from scheduler.placement.exact.profiles.width_model import WidthProfiles
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.brute_force import width_profiles

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact import pair_seats
-from scheduler.placement.exact.pair_seats import GRIDS, GridAnswer, GridCache, solve_grid
-from scheduler.placement.exact.problem import GridProblem
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.schedule import pair_seats
+from scheduler.placement.exact.schedule.pair_seats import GRIDS, GridAnswer, GridCache, solve_grid
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import ALPHAS
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bands import partitions
-from scheduler.placement.exact.bounds import CoverageBound, fewest_for_lines
-from scheduler.placement.exact.interval_flow import count_intervals, interval_flow
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.whole_rows import FlowLimit, rows_on_intervals
+from scheduler.placement.exact.bands.column_bands import partitions
+from scheduler.placement.exact.flows.interval_flow import count_intervals, interval_flow
+from scheduler.placement.exact.flows.whole_rows import FlowLimit, rows_on_intervals
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import CoverageBound, fewest_for_lines
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import Planted, alike, check_pair, check_placement, planted, problems

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.algorithm_run import run
 from scheduler.job import Job, Parallelism
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.line_touches import LineTouches
+from scheduler.placement.exact.goals.line_touches import LineTouches
 from scheduler.placement.types import Limits
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.test_exact_holds import racks

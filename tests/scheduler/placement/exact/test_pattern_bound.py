@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bounds import CoverageBound, RectangleBound
-from scheduler.placement.exact.pattern_bound import (
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import CoverageBound, RectangleBound
+from scheduler.placement.exact.pairs.pattern_bound import (
     UNIT,
     PatternBound,
     least_pattern_bound,
     lightest,
 )
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.shape_counts import cuts, shapes_refute
+from scheduler.placement.exact.shapes.shape_counts import cuts, shapes_refute
 from scheduler.witnesses import PatternPrices
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.tiny import Planted, alike, all_problems, corners, pairs, planted, problems

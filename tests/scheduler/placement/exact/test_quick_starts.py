@@ -15,9 +15,9 @@ from scheduler.algorithm_run import run
 from scheduler.job import Count, Job, Parallelism
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.algorithm import Exact
-from scheduler.placement.exact.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.problem import GridReduction
-from scheduler.placement.exact.quick_starts import quick_starts
+from scheduler.placement.exact.goals.quick_starts import quick_starts
+from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.grid.problem import GridReduction
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.types import ALGORITHMS, Limits
 from tests.case_counts import every_fourth, examples

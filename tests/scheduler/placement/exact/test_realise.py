@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.realise import realise
+from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.profiles.realise import realise
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import can_be_realised
 from topology.cluster import BoolArray

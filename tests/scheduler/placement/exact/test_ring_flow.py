@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bounds import CoverageBound
-from scheduler.placement.exact.interval_flow import interval_flow
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.ring_flow import count_tilings, ring_flow
-from scheduler.placement.exact.whole_rows import FlowLimit
+from scheduler.placement.exact.flows.interval_flow import interval_flow
+from scheduler.placement.exact.flows.ring_flow import count_tilings, ring_flow
+from scheduler.placement.exact.flows.whole_rows import FlowLimit
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.bounds import CoverageBound
 from scheduler.placement.types import Pair
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import Planted, alike, check_pair, check_placement, planted, problems

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.row_chains import chained_rows
-from scheduler.placement.exact.row_groups import BinPacking, OutOfNodes, rows_on_two
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.row_chains import chained_rows
+from scheduler.placement.exact.pairs.row_groups import BinPacking, OutOfNodes, rows_on_two
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import all_problems, corners
 

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.cpsat import Slice
-from scheduler.placement.exact.crossing_sets import CrossingSets
-from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.params import DEFAULTS, ExactParams
-from scheduler.placement.exact.pattern_bound import least_pattern_bound
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.realise import realise
-from scheduler.placement.exact.search import count_edges
-from scheduler.placement.exact.shape_counts import ShapeCounts
-from scheduler.placement.exact.shape_search import ShapeChoices, decide_shapes
-from scheduler.placement.exact.skeleton import SkeletonModel
+from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
+from scheduler.placement.exact.grid.problem import GridProblem
+from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.pattern_bound import least_pattern_bound
+from scheduler.placement.exact.profiles.realise import realise
+from scheduler.placement.exact.profiles.skeleton import SkeletonModel
+from scheduler.placement.exact.schedule.search import count_edges
+from scheduler.placement.exact.shapes.crossing_sets import CrossingSets
+from scheduler.placement.exact.shapes.shape_counts import ShapeCounts
+from scheduler.placement.exact.shapes.shape_search import ShapeChoices, decide_shapes
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock
 from tests.case_counts import every_fourth, examples

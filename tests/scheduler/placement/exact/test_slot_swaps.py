@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.slot_swaps import SlotSwaps
+from scheduler.placement.exact.bands.slot_swaps import SlotSwaps
 from tests.case_counts import examples
 
 

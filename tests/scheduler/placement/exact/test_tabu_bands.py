@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.bands import partitions
-from scheduler.placement.exact.params import DEFAULTS, TabuEffort
-from scheduler.placement.exact.problem import GridProblem
-from scheduler.placement.exact.tabu_bands import tabu_bands
+from scheduler.placement.exact.bands.column_bands import partitions
+from scheduler.placement.exact.bands.tabu_bands import tabu_bands
+from scheduler.placement.exact.grid.params import DEFAULTS, TabuEffort
+from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.types import Pair
 from tests.case_counts import every_fourth, examples
 from tests.scheduler.placement.exact.tiny import alike, all_problems, bands_exist, check_placement, pairs, problems

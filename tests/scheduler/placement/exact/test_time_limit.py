@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from scheduler.job import Count, Job, Parallelism
-from scheduler.placement.exact import soft_terms
-from scheduler.placement.exact.goal_search import GoalSearch, weighed
-from scheduler.placement.exact.lattice import Lattice, PairSearch
-from scheduler.placement.exact.level_bounds import LevelBounds
-from scheduler.placement.exact.line_touches import LineTouches
-from scheduler.placement.exact.params import DEFAULTS
-from scheduler.placement.exact.problem import GridProblem, GridReduction
-from scheduler.placement.exact.search import apply_coverage, count_edges, fill_front, search_pairs
+from scheduler.placement.exact.goals import soft_terms
+from scheduler.placement.exact.goals.goal_search import GoalSearch, weighed
+from scheduler.placement.exact.goals.level_bounds import LevelBounds
+from scheduler.placement.exact.goals.line_touches import LineTouches
+from scheduler.placement.exact.grid.params import DEFAULTS
+from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
+from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.schedule.search import apply_coverage, count_edges, fill_front, search_pairs
 from scheduler.placement.types import Limits
 from topology.build import build_cluster
 from topology.cluster import IntArray, Node

@@ -1,0 +1,1 @@
+"""Pairs of spreads (S, R): what is known of each, and what counting alone decides."""

@@ -1,0 +1,1 @@
+"""The order of the methods: from a job to its pairs, pair after pair, and from a built pair to nodes."""
