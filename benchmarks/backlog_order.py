@@ -12,8 +12,8 @@ from benchmarks.report import Promise, promises, section, table
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.queue_policy import POLICIES
 from simulator.engine.engine import Engine
-from simulator.engine.node_pool import NodePool
 from simulator.job_record import JobRecord
+from simulator.pools.node_pool import NodePool
 from topology.generate import generate
 
 NODES = 128

@@ -133,7 +133,7 @@ def measure(days: float, algorithm: str, *, check: int = 0) -> Replayed:
     # two calls of three jobs on average, at least
     calls = Calls(every=max(1, 2 * len(trace.records) // (3 * check)) if check else 0)
     engine, made, cpu = replay.engine, perf_counter(), process_time()
-    with patch("simulator.engine.node_pool.run", calls.run):
+    with patch("simulator.pools.node_pool.run", calls.run):
         engine.run()
     ended, spent = perf_counter(), process_time() - cpu - calls.keeping
     return Replayed(

@@ -18,10 +18,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from scheduler.queue.queue_policy import CapacityReservation
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Incident
-from simulator.engine.sim_job import JobProgress, JobState
 from simulator.engine.simulated_cluster import Event, EventQueue
 from simulator.replay import Replay
 from simulator.run_lock import held_alone
+from simulator.sim_job import JobProgress, JobState
 from simulator.traces import JobTrace
 from topology.cluster import Cluster
 from topology.errors import InvalidInput

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simulator.engine.pools import Disagreement, NoSuchNodes, Pool
+from simulator.pools.pool import Disagreement, NoSuchNodes, Pool
 from simulator.traces import JobTrace
 from topology.errors import InvalidTopology, TraceFormatError
 

@@ -12,14 +12,15 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.power_caps import power_caps
 from scheduler.queue.queue_policy import POLICIES, QueuePolicy
 from simulator.cluster_fit import check_against
-from simulator.engine.capped_pool import CappedPool
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import SavedByRound
-from simulator.engine.node_pool import NodePool
-from simulator.engine.pools import GpuPool, Pool
 from simulator.failures.cluster_failures import ClusterFailures
 from simulator.failures.flag_incidents import incidents_of, lay_out
 from simulator.job_pace import job_pace
+from simulator.pools.capped_pool import CappedPool
+from simulator.pools.gpu_pool import GpuPool
+from simulator.pools.node_pool import NodePool
+from simulator.pools.pool import Pool
 from simulator.power.power_wave import node_watts
 from simulator.prediction import predict_all
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from simulator.engine.sim_job import SimJob
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import TimeSeries
+from simulator.sim_job import SimJob
 from simulator.traces.asking_cells import COLUMNS, asking_cells
 from topology.errors import InvalidInput
 

@@ -212,7 +212,7 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
 
         from scheduler.queue.queue_policy import POLICIES
         from simulator.engine.engine import Engine
-        from simulator.engine.node_pool import NodePool
+        from simulator.pools.node_pool import NodePool
 
         may_stop = np.random.default_rng((seed, 2)).random(len(others.records)) < share
         marked = [replace(one, preemptible=bool(may)) for one, may in zip(others.records, may_stop, strict=True)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.placement.types import ALGORITHMS, Limits, PlacementAlgorithm, Proposal
 from simulator.engine.hooks import Setback, Why
-from simulator.engine.sim_job import UNITS, SimJob
+from simulator.sim_job import UNITS, SimJob
 from topology.field_types import Count, Share
 from topology.json_record import JsonRecord
 from topology.quantities import HOUR

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scheduler.queue.queue_policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
 from simulator.engine.engine import Engine
-from simulator.engine.pools import GpuPool
+from simulator.pools.gpu_pool import GpuPool
 from simulator.replay_settings import QueueSettings
 from topology.cluster import Cluster, FloatArray
 from topology.quantities import DAY

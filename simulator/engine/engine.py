@@ -22,13 +22,13 @@ from types import MappingProxyType
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy
 from scheduler.queue.run_times import Prediction
 from simulator.engine.hooks import Incident, Incidents, Pace, Recovery, StartUp
-from simulator.engine.pools import Pool
 from simulator.engine.round_cluster import RoundCluster
-from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.engine.simulated_cluster import EventPhase, Observer
 from simulator.job_record import JobRecord, ShareBy
+from simulator.pools.pool import Pool
 from simulator.prediction.oracle import Oracle
 from simulator.prediction.predictor import predict_all
+from simulator.sim_job import UNITS, JobState, SimJob
 from topology.errors import ArnoldError
 from topology.quantities import DAY
 

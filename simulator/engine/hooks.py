@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from simulator.engine.sim_job import SimJob
+from simulator.sim_job import SimJob
 
 Why = Literal["failure", "preemption"]  # Why a job lost its nodes
 

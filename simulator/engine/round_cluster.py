@@ -9,10 +9,10 @@ from math import inf
 from scheduler.queue.allocation import Allocation
 from scheduler.queue.candidate import Candidate
 from scheduler.queue.rounds import RoundDispatch
-from simulator.engine.node_pool import NodePool
-from simulator.engine.pools import Found
-from simulator.engine.sim_job import JobState, SimJob
 from simulator.engine.simulated_cluster import EventPhase, SimulatedCluster
+from simulator.pools.node_pool import NodePool
+from simulator.pools.pool import Found
+from simulator.sim_job import JobState, SimJob
 from topology.errors import InvalidInput
 
 

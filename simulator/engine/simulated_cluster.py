@@ -19,8 +19,8 @@ from scheduler.queue.dispatch import Dispatch
 from scheduler.queue.queue_policy import CapacityReservation, QueuePolicy, Running
 from scheduler.queue.rounds import RoundDispatch
 from simulator.engine.hooks import FromScratch, Pace, Recovery, StartUp, Why
-from simulator.engine.pools import Found, Pool
-from simulator.engine.sim_job import UNITS, JobState, SimJob, kind_of
+from simulator.pools.pool import Found, Pool
+from simulator.sim_job import UNITS, JobState, SimJob, kind_of
 from topology.cluster import IntArray
 
 Event = tuple[float, int, int, int, int]

@@ -14,10 +14,10 @@ from math import floor, inf
 from typing import Any, Literal
 
 from simulator.engine.hooks import Incident, Setback, Why
-from simulator.engine.sim_job import UNITS, SimJob
 from simulator.failures.expected_ettr import best_interval
 from simulator.failures.failure_process import Breakdown, FailureModel, SlowSpell, draw_breakdowns, draw_spells
 from simulator.failures.restart_delay import Restart
+from simulator.sim_job import UNITS, SimJob
 from topology.errors import InvalidInput
 from topology.flags import HEALTHY
 from topology.quantities import DAY

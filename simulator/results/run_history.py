@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import FromScratch, Incident, Incidents, Recovery, Setback, Why
-from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.engine.simulated_cluster import SimulatedCluster
+from simulator.sim_job import UNITS, JobState, SimJob
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.flags import FAULTY, HEALTHY
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
-from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import time_series, worst_ettr
+from simulator.sim_job import UNITS, JobState, SimJob
 from topology.cluster import IntArray
 from topology.json_record import JsonRecord
 

@@ -14,8 +14,8 @@ from math import floor, fsum, log10
 import numpy as np
 import numpy.typing as npt
 
-from simulator.engine.sim_job import UNITS
 from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
+from simulator.sim_job import UNITS
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
 from topology.quantities import DAY, HOUR, MINUTE

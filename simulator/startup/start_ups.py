@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simulator.engine.node_pool import NodePool
-from simulator.engine.pools import Pool
-from simulator.engine.sim_job import UNITS, SimJob
 from simulator.engine.simulated_cluster import SimulatedCluster
+from simulator.pools.node_pool import NodePool
+from simulator.pools.pool import Pool
+from simulator.sim_job import UNITS, SimJob
 from simulator.startup.node_caches import NodeCaches
 from simulator.startup.start_seconds import TECHNIQUES, GangStart
 from simulator.startup.startup_settings import StartUpSettings

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from arnold.pages.row_chart import ChartRow, row_chart
-from simulator.engine.sim_job import SimJob
 from simulator.results.run_history import ENDED, RunHistory
 from simulator.results.run_summary import NAMES, SizeWaits
+from simulator.sim_job import SimJob
 from topology.quantities import duration, percent, plural
 
 MOST_JOBS = 4_000  # Jobs in the table; of longer traces those that waited longest, then those with most GPU time

@@ -15,8 +15,9 @@ from scheduler.queue.queue_policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
 from simulator.capacity.wait_curve import WaitCurve, wait_curve
 from simulator.engine.engine import Engine
-from simulator.engine.node_pool import NodePool
-from simulator.engine.pools import GpuPool, Pool
+from simulator.pools.gpu_pool import GpuPool
+from simulator.pools.node_pool import NodePool
+from simulator.pools.pool import Pool
 from simulator.replay_settings import QueueSettings
 from tests.case_counts import examples
 from topology.generate import minipods

@@ -11,8 +11,8 @@ from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.priority_preemption import PriorityPreempt
 from scheduler.queue.queue_policy import QueuePolicy
 from simulator.engine.engine import Engine
-from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
+from simulator.pools.gpu_pool import GpuPool
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.naive import Naive, replay

@@ -14,8 +14,8 @@ from scheduler.queue.fair_share import FairShare
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill, ShortestFirst
 from scheduler.queue.priority_preemption import PriorityAge, PriorityPreempt
 from scheduler.queue.queue_policy import QueuePolicy
-from simulator.engine.sim_job import UNITS, JobState, SimJob
 from simulator.job_record import JobRecord
+from simulator.sim_job import UNITS, JobState, SimJob
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import counted_run, placed_run, summary_of

@@ -11,10 +11,10 @@ from scheduler.queue.fifo_and_backfill import Fifo
 from simulator.cost.spread_price import no_cost
 from simulator.engine.engine import Diverged, Engine, Overload
 from simulator.engine.hooks import Incident, Setback, Why
-from simulator.engine.sim_job import SimJob
 from simulator.job_pace import CommPace
 from simulator.job_record import JobRecord
 from simulator.results.run_summary import run_ettr
+from simulator.sim_job import SimJob
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted
 from tests.simulator.engine.runs import finished, placed, placed_run

@@ -15,8 +15,8 @@ import pytest
 
 from scheduler.queue.fifo_and_backfill import Fifo
 from simulator.engine.engine import Engine
-from simulator.engine.pools import GpuPool
 from simulator.job_record import JobRecord
+from simulator.pools.gpu_pool import GpuPool
 from tests.case_counts import every_fourth
 from tests.simulator.clusters import racks
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scheduler.queue.priority_preemption import PriorityPreempt
 from simulator.engine.engine import Engine
 from simulator.engine.hooks import Why
-from simulator.engine.pools import Found
-from simulator.engine.sim_job import JobState, SimJob
 from simulator.job_record import JobRecord
+from simulator.pools.pool import Found
+from simulator.sim_job import JobState, SimJob
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import finished, placed, placed_run

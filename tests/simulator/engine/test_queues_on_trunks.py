@@ -7,8 +7,8 @@ import pytest
 from scheduler.queue.base_policy import BasePolicy
 from scheduler.queue.fifo_and_backfill import Fifo, FifoBackfill
 from scheduler.queue.priority_preemption import PriorityPreempt
-from simulator.engine.pools import Disagreement
 from simulator.job_record import JobRecord
+from simulator.pools.pool import Disagreement
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import placed_run
 from topology.cluster import Cluster

@@ -18,9 +18,9 @@ from scheduler.jobfile import load_job
 from scheduler.queue.queue_policy import POLICIES
 from scheduler.queue.run_times import Prediction
 from simulator.cluster_fit import check_against
-from simulator.engine.pools import Disagreement
-from simulator.engine.sim_job import Need, SimJob
 from simulator.job_record import JobRecord
+from simulator.pools.pool import Disagreement
+from simulator.sim_job import Need, SimJob
 from simulator.traces import JobTrace, read_trace
 from simulator.traces.job_table_readers import write_jobs
 from simulator.workload import WorkloadSpec, generate

@@ -18,10 +18,10 @@ from scheduler.queue.queue_policy import QueuePolicy
 from simulator.checkpoints import EngineSnapshot, restore, snapshot
 from simulator.engine.engine import Engine, Overload
 from simulator.engine.hooks import SavedByRound
-from simulator.engine.sim_job import JobState, SimJob
 from simulator.job_pace import scaled_pace, slowed_by_type
 from simulator.job_record import JobRecord
 from simulator.results.run_history import AttemptLog
+from simulator.sim_job import JobState, SimJob
 from tests.case_counts import examples
 from tests.simulator.engine.runs import finished, go_on, log_attempts, placed
 from topology.build import build_cluster

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.engine.hooks import Incident
-from simulator.engine.sim_job import UNITS, JobState
 from simulator.job_record import JobRecord
 from simulator.results.run_history import ENDED, RunHistory, Spans
+from simulator.sim_job import UNITS, JobState
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed

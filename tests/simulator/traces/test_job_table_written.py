@@ -14,8 +14,8 @@ from scheduler.data_sets import DataSet
 from scheduler.job import FAMILIES, Count, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
 from scheduler.queue.run_times import Prediction
-from simulator.engine.sim_job import Need, SimJob
 from simulator.job_record import JobRecord
+from simulator.sim_job import Need, SimJob
 from simulator.traces import read_trace
 from simulator.traces.job_table_readers import write_jobs
 from tests.case_counts import examples

@@ -24,11 +24,11 @@ from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.queue.arnold import find_zone
 from scheduler.queue.queue_policy import Keep, Waiting
 from scheduler.second_levels import within_the_tree
-from simulator.engine.nodes_by_type import NodesByType, Types
-from simulator.engine.pools import Disagreement, Found, NoSuchNodes, Unplaced
-from simulator.engine.sim_job import UNITS, Need, SimJob, picky
 from simulator.gang_shape import shape
 from simulator.job_record import JobRecord
+from simulator.pools.nodes_by_type import NodesByType, Types
+from simulator.pools.pool import Disagreement, Found, NoSuchNodes, Unplaced
+from simulator.sim_job import UNITS, Need, SimJob, picky
 from topology.capacity import most_together, shortage_apart, together
 from topology.cluster import BoolArray, Cluster, FloatArray, IntArray
 from topology.errors import InvalidJob, UnknownName

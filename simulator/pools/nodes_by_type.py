@@ -10,9 +10,9 @@ import numpy as np
 
 from scheduler.placement.admission import typed
 from scheduler.queue.allocation import Allocation
-from simulator.engine.pools import Disagreement
-from simulator.engine.sim_job import UNITS, Need
 from simulator.job_record import JobRecord
+from simulator.pools.pool import Disagreement
+from simulator.sim_job import UNITS, Need
 from topology.cluster import BoolArray, Cluster
 from topology.errors import did_you_mean
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from scheduler.power_caps import PowerCaps
 from scheduler.queue.queue_policy import Keep
-from simulator.engine.node_pool import NodePool
-from simulator.engine.pools import Disagreement, Found
-from simulator.engine.sim_job import UNITS, Need, SimJob
 from simulator.job_record import JobRecord
+from simulator.pools.node_pool import NodePool
+from simulator.pools.pool import Disagreement, Found
+from simulator.sim_job import UNITS, Need, SimJob
 from topology.capacity import most_together
 from topology.cluster import BoolArray, Cluster, FloatArray
 

@@ -1,0 +1,1 @@
+"""The cluster of a run, with what jobs hold of it: GPUs that are counted, or nodes on which placement decides."""
