@@ -40,8 +40,8 @@ def main(*before: str) -> NoReturn:
                 f"Error: the package {name!r} at {place} does not belong to {DISTRIBUTION}: another distribution has "
                 f"replaced it or stands before it on the path\nTo fix: {_remedy(place)}"
             )
-    from arnold.commands.interrupts import watch_for_interrupts
     from arnold.commands.run import run
+    from arnold.console.interrupts import watch_for_interrupts
 
     watch_for_interrupts()
     sys.exit(run([*before, *sys.argv[1:]]))

@@ -1,7 +1,7 @@
 """What the fields of a dataclass may hold, and their docstrings: from annotations and source, for options and JSON.
 
 One annotation, ``Annotated[float, Interval(gt=0, le=60)]``, serves the constructor (:func:`check_bounds`), the options
-of a command (``arnold.commands.field_options``) and the JSON Schema (pydantic reads the same marks).
+of a command (``arnold.options.field_options``) and the JSON Schema (pydantic reads the same marks).
 """
 
 from __future__ import annotations

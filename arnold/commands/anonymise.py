@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, file_option
-from arnold.commands.output import answer
+from arnold.console.output import answer
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, file_option
 from topology.errors import InvalidInput
 from topology.files import read_bytes, read_source, write_file
 from topology.quantities import plural

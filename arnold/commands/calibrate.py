@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from arnold.commands.calibrate_inputs import read_steps
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, file_option
-from arnold.commands.output import answer, print_rows, print_sentences, to_json
-from arnold.commands.shared_options import SEED_HELP, html_option
+from arnold.console.output import answer, print_rows, print_sentences, to_json
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, file_option
+from arnold.options.shared_options import SEED_HELP, html_option
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import read_source, write_file
 

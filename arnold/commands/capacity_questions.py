@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from arnold.commands.cluster_options import ClusterFiles, read_cluster
-from arnold.commands.command import JsonCommand, object_at
 from arnold.commands.command_table import CommandRow, LazyGroup
-from arnold.commands.field_options import file_option, options_of, take
-from arnold.commands.output import GOOD, console, emit_json, print_rows, print_sentences, progress
-from arnold.commands.shared_options import CLUSTER_HELP, html_option
-from arnold.commands.verbosity import note
+from arnold.console.output import GOOD, console, emit_json, print_rows, print_sentences, progress
+from arnold.console.verbosity import note
+from arnold.options.cluster_options import ClusterFiles, read_cluster
+from arnold.options.command import JsonCommand, object_at
+from arnold.options.field_options import file_option, options_of, take
+from arnold.options.shared_options import CLUSTER_HELP, html_option
 from topology.errors import InvalidInput
 from topology.files import write_file
 from topology.quantities import capitalised

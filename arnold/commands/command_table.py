@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from arnold.commands.command import Group, object_at
+from arnold.options.command import Group, object_at
 from topology.errors import UnknownName, did_you_mean
 
 ENTRY_POINTS = "arnold.commands"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.job_options import PlacementInputs, placement_inputs
-from arnold.commands.output import answer, print_rows, print_sentences, progress
-from arnold.commands.place import exit_code, log_outcome
-from arnold.commands.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
+from arnold.console.output import answer, print_rows, print_sentences, progress
+from arnold.console.search_end import exit_code, log_outcome
+from arnold.options.command import JsonCommand
+from arnold.options.job_options import PlacementInputs, placement_inputs
+from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
 from topology.errors import InvalidJob
 from topology.files import write_file
 from topology.quantities import decimal

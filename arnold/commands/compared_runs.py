@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arnold.commands.output import console, emit_json, plain, print_rows, progress
-from arnold.commands.verbosity import note
+from arnold.console.output import console, emit_json, plain, print_rows, progress
+from arnold.console.verbosity import note
 from topology.errors import InvalidInput
 from topology.quantities import HOUR, duration, label_of, plural
 

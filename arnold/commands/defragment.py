@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import file_option
-from arnold.commands.job_options import PlacementInputs, placement_inputs
-from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
-from arnold.commands.running_files import running_files, running_job
-from arnold.commands.shared_options import RUNNING_HELP
+from arnold.console.output import BAD, answer, print_rows, print_sentences, progress
+from arnold.console.search_end import exit_code
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import file_option
+from arnold.options.job_options import PlacementInputs, placement_inputs
+from arnold.options.running_files import running_files, running_job
+from arnold.options.shared_options import RUNNING_HELP
 from topology.errors import InvalidInput
 from topology.quantities import decimal, plural
 
@@ -72,7 +73,6 @@ def command(
     running jobs as in use makes no difference. Nothing is moved: the answer is a proposal. Exits 3 if the job does not
     fit even so, 4 if time ran out with nothing valid.
     """
-    from arnold.commands.place import exit_code
     from arnold.documents.defragment_answer import defragment_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.defragmentation import defragment

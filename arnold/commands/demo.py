@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.command import JsonCommand
 from arnold.commands.compare import print_results, run_all
-from arnold.commands.field_options import file_option, options_of, take
-from arnold.commands.output import BAD, answer, print_sentences, progress
-from arnold.commands.place import exit_code
-from arnold.commands.result_files import refuse_clashes
-from arnold.commands.shared_options import PAGE_HELP, SAVE_HELP
-from arnold.commands.verbosity import note
+from arnold.console.output import BAD, answer, print_sentences, progress
+from arnold.console.search_end import exit_code
+from arnold.console.verbosity import note
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import file_option, options_of, take
+from arnold.options.result_files import refuse_clashes
+from arnold.options.shared_options import PAGE_HELP, SAVE_HELP
 from scheduler.placement.types import ALGORITHMS, Limits
 from topology.errors import InvalidInput
 from topology.files import check_writable, write_file

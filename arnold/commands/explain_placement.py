@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.job_options import PlacementInputs, placement_inputs
-from arnold.commands.output import BAD, answer, print_sentences, progress
-from arnold.commands.place import exit_code, of_a_change
-from arnold.commands.shared_options import html_option
+from arnold.commands.place import of_a_change
+from arnold.console.output import BAD, answer, print_sentences, progress
+from arnold.console.search_end import exit_code
+from arnold.options.command import JsonCommand
+from arnold.options.job_options import PlacementInputs, placement_inputs
+from arnold.options.shared_options import html_option
 from topology.files import write_file
 
 if TYPE_CHECKING:

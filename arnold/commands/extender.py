@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from arnold.commands.command import Command, Group
-from arnold.commands.field_options import options_of, take
+from arnold.options.command import Command, Group
+from arnold.options.field_options import options_of, take
 from extender.service.settings import ServeOptions
 
 EXAMPLES = """\b

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.output import answer, plain, print_rows
+from arnold.console.output import answer, plain, print_rows
 from arnold.documents.formats_answer import KINDS, FormatsDocument, formats_of
+from arnold.options.command import JsonCommand
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import ClusterFiles, cluster_options
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import file_option
-from arnold.commands.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
-from arnold.commands.shared_options import PLACEMENT_HELP, html_option
+from arnold.console.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
+from arnold.options.cluster_options import ClusterFiles, cluster_options
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import file_option
+from arnold.options.shared_options import PLACEMENT_HELP, html_option
 from topology.files import read_source
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, file_option, options_of, take
-from arnold.commands.output import answer, print_rows, progress, save_flags
-from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
+from arnold.console.output import answer, print_rows, progress, save_flags
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, file_option, options_of, take
+from arnold.options.shared_options import flags_out_option, html_option, lenient_option
 from health.collectives.trigger_settings import TriggerSettings
 from topology.files import read_source
 

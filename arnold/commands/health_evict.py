@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
-from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
-from arnold.commands.running_job_options import read_machines, running_job_options
-from arnold.commands.shared_options import HOLD_HELP, html_option, lenient_option
+from arnold.console.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import options_of, take
+from arnold.options.running_job_options import read_machines, running_job_options
+from arnold.options.shared_options import HOLD_HELP, html_option, lenient_option
 from health.recovery.stacks import StackView
 from topology.errors import InvalidInput
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
-from arnold.commands.running_job_options import read_machines, running_job_options
-from arnold.commands.shared_options import html_option
+from arnold.console.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
+from arnold.options.command import JsonCommand
+from arnold.options.running_job_options import read_machines, running_job_options
+from arnold.options.shared_options import html_option
 
 if TYPE_CHECKING:
     from rich.console import Console

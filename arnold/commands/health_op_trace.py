@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, file_option
-from arnold.commands.output import answer, print_rows, progress
-from arnold.commands.result_files import ResultFile
-from arnold.commands.shared_options import SAVE_HELP
+from arnold.console.output import answer, print_rows, progress
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, file_option
+from arnold.options.result_files import ResultFile
+from arnold.options.shared_options import SAVE_HELP
 from topology.files import read_source
 from topology.quantities import plural
 

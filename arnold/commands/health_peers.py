@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import click
 from annotated_types import Gt, Interval
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, options_of, take
-from arnold.commands.output import answer, emit_json, print_rows, progress, save_flags
-from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
+from arnold.console.output import answer, emit_json, print_rows, progress, save_flags
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, options_of, take
+from arnold.options.shared_options import flags_out_option, html_option, lenient_option
 from health.peers.sample_sources import SampleColumns
 
 if TYPE_CHECKING:

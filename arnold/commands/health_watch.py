@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import file_option, options_of, take
 from arnold.commands.health_peers import DetectorOptions, positive_option
-from arnold.commands.output import as_written, save_flags
-from arnold.commands.shared_options import STORE_HELP, flags_out_option
+from arnold.console.output import as_written, save_flags
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import file_option, options_of, take
+from arnold.options.shared_options import STORE_HELP, flags_out_option
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 from topology.errors import InvalidInput
 from topology.files import read_source

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import ClusterFiles
-from arnold.commands.command import Group, JsonCommand
-from arnold.commands.field_options import options_of
-from arnold.commands.kubeconfig_options import kubeconfig_options
-from arnold.commands.output import answer, plain, print_rows, print_sentences
+from arnold.console.output import answer, plain, print_rows, print_sentences
+from arnold.options.cluster_options import ClusterFiles
+from arnold.options.command import Group, JsonCommand
+from arnold.options.field_options import options_of
+from arnold.options.kubeconfig_options import kubeconfig_options
 from scheduler.job import FAMILIES
 from topology.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
 from topology.flags import in_words

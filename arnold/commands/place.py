@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import file_option, options_of, take
-from arnold.commands.job_options import PlacementInputs, joint_inputs
-from arnold.commands.output import answer, progress, to_json
-from arnold.commands.placement_outputs import PlacementOutputs
-from arnold.commands.running_files import near_running_jobs
-from arnold.commands.shared_options import ALGORITHM_HELP, RUNNING_HELP, complete_algorithm, html_option
+from arnold.console.output import answer, progress, to_json
+from arnold.console.search_end import exit_code, log_outcome
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import file_option, options_of, take
+from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
+from arnold.options.placement_outputs import PlacementOutputs
+from arnold.options.running_files import near_running_jobs
+from arnold.options.shared_options import ALGORITHM_HELP, RUNNING_HELP, complete_algorithm, html_option
 from topology.errors import InvalidInput
 from topology.files import write_files
 
 if TYPE_CHECKING:
-    from scheduler.outcome import Instance, Outcome
-    from scheduler.placement.types import Limits, PlacementAlgorithm, Status
+    from collections.abc import Callable, Sequence
 
-EXIT_CODES = {"optimal": 0, "feasible": 0, "infeasible": 3}
-OUT_OF_TIME = 4  # Of every other status: nothing valid was found, and nothing proved
+    from scheduler.outcome import Instance, Outcome
+    from scheduler.placement.types import Limits, PlacementAlgorithm
+
 SECONDS_A_CHANGE = 2.0  # Time for each changed instance that is solved to answer "would it fit if ...?"
 EXAMPLES = """\b
 Examples:
@@ -55,28 +55,36 @@ Examples:
 @file_option("--running", metavar="FILES", multiple=True, help=RUNNING_HELP)
 @file_option("--certificate", written=True, help="Save what proves the answer, JSON, for `arnold verify`.")
 @html_option
-def command(
-    *,
-    as_json: bool,
-    algorithm: str,
-    certificate: str | None,
-    html: str | None,
-    inputs: PlacementInputs,
-    running: tuple[str, ...],
-    **outputs: Any,
-) -> int:
+def command(*, inputs: PlacementInputs | JointInputs, **options: Any) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (`--job a --job b`) all at once.
 
     With --running, of equally good placements the job gets the one nearest to running jobs that read its data sets.
     Several jobs get the placement with the least weighted sum of objectives; their --output and --html have {job} in
     the name. Exits 3 if a job does not fit, 4 if time ran out with nothing valid.
     """
+    files = take(PlacementOutputs, options)
+    files.formats()
+    place: Callable[..., int] = place_job
+    if isinstance(inputs, JointInputs):
+        from arnold.commands.place_jobs import place_jobs as place
+    return place(inputs, files, **options)
+
+
+def place_job(
+    inputs: PlacementInputs,
+    files: PlacementOutputs,
+    *,
+    as_json: bool,
+    algorithm: str,
+    certificate: str | None,
+    html: str | None,
+    running: Sequence[str],
+) -> int:
+    """Place one job, write its files and print the answer."""
     from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document
     from scheduler.algorithm_run import fits, run
 
-    files = take(PlacementOutputs, outputs)
-    files.formats()
     if running and certificate is not None:
         fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
         raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
@@ -129,17 +137,6 @@ def certificate_text(file: str, instance: Instance, outcome: Outcome) -> dict[st
     return {file: to_json(proof) + "\n"}
 
 
-def log_outcome(outcome: Outcome) -> None:
-    """Tell `--verbose` how a search ended."""
-    solver = logging.getLogger(__name__)
-    solver.info("%s, %.3f s: %s", outcome.algorithm, outcome.proposal.solve_seconds, outcome.verdict)
-
-
 def of_a_change(limits: Limits) -> Limits:
     """Return the limits of each changed instance that is solved."""
     return replace(limits, seconds=min(limits.seconds, SECONDS_A_CHANGE))
-
-
-def exit_code(*statuses: Status) -> int:
-    """Return the best exit code of the statuses of some outcomes: 0 if any has a placement."""
-    return min((EXIT_CODES.get(status, OUT_OF_TIME) for status in statuses), default=OUT_OF_TIME)

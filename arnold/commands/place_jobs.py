@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.field_options import take
-from arnold.commands.output import BAD, answer, print_rows, print_sentences, progress
-from arnold.commands.placement_outputs import PlacementOutputs
-from arnold.commands.result_files import refuse_clashes
+from arnold.console.output import BAD, answer, print_rows, print_sentences, progress
+from arnold.console.search_end import exit_code
+from arnold.options.placement_outputs import PlacementOutputs
+from arnold.options.result_files import refuse_clashes
 from topology.errors import InvalidInput
 from topology.files import write_files
 from topology.hostlist import spell_names
@@ -20,8 +20,8 @@ from topology.quantities import decimal, plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.job_options import JointInputs
     from arnold.documents.joint_answer import JointDocument
+    from arnold.options.job_options import JointInputs
     from scheduler.outcome import Instance
     from scheduler.several.turns import TurnResult
 
@@ -29,23 +29,20 @@ JOB = "{job}"  # What stands for the name of the job in the name of a file
 
 
 def place_jobs(
+    inputs: JointInputs,
+    files: PlacementOutputs,
     *,
     as_json: bool,
     algorithm: str,
     certificate: str | None,
     html: str | None,
-    inputs: JointInputs,
-    running: tuple[str, ...],
-    **outputs: Any,
+    running: Sequence[str],
 ) -> int:
     """Place several jobs at once, write their files and print the answer; the options are those of `arnold place`."""
-    from arnold.commands.place import exit_code
     from arnold.documents.joint_answer import joint_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
 
-    files = take(PlacementOutputs, outputs)
-    files.formats()
     for of_one_job, option, why in (
         (algorithm != "exact", "--algorithm", "several jobs at once are placed by exact alone"),
         (certificate is not None, "--certificate", "a certificate is of one job"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arnold.commands.output import BAD, GOOD, SO_SO, print_rows, print_sentences
+from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
 from scheduler.job import FAMILIES
 from scheduler.objective import objective_of
 from scheduler.placement.admission import typed

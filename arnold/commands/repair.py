@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import ClusterFiles, cluster_options
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import options_of, take
-from arnold.commands.output import GOOD, answer, print_rows, print_sentences, progress
-from arnold.commands.placement_outputs import PlacementOutputs
-from arnold.commands.result_files import EARLIER, check_stdin
-from arnold.commands.shared_options import PLACEMENT_HELP, html_option
+from arnold.console.output import GOOD, answer, print_rows, print_sentences, progress
+from arnold.options.cluster_options import ClusterFiles, cluster_options
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import options_of, take
+from arnold.options.placement_outputs import PlacementOutputs
+from arnold.options.result_files import EARLIER, check_stdin
+from arnold.options.shared_options import PLACEMENT_HELP, html_option
 from scheduler.placement.types import Limits, Proposal
 from topology.errors import UnknownName, did_you_mean
 from topology.files import read_source, write_files

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import click
 
 from arnold.commands.command_table import arnold
-from arnold.commands.interrupts import INTERRUPTED
-from arnold.commands.output import emit_json, settle_streams, silence
+from arnold.console.interrupts import INTERRUPTED
+from arnold.console.output import emit_json, settle_streams, silence
 from topology.errors import ArnoldError, TooLarge
 
 FAULT = 1

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from arnold.commands.command import Command, JsonCommand, object_at
 from arnold.commands.command_table import arnold, offers
+from arnold.options.command import Command, JsonCommand, object_at
 from topology.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {

@@ -11,16 +11,16 @@ import click
 from annotated_types import Ge
 from click.core import ParameterSource
 
-from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options, read_cluster
-from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
-from arnold.commands.field_options import option_names, options_of, take
-from arnold.commands.model_files import ModelFiles
-from arnold.commands.output import emit_json, plain
-from arnold.commands.replay_files import ReplayFiles, write_replay
-from arnold.commands.shared_options import complete_algorithm, complete_policy
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
-from arnold.commands.verbosity import note
+from arnold.console.output import emit_json, plain
+from arnold.console.verbosity import note
+from arnold.options.cluster_options import OVERLAY, ClusterFiles, overlay_options, read_cluster
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import option_names, options_of, take
+from arnold.options.model_files import ModelFiles
+from arnold.options.replay_files import ReplayFiles, write_replay
+from arnold.options.shared_options import complete_algorithm, complete_policy
+from arnold.options.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput, InvalidTopology
 
@@ -113,8 +113,8 @@ def _run(
     as_json: bool,
 ) -> None:
     """Make one run, write its files, and show it."""
-    from arnold.commands.interrupts import asked_to_stop
     from arnold.commands.simulate_text import run_progress, show
+    from arnold.console.interrupts import asked_to_stop
     from arnold.documents.replay_tables import replay_tables
     from arnold.documents.simulate_answer import simulate_document
     from simulator.checkpoints import kept_in

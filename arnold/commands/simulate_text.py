@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from arnold.commands.output import console, plain, print_rows
-from arnold.commands.verbosity import is_quiet
+from arnold.console.output import console, plain, print_rows
+from arnold.console.verbosity import is_quiet
 from arnold.documents.simulate_answer import SimulateDocument
 from simulator.engine.engine import Engine
 from simulator.replay import Replay

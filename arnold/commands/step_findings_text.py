@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from arnold.commands.output import print_rows
+from arnold.console.output import print_rows
 from topology.quantities import percent, seconds
 
 if TYPE_CHECKING:

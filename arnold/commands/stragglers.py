@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, file_option
-from arnold.commands.output import answer, progress, save_flags
-from arnold.commands.shared_options import flags_out_option, html_option, lenient_option
+from arnold.console.output import answer, progress, save_flags
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, file_option
+from arnold.options.shared_options import flags_out_option, html_option, lenient_option
 from topology.errors import InvalidInput
 from topology.files import read_source, write_file
 from topology.quantities import capitalised
@@ -65,8 +65,8 @@ def command(
             where="--flags-out",
             fix="add --node-map FILE: a CSV with dp,stage,node or the JSON of `arnold place`",
         )
-    from arnold.commands.flags.store_commands import parse_time
     from arnold.commands.stragglers_text import print_stragglers
+    from arnold.options.time_options import parse_time
 
     end = None if ended is None else parse_time(ended, option="--ended")[1]
     document = _analyse(trace, node_map, ended=end, **options)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 from annotated_types import Interval
 
-from arnold.commands.command import JsonCommand
 from arnold.commands.command_table import CommandRow, LazyGroup, own_row
-from arnold.commands.field_options import options_of, take
-from arnold.commands.output import answer, print_rows, progress
-from arnold.commands.shared_options import ALGORITHM_HELP
+from arnold.console.output import answer, print_rows, progress
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import options_of, take
+from arnold.options.shared_options import ALGORITHM_HELP
 from scheduler.placement.types import ALGORITHMS, Limits
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arnold.commands.cluster_options import OVERLAY, ClusterFiles, overlay_options
-from arnold.commands.command import JsonCommand
 from arnold.commands.compared_runs import compare_runs, grid_of
-from arnold.commands.field_options import file_option, options_of, take
-from arnold.commands.model_files import ModelFiles
-from arnold.commands.output import plain
-from arnold.commands.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
-from arnold.commands.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
-from arnold.commands.verbosity import note
+from arnold.console.output import plain
+from arnold.console.verbosity import note
+from arnold.options.cluster_options import OVERLAY, ClusterFiles, overlay_options
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import file_option, options_of, take
+from arnold.options.model_files import ModelFiles
+from arnold.options.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
+from arnold.options.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
 from simulator.replay_settings import ReplaySettings
 from topology.quantities import HOUR
 

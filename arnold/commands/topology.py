@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.cluster_options import ClusterFiles, state_options
-from arnold.commands.command import Group, JsonCommand
-from arnold.commands.field_options import FILE, file_option
-from arnold.commands.output import answer, emit_json, plain, print_rows, progress
-from arnold.commands.verbosity import is_quiet
+from arnold.console.output import answer, emit_json, plain, print_rows, progress
+from arnold.console.verbosity import is_quiet
+from arnold.options.cluster_options import ClusterFiles, state_options
+from arnold.options.command import Group, JsonCommand
+from arnold.options.field_options import FILE, file_option
 from topology.errors import InvalidInput
 from topology.files import write_file
 from topology.quantities import plural

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
-from arnold.commands.job_options import PlacementInputs, placement_inputs
-from arnold.commands.output import BAD, GOOD, SO_SO, answer, plain, print_sentences, progress
+from arnold.console.output import BAD, GOOD, SO_SO, answer, plain, print_sentences, progress
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE
+from arnold.options.job_options import PlacementInputs, placement_inputs
 from topology.files import read_source
 from topology.quantities import decimal, plural
 

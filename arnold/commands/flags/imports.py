@@ -6,20 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, file_option
-from arnold.commands.flags.store_commands import (
-    at_option,
-    changed,
-    factor,
-    minute,
-    present,
-    print_recorded,
-    stamp_of,
-    store_option,
-)
-from arnold.commands.output import answer, emit_json, plain, print_rows
-from arnold.commands.shared_options import STORE_HELP
+from arnold.commands.flags.store_commands import changed, factor, minute, print_recorded, stamp_of, store_option
+from arnold.console.output import answer, emit_json, plain, print_rows
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, file_option
+from arnold.options.shared_options import STORE_HELP
+from arnold.options.time_options import at_option, present
 from topology.errors import InvalidInput
 from topology.files import read_source, write_file
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE
 from arnold.commands.flags.store_commands import store_option
-from arnold.commands.kubeconfig_options import kubeconfig_options
-from arnold.commands.output import answer, print_rows
+from arnold.console.output import answer, print_rows
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE
+from arnold.options.kubeconfig_options import kubeconfig_options
 from topology.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import FILE, file_option
-from arnold.commands.flags.store_commands import at_option, changed, present, print_recorded, stamp_of, store_option
-from arnold.commands.output import answer
+from arnold.commands.flags.store_commands import changed, print_recorded, stamp_of, store_option
+from arnold.console.output import answer
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import FILE, file_option
+from arnold.options.time_options import at_option, present
 from topology.errors import InvalidInput
 from topology.files import read_source
 

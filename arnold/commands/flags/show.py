@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arnold.commands.command import JsonCommand
-from arnold.commands.field_options import file_option
-from arnold.commands.flags.store_commands import at_option, factor, minute, parse_time, print_events, store_option
-from arnold.commands.output import answer, plain, print_rows, print_sentences
-from arnold.commands.shared_options import AT_HELP
+from arnold.commands.flags.store_commands import factor, minute, print_events, store_option
+from arnold.console.output import answer, plain, print_rows, print_sentences
+from arnold.options.command import JsonCommand
+from arnold.options.field_options import file_option
+from arnold.options.shared_options import AT_HELP
+from arnold.options.time_options import at_option, parse_time
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 
 if TYPE_CHECKING:

@@ -1,18 +1,15 @@
-"""What commands about a flag store share: its options, times as people write them, a change of it made and shown."""
+"""What commands about a flag store share: its option, a change of it made and shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
-from arnold.commands.field_options import file_option
-from arnold.commands.output import plain, print_rows
-from arnold.commands.shared_options import AT_HELP, STORE_HELP
-from topology.errors import InvalidInput
+from arnold.console.output import plain, print_rows
+from arnold.options.field_options import file_option
+from arnold.options.shared_options import STORE_HELP
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,55 +28,9 @@ def store_option(function: F) -> F:
     return option(function)
 
 
-def at_option(function: F) -> F:
-    """Give a command ``--at``, the present by default."""
-    option = click.option("--at", metavar="TIME", help=f"{AT_HELP}  [default: now]")
-    return option(function)
-
-
-def present(at: str | None) -> datetime:
-    """Return the time at which something was found: that of ``--at``, or now.
-
-    :raises InvalidInput: it is no time with a time zone, or lies in the future.
-    """
-    now = datetime.now(UTC)
-    if at is None:
-        return now
-    found = parse_time(at, option="--at")[0]
-    if found > now:
-        raise InvalidInput(
-            f"{at} lies in the future: nothing would be taken in before",
-            where="--at",
-            fix="give the time at which it was found; a flag that is to begin later says so itself (since)",
-        )
-    return found
-
-
 def stamp_of(file: str) -> str:
     """Return what tells this version of a file from another; empty for standard input, which is always new."""
     return "" if file == "-" else str(Path(file).stat().st_mtime_ns)
-
-
-def parse_time(text: str, *, option: str) -> tuple[datetime, datetime]:
-    """Return the first and last instant of what is named: a time with a time zone, or a day in UTC (``2026-11-17``).
-
-    :raises InvalidInput: neither.
-    """
-    try:
-        parsed = datetime.fromisoformat(text)
-        if len(text) == len("2026-11-17"):
-            first = parsed.replace(tzinfo=UTC)
-            return first, first + timedelta(days=1) - timedelta(microseconds=1)
-        if parsed.tzinfo is not None:
-            parsed = parsed.astimezone(UTC)
-            return parsed, parsed
-    except (ValueError, OverflowError):
-        pass
-    raise InvalidInput(
-        f"{text[:40]!r} is no time with a time zone and no day",
-        where=option,
-        fix="write a time such as 2026-11-17T14:00:00Z, or a day such as 2026-11-17 (in UTC)",
-    )
 
 
 LONGEST = 60  # Most rows of a table on a terminal; --json has them all

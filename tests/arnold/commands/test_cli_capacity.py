@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from arnold.commands.capacity_questions import QUESTIONS as COMMANDS
-from arnold.commands.command import object_at
-from arnold.commands.field_options import option_names
+from arnold.options.command import object_at
+from arnold.options.field_options import option_names
 from simulator.capacity.cache_question import CacheAnswer
 from simulator.capacity.capacity_question import CapacityAnswer
 from simulator.capacity.fragmentation_question import FragmentationAnswer

@@ -190,7 +190,7 @@ def test_the_demo_names_itself_as_it_can_be_called(tmp_path: Path, on_path: bool
     script.write_text(
         f"#!{sys.executable}\n"
         "from arnold.commands.demo import _print_what_next\n"
-        "from arnold.commands.output import console\n"
+        "from arnold.console.output import console\n"
         "_print_what_next(console(), [])\n"
         "_print_what_next(console(), ['a folder/cluster.csv', 'a folder/job.yaml', 'a folder/jobs.csv'])\n"
     )

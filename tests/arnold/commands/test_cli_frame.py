@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arnold.commands.capacity_questions import QUESTIONS
-from arnold.commands.output import as_written
+from arnold.console.output import as_written
 
 Arnold = Callable[..., Any]
 
@@ -144,7 +144,7 @@ def test_control_c_ends_quietly(arnold: Arnold, cluster_file: Path, job_file: Pa
 DEAF = """
 import hashlib
 import signal
-from arnold.commands.interrupts import watch_for_interrupts
+from arnold.console.interrupts import watch_for_interrupts
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 watch_for_interrupts()
@@ -178,7 +178,7 @@ def test_a_background_job_goes_on_ignoring_control_c() -> None:
     """A program that was started to ignore SIGINT, as by ``nohup`` or a shell's ``&``, is not interrupted."""
     program = (
         "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN);"
-        "from arnold.commands.interrupts import GRACE, watch_for_interrupts; watch_for_interrupts();"
+        "from arnold.console.interrupts import GRACE, watch_for_interrupts; watch_for_interrupts();"
         "os.kill(os.getpid(), signal.SIGINT); time.sleep(GRACE + 0.5); print('still here')"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -186,7 +186,7 @@ def test_a_cluster_without_arnold(api: FakeCluster, arnold: Arnold, monkeypatch:
 def test_the_plug_in_is_arnold_kube(api: FakeCluster, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     """``kubectl-arnold gangs`` prints what ``arnold kube gangs`` does."""
     monkeypatch.setattr("sys.argv", ["kubectl-arnold", "gangs", "-n", "other"])
-    monkeypatch.setattr("arnold.commands.interrupts.watch_for_interrupts", lambda: None)
+    monkeypatch.setattr("arnold.console.interrupts.watch_for_interrupts", lambda: None)
     with pytest.raises(SystemExit) as ended:
         main.kubectl()
     assert (ended.value.code, capsys.readouterr().out) == (0, "no gangs\n")

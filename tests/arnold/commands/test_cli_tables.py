@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from arnold.commands.fitted_table import FittedTable
-from arnold.commands.output import print_rows
+from arnold.console.fitted_table import FittedTable
+from arnold.console.output import print_rows
 from scheduler.placement.types import ALGORITHMS
 
 Arnold = Callable[..., Any]

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.commands.field_options import complete_names, option_names, options_of, take
+from arnold.options.field_options import complete_names, option_names, options_of, take
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from arnold.commands.interrupts import asked_to_stop
+from arnold.console.interrupts import asked_to_stop
 
 
 def test_the_first_signal_asks_and_the_second_interrupts() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from arnold.commands.result_files import EARLIER, ResultFile, check_results
+from arnold.options.result_files import EARLIER, ResultFile, check_results
 from tests.arnold.commands.test_cli_repeated_options import leaves, root
 from topology.errors import InvalidInput
 

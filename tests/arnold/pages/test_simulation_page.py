@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arnold.commands.replay_files import PAGE_BUCKETS
+from arnold.options.replay_files import PAGE_BUCKETS
 from arnold.pages.line_chart import line_chart
 from arnold.pages.replay.cluster_map import OTHERS, frames
 from arnold.pages.replay.job_tables import chosen_jobs

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.commands.output import to_json
+from arnold.console.output import to_json
 from benchmarks.instances import draw
 from scheduler.certificate import Certificate, RefutedPair
 from scheduler.job import Count, Hold, Job, Parallelism, Speed

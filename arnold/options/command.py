@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from arnold.commands.field_options import finite
-from arnold.commands.option_help import explained
-from arnold.commands.result_files import check_results
-from arnold.commands.verbosity import verbosity_options
+from arnold.console.verbosity import verbosity_options
+from arnold.options.field_options import finite
+from arnold.options.option_help import explained
+from arnold.options.result_files import check_results
 from topology.errors import InvalidInput
 
 

@@ -8,9 +8,8 @@ from functools import wraps
 from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from arnold.commands.cluster_options import ClusterFiles
-from arnold.commands.command import object_at
-from arnold.commands.field_options import options_of, take
+from arnold.options.cluster_options import ClusterFiles
+from arnold.options.field_options import options_of, take
 from scheduler.job import Overrides
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
@@ -156,18 +155,16 @@ def placement_inputs(command: F) -> F:
 
 
 def joint_inputs(command: F) -> F:
-    """Give a command the same options for one job or several.
+    """Give a command the same options for one job, as :class:`PlacementInputs`, or several, as :class:`JointInputs`.
 
-    The command itself places one job, and gets :class:`PlacementInputs`; several jobs or weights go, as
-    :class:`JointInputs`, to :mod:`arnold.commands.place_jobs`.
+    A job with a weight is one of several, too.
     """
 
     @wraps(command)
     def call(**options: Any) -> Any:
         files, jobs, *others = _taken(SeveralJobFiles, options)
         if len(jobs.job) > 1 or jobs.weight:
-            place_jobs = object_at("arnold.commands.place_jobs:place_jobs")
-            return place_jobs(inputs=JointInputs(files, jobs, *others), **options)
+            return command(inputs=JointInputs(files, jobs, *others), **options)
         return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0], jobs.records), *others), **options)
 
     return _with_options(cast("F", call), SeveralJobFiles)

@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 
 import click
 
-from arnold.commands.result_files import RESULT
+from arnold.options.result_files import RESULT
 from topology.field_types import FieldType, field_docs, field_types
 
 FILE = click.Path()  # Any file name; what is wrong with the file is said by its reader.  Shells complete it

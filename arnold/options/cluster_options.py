@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from arnold.commands.field_options import options_of
-from arnold.commands.verbosity import note
+from arnold.console.verbosity import note
+from arnold.options.field_options import options_of
 from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:

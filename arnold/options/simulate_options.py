@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Ge, Interval
 
-from arnold.commands.field_options import option_names, take
-from arnold.commands.model_files import ModelFiles
+from arnold.options.field_options import option_names, take
+from arnold.options.model_files import ModelFiles
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.files import read_source
@@ -134,7 +134,7 @@ class FlagOptions:
         :param nodes: names, of all clusters of a study.
         :raises ArnoldError: a file is unusable or names no such node, or ``--starts-at`` is no time.
         """
-        from arnold.commands.flags.store_commands import parse_time
+        from arnold.options.time_options import parse_time
         from topology.overlay import flags_over_time
 
         first, epoch = trace.records[0].submit, trace.epoch

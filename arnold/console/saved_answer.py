@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from arnold.commands.fitted_table import FittedTable
+from arnold.console.fitted_table import FittedTable
 from arnold.pages.printed_page import PrintedPart, printed_page
 from topology.files import write_file
 

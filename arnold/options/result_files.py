@@ -1,6 +1,6 @@
 """Files of a command line: standard input is read once, no result takes the place of an input or of another result.
 
-The type of an option says which it names: :data:`~arnold.commands.field_options.FILE` what is read, :data:`RESULT` what
+The type of an option says which it names: :data:`~arnold.options.field_options.FILE` what is read, :data:`RESULT` what
 is written.  What is both, like a checkpoint, counts as written; a placement may be replaced by its repair.
 """
 

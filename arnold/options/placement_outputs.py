@@ -61,7 +61,7 @@ def _format_of(file: str) -> PlacementFormat:
 
 
 def _text(kind: PlacementFormat, document: PlaceDocument | RepairDocument, job: Job) -> str:
-    from arnold.commands.output import to_json
+    from arnold.console.output import to_json
 
     if kind == "json":
         return to_json(document) + "\n"

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from arnold.commands.verbosity import is_quiet
+from arnold.console.verbosity import is_quiet
 from topology.files import write_file
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def print_rows(
     :param bold: numbers of rows that stand out.
     :param gap: whether an empty line stands before it.
     """
-    from arnold.commands.fitted_table import FittedTable
+    from arnold.console.fitted_table import FittedTable
 
     shown = [tuple("-" if cell is None else str(cell) for cell in row) for row in rows[:most]]
     if most is not None and len(rows) > most:
@@ -162,7 +162,7 @@ def answer(
     if file is not None:
         write_file(file, text + "\n")
     if html is not None:
-        from arnold.commands.saved_answer import save_answer
+        from arnold.console.saved_answer import save_answer
 
         save_answer(html, document, show)
     if as_json:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from arnold.commands.field_options import complete_names, file_option
+from arnold.options.field_options import complete_names, file_option
 
 ALGORITHM_HELP = "Placement algorithm, one that `arnold compare --list` names."
 AT_HELP = "Time that counts as now, such as 2026-11-17T14:00:00Z, or a day in UTC."

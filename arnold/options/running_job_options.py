@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from arnold.commands.field_options import file_option
-from arnold.commands.shared_options import PLACEMENT_HELP
+from arnold.options.field_options import file_option
+from arnold.options.shared_options import PLACEMENT_HELP
 from topology.errors import InvalidInput
 from topology.files import read_source
 

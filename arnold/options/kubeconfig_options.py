@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import click
 
-from arnold.commands.field_options import file_option
+from arnold.options.field_options import file_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 

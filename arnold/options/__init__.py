@@ -1,0 +1,1 @@
+"""Options: each declared once, from the field of the record that a command gets, and the files that they name."""
