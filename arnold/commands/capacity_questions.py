@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from simulator.sheet import Sheet
 
 QUESTIONS = {
-    name: CommandRow(f"simulator.capacity.{name}_question:{name.capitalize()}Question", words)
+    name: CommandRow(f"simulator.capacity.{name}.{name}_question:{name.capitalize()}Question", words)
     for name, words in {
         "minipods": "Minipod size and oversubscription.",
         "spares": "Spares at the least cost, or for an ETTR.",

@@ -11,9 +11,9 @@ import pytest
 from scheduler.job import DEFAULT_ALPHA
 from scheduler.jobfile import load_job
 from simulator.capacity.affinity_question import AffinityQuestion
-from simulator.capacity.fragmentation_question import FragmentationQuestion
-from simulator.capacity.grow_question import GrowQuestion
-from simulator.capacity.minipods_question import MinipodsQuestion
+from simulator.capacity.fragmentation.fragmentation_question import FragmentationQuestion
+from simulator.capacity.grow.grow_question import GrowQuestion
+from simulator.capacity.minipods.minipods_question import MinipodsQuestion
 from topology.errors import InvalidInput
 from topology.files import Source
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.capacity.answer_range import InputPoints
-from simulator.capacity.cache_model import CacheModel
+from simulator.capacity.cache.cache_model import CacheModel
 from tests.case_counts import examples
 
 POINT = {

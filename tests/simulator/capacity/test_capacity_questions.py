@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from simulator.capacity.cache_question import CacheQuestion
+from simulator.capacity.cache.cache_question import CacheQuestion
 from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.cluster_question import parse_minipods
-from simulator.capacity.fragmentation_question import FragmentationQuestion
-from simulator.capacity.generations_question import GenerationsQuestion
-from simulator.capacity.grow_question import GrowQuestion
-from simulator.capacity.minipods_question import MinipodsQuestion
-from simulator.capacity.power_question import PowerQuestion
-from simulator.capacity.reserve_question import ReserveQuestion
-from simulator.capacity.spares_question import SparesQuestion
+from simulator.capacity.fragmentation.fragmentation_question import FragmentationQuestion
+from simulator.capacity.generations.generations_question import GenerationsQuestion
+from simulator.capacity.grow.grow_question import GrowQuestion
+from simulator.capacity.minipods.minipods_question import MinipodsQuestion
+from simulator.capacity.power.power_question import PowerQuestion
+from simulator.capacity.reserve.reserve_question import ReserveQuestion
+from simulator.capacity.spares.spares_question import SparesQuestion
 from simulator.sheet import known, text_table
 from topology.errors import InvalidInput
 from topology.json_record import json_data, read_json

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.fragmentation_question import FragmentationAnswer, FragmentationQuestion
+from simulator.capacity.fragmentation.fragmentation_question import FragmentationAnswer, FragmentationQuestion
 from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.errors import InvalidInput, InvalidJob, UnknownName

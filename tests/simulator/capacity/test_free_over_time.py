@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.free_over_time import DRAWS, FreeRecorder, ShareKept, kept_by_seed, share_kept
+from simulator.capacity.fragmentation.free_over_time import DRAWS, FreeRecorder, ShareKept, kept_by_seed, share_kept
 from simulator.capacity.job_shape import parse_shape
 from topology.generate import minipods
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.capacity.generations_answer import kind_of
-from simulator.capacity.generations_question import GenerationsQuestion
-from simulator.capacity.generations_replay import SIZES, job_hours, workload
+from simulator.capacity.generations.generations_answer import kind_of
+from simulator.capacity.generations.generations_question import GenerationsQuestion
+from simulator.capacity.generations.generations_replay import SIZES, job_hours, workload
 from simulator.confidence import Band
 from simulator.traces.published_speeds import GAVEL
 from simulator.traces.throughput_files import read_throughputs

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.generations_answer import NODE_GPUS, family_of
-from simulator.capacity.generations_replay import generations_run, kinds, mixed_cluster, workload
+from simulator.capacity.generations.generations_answer import NODE_GPUS, family_of
+from simulator.capacity.generations.generations_replay import generations_run, kinds, mixed_cluster, workload
 from simulator.job_record import JobRecord
 from simulator.throughputs import Throughputs
 from simulator.traces import JobTrace

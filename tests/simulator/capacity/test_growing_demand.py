@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.growing_demand import FARTHEST, growth_input, quarters_until
+from simulator.capacity.grow.growing_demand import FARTHEST, growth_input, quarters_until
 from tests.case_counts import examples
 from topology.errors import InvalidInput
 

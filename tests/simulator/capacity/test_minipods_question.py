@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from simulator.capacity.minipods_answer import MinipodsAnswer
-from simulator.capacity.minipods_question import MinipodsQuestion
+from simulator.capacity.minipods.minipods_answer import MinipodsAnswer
+from simulator.capacity.minipods.minipods_question import MinipodsQuestion
 from topology.errors import InvalidInput, InvalidJob, UnknownName
 
 SMALL = MinipodsQuestion(

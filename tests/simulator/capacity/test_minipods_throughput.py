@@ -9,7 +9,7 @@ from scheduler.job import Job
 from scheduler.outcome import Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.job_shape import JobShape
-from simulator.capacity.minipods_throughput import LEVEL, MODEL, SpreadJob, model_assumptions, throughput
+from simulator.capacity.minipods.minipods_throughput import LEVEL, MODEL, SpreadJob, model_assumptions, throughput
 from simulator.cost.types import COMM_MODELS, PlacedJob
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.cluster import Cluster

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.capacity.power_question import PowerQuestion
+from simulator.capacity.power.power_question import PowerQuestion
 from topology.errors import InvalidInput
 
 # one job of known waves: 8 nodes of 10 and 5 kW, half of the time each; 8 others idle at 1 kW

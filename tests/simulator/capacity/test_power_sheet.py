@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.capacity.power_answer import PowerAnswer
-from simulator.capacity.power_question import PowerQuestion
-from simulator.capacity.power_sheet import BINS, DECADES, SHOWN, power_sheet
+from simulator.capacity.power.power_answer import PowerAnswer
+from simulator.capacity.power.power_question import PowerQuestion
+from simulator.capacity.power.power_sheet import BINS, DECADES, SHOWN, power_sheet
 from simulator.power.power_wave import MEGA, RATE
 from topology.cluster import FloatArray
 

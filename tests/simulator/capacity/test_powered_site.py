@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.types import Limits
-from simulator.capacity.power_question import PowerQuestion
-from simulator.capacity.powered_site import PoweredSite, place_in_turn
+from simulator.capacity.power.power_question import PowerQuestion
+from simulator.capacity.power.powered_site import PoweredSite, place_in_turn
 from topology.cluster import Level
 from topology.errors import Infeasible
 from topology.generate import minipods

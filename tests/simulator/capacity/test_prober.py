@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS
-from simulator.capacity.fragmentation_question import FragmentationQuestion
-from simulator.capacity.grown_shapes import SHARE, GrownShapes, shapes_table
+from simulator.capacity.fragmentation.fragmentation_question import FragmentationQuestion
+from simulator.capacity.grow.grown_shapes import SHARE, GrownShapes, shapes_table
 from simulator.capacity.job_shape import ALPHA, Family, JobShape, Prober
 from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from simulator.capacity.reserve_answer import Migration, ReserveAnswer
-from simulator.capacity.reserve_question import ReserveQuestion
-from simulator.capacity.reserve_sheet import late_words, migration_words
+from simulator.capacity.reserve.reserve_answer import Migration, ReserveAnswer
+from simulator.capacity.reserve.reserve_question import ReserveQuestion
+from simulator.capacity.reserve.reserve_sheet import late_words, migration_words
 from tests.simulator.clusters import racks
 from topology.errors import InvalidInput, InvalidJob, UnknownName
 from topology.generate import fragment, minipods

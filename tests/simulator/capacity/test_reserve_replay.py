@@ -12,7 +12,7 @@ import pytest
 from scheduler.job import Job
 from scheduler.placement.types import Limits, Proposal
 from simulator.capacity.job_shape import JobShape
-from simulator.capacity.reserve_replay import CheckpointEvery, LargeAndSmall, ZoneRecorder, still_running
+from simulator.capacity.reserve.reserve_replay import CheckpointEvery, LargeAndSmall, ZoneRecorder, still_running
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.cluster import Cluster
 from topology.quantities import HOUR

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.spares_inputs import PUBLISHED, REPAIR, RESTART, failures_input, repair_input, restart_input
+from simulator.capacity.spares.spares_inputs import (
+    PUBLISHED,
+    REPAIR,
+    RESTART,
+    failures_input,
+    repair_input,
+    restart_input,
+)
 from simulator.capacity.uncertain_input import HIGH, LOW, MEDIAN, UncertainInput
 from simulator.failures.rates import RATES
 from simulator.failures.restart_delay import parse_restart

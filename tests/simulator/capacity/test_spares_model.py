@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.spares_model import SLACK, SparesModel, rows_of
-from simulator.capacity.spares_question import SparesQuestion
+from simulator.capacity.spares.spares_model import SLACK, SparesModel, rows_of
+from simulator.capacity.spares.spares_question import SparesQuestion
 from simulator.failures.expected_ettr import exact_ettr
 from tests.case_counts import examples
 

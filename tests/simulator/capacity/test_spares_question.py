@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.spares_answer import SparesAnswer
-from simulator.capacity.spares_question import SparesQuestion
+from simulator.capacity.spares.spares_answer import SparesAnswer
+from simulator.capacity.spares.spares_question import SparesQuestion
 from tests.case_counts import examples
 from topology.errors import InvalidInput, UnknownName
 from topology.json_record import json_data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.capacity.stated_domains import HOURS_SOURCE, RATE_SOURCE, stated_domain
+from simulator.capacity.spares.stated_domains import HOURS_SOURCE, RATE_SOURCE, stated_domain
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.errors import UnknownName
 

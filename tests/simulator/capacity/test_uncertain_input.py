@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simulator.capacity.grow_question import GrowQuestion
+from simulator.capacity.grow.grow_question import GrowQuestion
 from simulator.capacity.uncertain_input import (
     draw,
     gamma_of,

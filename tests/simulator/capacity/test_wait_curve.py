@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.queue_policy import POLICIES
 from simulator.capacity.cluster_question import background_jobs
-from simulator.capacity.wait_curve import WaitCurve, wait_curve
+from simulator.capacity.grow.wait_curve import WaitCurve, wait_curve
 from simulator.engine.engine import Engine
 from simulator.pools.gpu_pool import GpuPool
 from simulator.pools.node_pool import NodePool

@@ -8,7 +8,7 @@ from math import inf
 
 from simulator.capacity.answer_range import Percentiles, percentiles
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.reserve_replay import ReservePolicy
+from simulator.capacity.reserve.reserve_replay import ReservePolicy
 from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
 

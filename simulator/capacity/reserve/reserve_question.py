@@ -19,15 +19,15 @@ from simulator.capacity.answer_range import AnswerRange, InputPoints, percentile
 from simulator.capacity.cluster_question import NO_OPTION, BackgroundJobs, ClusterQuestion, background_jobs
 from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.job_shape import GRID, JobShape, parse_job
-from simulator.capacity.reserve_answer import Migration, ReserveAnswer, case_over
-from simulator.capacity.reserve_replay import (
+from simulator.capacity.reserve.reserve_answer import Migration, ReserveAnswer, case_over
+from simulator.capacity.reserve.reserve_replay import (
     WATCHED,
     CheckpointEvery,
     LargeAndSmall,
     ReservePolicy,
     replay_policy,
 )
-from simulator.capacity.reserve_sheet import late_words, migration_words, reserve_sheet
+from simulator.capacity.reserve.reserve_sheet import late_words, migration_words, reserve_sheet
 from simulator.capacity.uncertain_input import numbered_input, option_input, range_words
 from simulator.job_record import JobRecord
 from simulator.prediction import predict_all

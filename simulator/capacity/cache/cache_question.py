@@ -21,7 +21,7 @@ from topology.json_record import JsonRecord
 from topology.quantities import label_of, number, times
 
 if TYPE_CHECKING:
-    from simulator.capacity.cache_model import CacheModel
+    from simulator.capacity.cache.cache_model import CacheModel
 
 STEPS = 100  # Splits are tried in steps of 1 %
 ALIKE = 1.01  # Splits whose mean loading time is within this of the least are about as good
@@ -146,7 +146,7 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
     @cached_property
     def model(self) -> CacheModel:
         """Every split at every point of the inputs."""
-        from simulator.capacity.cache_model import CacheModel
+        from simulator.capacity.cache.cache_model import CacheModel
 
         return CacheModel(self.where, self.cache_gb, self.read, self.fresh, STEPS)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from simulator.capacity.power_answer import PowerAnswer, PowerSpread
+from simulator.capacity.power.power_answer import PowerAnswer, PowerSpread
 from simulator.power.power_figures import ramps, spectrum
 from simulator.power.power_file import PowerSettings
 from simulator.power.power_wave import MEGA, RATE

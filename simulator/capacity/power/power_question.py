@@ -14,7 +14,7 @@ from simulator.capacity.answer_range import InputPoints
 from simulator.capacity.cluster_question import ClusterQuestion, parse_minipods
 from simulator.capacity.hardware_prices import MONEY, Price
 from simulator.capacity.job_shape import GRID
-from simulator.capacity.power_answer import PowerAnswer, PowerRow
+from simulator.capacity.power.power_answer import PowerAnswer, PowerRow
 from simulator.capacity.uncertain_input import HIGH, LOW, UncertainInput, given_input, seed_input
 from simulator.power.power_file import PowerSettings, read_power
 from simulator.sheet import Sheet
@@ -23,7 +23,7 @@ from topology.files import read_source
 from topology.quantities import capitalised, fixed, percent, plural
 
 if TYPE_CHECKING:
-    from simulator.capacity.powered_site import PoweredSite
+    from simulator.capacity.power.powered_site import PoweredSite
     from topology.cluster import Cluster, FloatArray
 else:
     # no option is made of a cluster, and reading the options imports no numpy
@@ -142,7 +142,7 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
         :raises Infeasible: one has no room.
         """
-        from simulator.capacity.powered_site import PoweredSite, place_in_turn
+        from simulator.capacity.power.powered_site import PoweredSite, place_in_turn
 
         limits = Limits(seconds=self.time_limit, seed=self.seed, workers=1, clock="work")
         placed = place_in_turn(self.site, self.jobs, limits)
@@ -250,6 +250,6 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
 
     def sheet(self, answer: PowerAnswer) -> Sheet:
         """Return the tables, and power over time, its spectrum and its ramps."""
-        from simulator.capacity.power_sheet import power_sheet
+        from simulator.capacity.power.power_sheet import power_sheet
 
         return power_sheet(answer, {name: watts for name, (watts, _) in self.remedies.items()}, self.settings)

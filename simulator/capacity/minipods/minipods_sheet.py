@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
-from simulator.capacity.minipods_answer import CheapestRatio, MinipodCell, MinipodsAnswer
-from simulator.capacity.minipods_throughput import MODEL
+from simulator.capacity.minipods.minipods_answer import CheapestRatio, MinipodCell, MinipodsAnswer
+from simulator.capacity.minipods.minipods_throughput import MODEL
 from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
 
 _HARDLY = 0.01  # Share of the throughput that is no reason for a larger minipod, as of costs in other answers

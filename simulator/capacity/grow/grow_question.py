@@ -12,10 +12,10 @@ from annotated_types import Interval
 from simulator.capacity.affinity_question import spelled
 from simulator.capacity.answer_range import AnswerRange, answer_range, percentiles
 from simulator.capacity.cluster_question import ShapesQuestion
-from simulator.capacity.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario
-from simulator.capacity.grow_sheet import grow_sheet, order_words, quarters_words
-from simulator.capacity.growing_demand import MONTHS, NOT_SOON, growth_input, quarters_until
-from simulator.capacity.grown_shapes import SHARE, GrownShapes
+from simulator.capacity.grow.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario
+from simulator.capacity.grow.grow_sheet import grow_sheet, order_words, quarters_words
+from simulator.capacity.grow.growing_demand import MONTHS, NOT_SOON, growth_input, quarters_until
+from simulator.capacity.grow.grown_shapes import SHARE, GrownShapes
 from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.uncertain_input import (
     UncertainInput,
@@ -31,7 +31,7 @@ from topology.errors import InvalidInput
 from topology.quantities import MINUTE, plural
 
 if TYPE_CHECKING:
-    from simulator.capacity.wait_curve import WaitCurve
+    from simulator.capacity.grow.wait_curve import WaitCurve
     from topology.cluster import Cluster
 
 RANGE = {"metavar": "SHARE|RANGE"}
@@ -105,7 +105,7 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
 
     def compute(self, step: Callable[[str], None]) -> GrowAnswer:
         """Return the curves of waits, what becomes of them in each scenario, and what the larger clusters hold."""
-        from simulator.capacity.wait_curve import wait_curve
+        from simulator.capacity.grow.wait_curve import wait_curve
 
         curves = []
         for seed in range(self.seed, self.seed + self.workloads):

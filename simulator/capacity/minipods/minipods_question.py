@@ -20,9 +20,9 @@ from simulator.capacity.affinity_question import AffinityQuestion, spelled
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
 from simulator.capacity.hardware_prices import HardwarePrices, cost_per_useful_hour
 from simulator.capacity.job_shape import GRID, JobShape, parse_job
-from simulator.capacity.minipods_answer import CheapestRatio, MinipodCell, MinipodsAnswer, StudiedJob
-from simulator.capacity.minipods_sheet import minipods_sheet, verdict_of
-from simulator.capacity.minipods_throughput import (
+from simulator.capacity.minipods.minipods_answer import CheapestRatio, MinipodCell, MinipodsAnswer, StudiedJob
+from simulator.capacity.minipods.minipods_sheet import minipods_sheet, verdict_of
+from simulator.capacity.minipods.minipods_throughput import (
     LEVEL,
     Placed,
     SpreadJob,

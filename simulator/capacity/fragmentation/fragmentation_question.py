@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from simulator.capacity.affinity_question import SizedShape, spelled
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
-from simulator.capacity.fragmentation_answer import FragmentationAnswer, ShapeLeft, SizedJob
-from simulator.capacity.free_over_time import ShareKept, kept_by_seed, kept_over_replay
+from simulator.capacity.fragmentation.fragmentation_answer import FragmentationAnswer, ShapeLeft, SizedJob
+from simulator.capacity.fragmentation.free_over_time import ShareKept, kept_by_seed, kept_over_replay
 from simulator.capacity.job_shape import FAMILIES, Family, JobShape, Prober
 from simulator.sheet import Chart, Series, Sheet, known, text_table
 from topology.field_types import Share

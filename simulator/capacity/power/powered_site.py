@@ -15,7 +15,7 @@ from scheduler.objective import Evaluation, objective_of
 from scheduler.placement.types import ALGORITHMS, Limits, corners
 from scheduler.power_caps import PowerCaps
 from simulator.capacity.job_shape import parse_job
-from simulator.capacity.power_answer import PowerRow, PowerSpread
+from simulator.capacity.power.power_answer import PowerRow, PowerSpread
 from simulator.power.power_figures import stored
 from simulator.power.power_file import NodeWatts
 from simulator.power.power_wave import PowerLoad, loads_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simulator.capacity.answer_range import Percentiles
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.grown_shapes import GrownShape
+from simulator.capacity.grow.grown_shapes import GrownShape
 from topology.field_types import AtLeastOne, Count, NotNegative, Share
 from topology.json_record import JsonRecord
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR
-from simulator.capacity.spares_answer import FailureDomain, SparesAnswer, SparesRow
+from simulator.capacity.spares.spares_answer import FailureDomain, SparesAnswer, SparesRow
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS
 from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
 from topology.quantities import fixed, number, percent, plural

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Interval
 
 from simulator.capacity.capacity_question import CapacityQuestion
-from simulator.capacity.generations_answer import (
+from simulator.capacity.generations.generations_answer import (
     BATCH,
     NODE_GPUS,
     GenerationsAnswer,
@@ -32,7 +32,7 @@ from topology.files import read_source
 from topology.quantities import HOUR
 
 if TYPE_CHECKING:
-    from simulator.capacity.generations_replay import GenerationsRun
+    from simulator.capacity.generations.generations_replay import GenerationsRun
 
 Runs = dict[tuple[float, str], list["GenerationsRun"]]
 """Load and policy -> a run for each seed."""
@@ -124,7 +124,12 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         )
 
     def _runs(self, step: Callable[[str], None]) -> Runs:
-        from simulator.capacity.generations_replay import generations_run, job_hours, mixed_cluster, workload
+        from simulator.capacity.generations.generations_replay import (
+            generations_run,
+            job_hours,
+            mixed_cluster,
+            workload,
+        )
 
         cluster, runs = mixed_cluster(self.types, self.gpus), Runs()
         rate = self.gpus * len(self.types) / job_hours(self.known, self.types)

@@ -9,7 +9,7 @@ from math import ceil, inf
 from typing import Any
 
 from simulator.capacity.answer_range import InputPoints
-from simulator.capacity.stated_domains import StatedDomain
+from simulator.capacity.spares.stated_domains import StatedDomain
 from simulator.failures.expected_ettr import Losses, best_interval, exact_ettr
 from simulator.failures.monte_carlo import DomainFailures, EttrEstimate, RepairTimes, exponential, simulate_ettr
 from simulator.failures.outages import Floats, Outages, erlang_b, waiting_shares

@@ -14,8 +14,8 @@ from health.recovery.standby import standby_pool
 from simulator.capacity.answer_range import AnswerRange, InputPoints
 from simulator.capacity.capacity_question import CapacityQuestion
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR, HardwarePrices
-from simulator.capacity.spares_answer import FailureDomain, SourcedSpares, SparesAnswer, SparesRow
-from simulator.capacity.spares_inputs import (
+from simulator.capacity.spares.spares_answer import FailureDomain, SourcedSpares, SparesAnswer, SparesRow
+from simulator.capacity.spares.spares_inputs import (
     PUBLISHED,
     REPAIR,
     RESTART,
@@ -23,9 +23,9 @@ from simulator.capacity.spares_inputs import (
     repair_input,
     restart_input,
 )
-from simulator.capacity.spares_model import SparesModel, rows_of
-from simulator.capacity.spares_words import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
-from simulator.capacity.stated_domains import OPTION, StatedDomain, stated_domain
+from simulator.capacity.spares.spares_model import SparesModel, rows_of
+from simulator.capacity.spares.spares_words import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
+from simulator.capacity.spares.stated_domains import OPTION, StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
 from simulator.sheet import Sheet

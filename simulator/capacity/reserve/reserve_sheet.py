@@ -8,8 +8,8 @@ from functools import partial
 from math import inf, isfinite
 
 from simulator.capacity.answer_range import Percentiles
-from simulator.capacity.reserve_answer import ReserveAnswer, ReserveCase
-from simulator.capacity.reserve_replay import SAMPLE, ReservePolicy, ReserveSample
+from simulator.capacity.reserve.reserve_answer import ReserveAnswer, ReserveCase
+from simulator.capacity.reserve.reserve_replay import SAMPLE, ReservePolicy, ReserveSample
 from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
 from topology.quantities import HOUR, fixed
 

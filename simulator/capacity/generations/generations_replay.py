@@ -14,7 +14,7 @@ from statistics import fmean
 
 import numpy as np
 
-from simulator.capacity.generations_answer import NODE_GPUS, family_of
+from simulator.capacity.generations.generations_answer import NODE_GPUS, family_of
 from simulator.job_record import JobRecord
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings

@@ -1,0 +1,1 @@
+"""How to split a cache between jobs: the question and its model."""

@@ -1,0 +1,1 @@
+"""How many spare nodes a cluster should have: the question, its model and its answer."""
