@@ -22,7 +22,7 @@ from extender.plans.gang_plan import GangPlan, decode_plan
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.kubernetes_gpus import GPUS
-from topology.readers.kubernetes_pods import Pod
+from topology.readers.kubernetes.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True, slots=True)

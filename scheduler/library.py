@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scheduler.algorithm_run import run
-from scheduler.cheaper_pairs import cheaper_pairs, why_not
-from scheduler.jobfile import load_job
+from scheduler.explanation.cheaper_pairs import cheaper_pairs, why_not
+from scheduler.job_files.jobfile import load_job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
 from topology.files import read_source

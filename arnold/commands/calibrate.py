@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from arnold.commands.calibrate_inputs import MeasuredSteps
     from arnold.documents.calibrate_answer import CalibrateDocument
     from scheduler.affinity import Gains
-    from scheduler.job_document import JobDocument
+    from scheduler.job_files.job_document import JobDocument
     from simulator.cost.gain_fit import GainFit
 
 EXAMPLES = """\b
@@ -65,7 +65,7 @@ def command(
     job = None if job_file is None else _job(job_file, measured)
     document = calibrate_document(fit, source=steps)
     if output is not None:
-        from scheduler.records_file import records_document
+        from scheduler.job_files.records_file import records_document
 
         called = name or (job.name if job is not None else measured.job) or Path(steps).stem
         record = records_document(_gains(fit, measured, job, called))
@@ -78,8 +78,8 @@ def _job(file: str, measured: MeasuredSteps) -> JobDocument:
 
     :raises InvalidJob: it cannot be, or is not the job that was measured.
     """
-    from scheduler.job_document import JobDocument
-    from scheduler.jobfile import load_job
+    from scheduler.job_files.job_document import JobDocument
+    from scheduler.job_files.jobfile import load_job
     from topology.documents import load_document
 
     source = read_source(file)

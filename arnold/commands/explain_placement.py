@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from arnold.documents.explain_answer import ExplainDocument
-    from scheduler.cheaper_pairs import CheaperPair
+    from scheduler.explanation.cheaper_pairs import CheaperPair
+    from scheduler.explanation.remedies import Misfit
     from scheduler.outcome import Instance, Outcome
-    from scheduler.remedies import Misfit
 
 
 EXAMPLES = """\b
@@ -56,9 +56,9 @@ def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
     """
     from arnold.documents.explain_answer import explain_document
     from scheduler.algorithm_run import run
-    from scheduler.explain_slow_nodes import weigh
+    from scheduler.explanation.explain_slow_nodes import weigh
+    from scheduler.explanation.remedies import diagnose
     from scheduler.placement.types import ALGORITHMS
-    from scheduler.remedies import diagnose
 
     solver = ALGORITHMS.load("exact")
     instance = inputs.read()
@@ -114,7 +114,7 @@ def _beside_the_pairs(document: ExplainDocument) -> list[tuple[str, Sequence[str
 def _ways(document: ExplainDocument) -> list[str]:
     """Return what avoiding slow nodes costs against using them, and which they are."""
     from arnold.commands.place_text import LONGEST_NAMES
-    from scheduler.explain_slow_nodes import comparison
+    from scheduler.explanation.explain_slow_nodes import comparison
     from topology.hostlist import spell_names
     from topology.quantities import capitalised
 
@@ -144,7 +144,7 @@ def _heading(document: ExplainDocument) -> str:
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """Return a line for each pair that no other exceeds, with the smaller ones that go with it."""
     from arnold.commands.place_text import LONGEST
-    from scheduler.cheaper_pairs import why_not
+    from scheduler.explanation.cheaper_pairs import why_not
 
     lines = []
     for one in why_not(pairs):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scheduler.cheaper_pairs import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
-from scheduler.explain_slow_nodes import AvoidanceOption
-from scheduler.job_document import JobDocument
-from scheduler.jobfile import job_document
+from scheduler.explanation.cheaper_pairs import CheaperPair, TypeBinding, cheaper_pairs, left_over, what_binds
+from scheduler.explanation.explain_slow_nodes import AvoidanceOption
+from scheduler.explanation.remedies import Misfit
+from scheduler.job_files.job_document import JobDocument
+from scheduler.job_files.jobfile import job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption, Status
-from scheduler.remedies import Misfit
 from topology.flags import NodeFlag
 from topology.json_record import JsonRecord, record_of
 from topology.validate import ClusterSummary, summarise_cluster

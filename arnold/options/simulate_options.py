@@ -72,7 +72,7 @@ class TraceOptions:
         """
         if self.records is None:
             return ()
-        from scheduler.records_file import load_records
+        from scheduler.job_files.records_file import load_records
 
         return load_records(read_source(self.records))
 

@@ -31,7 +31,7 @@ from scheduler.affinity import Model
 from scheduler.job import DEGREES, FAMILIES, MEGATRON_ORDER, Avoid, Count, Hold, Parallelism
 from scheduler.type_names import read_type_names
 from topology.errors import InvalidJob, did_you_mean
-from topology.readers.kubernetes_pods import Pod
+from topology.readers.kubernetes.kubernetes_pods import Pod
 
 MOST_TYPES = 32  # types of GPU that a GangPlan can hold (maxItems of the CRD)
 MOST_PODS = 1_000_000  # most pods of one gang; ten times the largest cluster that is known
@@ -147,7 +147,7 @@ def parse_microbatches(text: str) -> int:
 def parse_model(text: str) -> Model:
     """Read the name or the shape of a model, or raise ``InvalidGang``: neither."""
     # not at the top: it takes pydantic, which most gangs can do without
-    from scheduler.job_parts import read_model
+    from scheduler.job_files.job_parts import read_model
 
     _check_length(text, MODEL, reason="InvalidModel")
     try:
@@ -167,7 +167,7 @@ def _check_length(text: str, key: str, *, reason: str) -> None:
 
 def parse_constraints(text: str) -> tuple[tuple[Hold, ...], tuple[Count, ...]]:
     """Read hard and soft constraints, or raise ``InvalidGang``: no list as in the job file, or levels are no labels."""
-    from scheduler.job_parts import read_constraints
+    from scheduler.job_files.job_parts import read_constraints
 
     _check_length(text, CONSTRAINTS, reason="InvalidConstraints")
     try:

@@ -26,6 +26,7 @@ from extender.plans.plan_spec import PlanSpec
 from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
 from scheduler.algorithm_run import fits, run
+from scheduler.explanation.remedies import nodes_to_free, shares
 from scheduler.gpu_types import in_words
 from scheduler.job import Job
 from scheduler.objective import evaluate, trivial_bound
@@ -33,7 +34,6 @@ from scheduler.outcome import Outcome
 from scheduler.placement.admission import admissible, check_held_together, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone
-from scheduler.remedies import nodes_to_free, shares
 from scheduler.repair import Repair, repair
 from scheduler.second_levels import within_the_tree
 from topology.cluster import Cluster, IntArray

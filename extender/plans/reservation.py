@@ -30,8 +30,8 @@ from extender.plans.custom_resource import (
 )
 from scheduler.job import Job
 from topology.kubernetes_gpus import GPUS
-from topology.readers.kubernetes_objects import START_OF_TIME, instant
-from topology.readers.kubernetes_pods import Toleration
+from topology.readers.kubernetes.kubernetes_objects import START_OF_TIME, instant
+from topology.readers.kubernetes.kubernetes_pods import Toleration
 
 PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""

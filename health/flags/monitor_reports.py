@@ -1,8 +1,8 @@
 """What monitors of Kubernetes nodes say, as findings: NVSentinel, node problem detector and those of the clouds.
 
-They write node conditions (:mod:`topology.readers.kubernetes_health`) for what is broken, and events for what is odd;
-with a store a condition that comes and goes is one flag, and its history stays.  NVSentinel names the reason of all
-``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that those of monitors of one's own are known as well.
+They write node conditions (:mod:`topology.readers.kubernetes.kubernetes_health`) for what is broken, and events for
+what is odd; with a store a condition that comes and goes is one flag, and its history stays.  NVSentinel names the
+reason of all ``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that those of monitors of one's own are known as well.
 """
 
 from __future__ import annotations
@@ -15,8 +15,15 @@ from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.flags import FAULTY, HEALTHY, NodeFlag
-from topology.readers.kubernetes_health import NVSENTINEL, PREFER_NO_SCHEDULE, WARNED, WATCHED, Watched, time_with_zone
-from topology.readers.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
+from topology.readers.kubernetes.kubernetes_health import (
+    NVSENTINEL,
+    PREFER_NO_SCHEDULE,
+    WARNED,
+    WATCHED,
+    Watched,
+    time_with_zone,
+)
+from topology.readers.kubernetes.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known
 EVENT_AGE = timedelta(hours=1)  # How long an event warns: as long as the API server keeps it by default

@@ -48,7 +48,7 @@ class AffinityQuestion(CapacityQuestion[A]):
         """
         if self.records is None:
             return ()
-        from scheduler.records_file import load_records
+        from scheduler.job_files.records_file import load_records
 
         return load_records(read_source(self.records))
 
@@ -61,7 +61,7 @@ class AffinityQuestion(CapacityQuestion[A]):
         if self.model is None:
             return None
         # not at the top: it takes pydantic, which the help can do without
-        from scheduler.job_parts import read_model
+        from scheduler.job_files.job_parts import read_model
 
         try:
             # How many microbatches there are depends on the size, and a batch divides into few of those that are tried.

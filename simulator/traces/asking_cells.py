@@ -87,7 +87,7 @@ def _model(cells: Mapping[str, Any]) -> str | Model:
     if not written.lstrip().startswith(("{", "[")):
         return written
     # not at the top: it takes pydantic, which most traces, and the help, can do without
-    from scheduler.job_parts import read_model
+    from scheduler.job_files.job_parts import read_model
 
     return _part(read_model, written, "model")
 
@@ -104,7 +104,7 @@ def _constraints(cells: Mapping[str, Any]) -> dict[str, Any]:
     written = _as_text(cells, "constraints")
     if not written:
         return {}
-    from scheduler.job_parts import read_constraints
+    from scheduler.job_files.job_parts import read_constraints
 
     return _part(read_constraints, written, "constraints")._asdict()
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
-from scheduler.cheaper_pairs import left_over
+from scheduler.explanation.cheaper_pairs import left_over
+from scheduler.explanation.remedies import diagnose
 from scheduler.job import FAMILIES, MEGATRON_ORDER, Count, Family, Hold, Job, Parallelism
 from scheduler.placement.admission import check_held_together
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.remedies import diagnose
 from scheduler.repair import repair
 from tests.scheduler.test_rank_groups import Setting, nodes_touched
 from topology.build import build_cluster

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import fits, judge, run
-from scheduler.cheaper_pairs import cheaper_pairs, why_not
+from scheduler.explanation.cheaper_pairs import cheaper_pairs, why_not
+from scheduler.explanation.remedies import Misfit, diagnose
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import Spread, evaluate
 from scheduler.placement.admission import admissible
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Refutation
-from scheduler.remedies import Misfit, diagnose
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidPlacement

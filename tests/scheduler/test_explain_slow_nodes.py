@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.algorithm_run import run
-from scheduler.explain_slow_nodes import AvoidanceOption, comparison, weigh
+from scheduler.explanation.explain_slow_nodes import AvoidanceOption, comparison, weigh
 from scheduler.job import Avoid, Job, Parallelism
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.types import Limits

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import fits, run
-from scheduler.cheaper_pairs import what_binds
+from scheduler.explanation.cheaper_pairs import what_binds
+from scheduler.explanation.remedies import diagnose, nodes_to_free
 from scheduler.job import Hold, Job, Parallelism, Speed
 from scheduler.objective import evaluate
 from scheduler.outcome import Outcome, TypeOption
 from scheduler.placement.admission import choices, shortage
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
-from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.repair import repair
 from tests.case_counts import examples
 from topology.build import build_cluster

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from scheduler.affinity import Record
 from scheduler.job import Count, Hold, Overrides
-from scheduler.jobfile import MAX_CELLS, JobFile, job_document, job_of, load_job
+from scheduler.job_files.jobfile import MAX_CELLS, JobFile, job_document, job_of, load_job
+from scheduler.job_files.records_file import load_records
 from scheduler.outcome import Instance
-from scheduler.records_file import load_records
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Node

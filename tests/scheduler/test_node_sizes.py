@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
+from scheduler.explanation.remedies import nodes_to_free
 from scheduler.job import Job, NodeSize, Parallelism
-from scheduler.jobfile import JobFile, job_document, load_job
+from scheduler.job_files.jobfile import JobFile, job_document, load_job
 from scheduler.outcome import Instance
 from scheduler.placement.admission import choices, shortage
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.remedies import nodes_to_free
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.job_document import JobDocument
+from scheduler.job_files.job_document import JobDocument
 from simulator.power.power_file import PowerSettings
 from simulator.shared_data.data_plan import DataPlan
 from simulator.startup.startup_settings import StartUpSettings

@@ -19,7 +19,7 @@ from topology.documents import load_document
 from topology.errors import InvalidTopology, some
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.kubernetes_objects import COMPUTE_ENGINE
+from topology.readers.kubernetes.kubernetes_objects import COMPUTE_ENGINE
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 

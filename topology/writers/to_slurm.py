@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from topology.cluster import ROOT, BoolArray, Cluster, IntArray
 from topology.hostlist import check_name, fold_hostlist
-from topology.readers.switches import Switch
+from topology.readers.slurm.switches import Switch
 from topology.writers.types import Rendering, bare_tree_losses
 
 SLURM_NAME_LENGTH = 64  # Longest switch name of Slurm, topology.conf(5)

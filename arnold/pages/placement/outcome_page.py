@@ -12,7 +12,7 @@ import numpy as np
 from arnold.pages.placement.front import front_chart
 from arnold.pages.placement.grid import grid_drawing
 from arnold.pages.placement.panel import Panel, panel
-from scheduler.cheaper_pairs import CheaperPair, cheaper_pairs, why_not
+from scheduler.explanation.cheaper_pairs import CheaperPair, cheaper_pairs, why_not
 from scheduler.job import FAMILIES, Job
 from scheduler.outcome import Outcome, status_words
 from topology.cluster import Cluster, IntArray

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduler.cheaper_pairs import CheaperPair
+from scheduler.explanation.cheaper_pairs import CheaperPair
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import TOLERANCE, Evaluation, objective_of
 from scheduler.outcome import Outcome, status_words

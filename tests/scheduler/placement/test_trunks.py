@@ -10,11 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scheduler.algorithm_run import run
+from scheduler.explanation.remedies import diagnose, nodes_to_free
 from scheduler.job import Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
-from scheduler.remedies import diagnose, nodes_to_free
 from scheduler.repair import repair
 from scheduler.trunks import propose_in_a_trunk
 from tests.case_counts import examples

@@ -8,9 +8,9 @@ import pytest
 from topology.errors import InvalidInput, InvalidTopology
 from topology.files import Source
 from topology.readers import recognise
-from topology.readers.hyper_node_reader import Volcano
-from topology.readers.kind_cluster import KindCluster
-from topology.readers.kubernetes import Kubernetes
+from topology.readers.kubernetes.hyper_node_reader import Volcano
+from topology.readers.kubernetes.kind_cluster import KindCluster
+from topology.readers.kubernetes.kubernetes_cluster import Kubernetes
 from topology.readers.types import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

@@ -14,7 +14,7 @@ from tests.allocation_objects import claim_json, claiming, class_json, gpu, requ
 from tests.case_counts import examples
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.readers.kubernetes import Kubernetes
+from topology.readers.kubernetes.kubernetes_cluster import Kubernetes
 from topology.readers.types import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

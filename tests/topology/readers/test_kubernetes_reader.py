@@ -9,7 +9,7 @@ import pytest
 
 from topology.errors import InvalidInput, UnknownName
 from topology.files import Source
-from topology.readers.kubernetes import Kubernetes
+from topology.readers.kubernetes.kubernetes_cluster import Kubernetes
 from topology.readers.types import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

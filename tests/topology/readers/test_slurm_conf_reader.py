@@ -6,7 +6,7 @@ import pytest
 
 from topology.errors import InvalidInput, TooLarge
 from topology.files import Source
-from topology.readers.slurm_conf import SlurmConf
+from topology.readers.slurm.slurm_conf import SlurmConf
 from topology.readers.types import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -188,7 +188,7 @@ def test_absurd_sizes_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """One range of 4e8 nodes, many ranges that add up to too much, a chain of switches without end."""
     with pytest.raises(TooLarge):
         read("SwitchName=s Nodes=n[0-400000000]")
-    monkeypatch.setattr("topology.readers.slurm_conf.MAX_NODES", 10)
+    monkeypatch.setattr("topology.readers.slurm.slurm_conf.MAX_NODES", 10)
     with pytest.raises(TooLarge):
         read("".join(f"SwitchName=s{i} Nodes=n{i}x[1-3]\n" for i in range(4)))
     monkeypatch.undo()

@@ -7,7 +7,7 @@ import pytest
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.readers import load_topology, recognise
-from topology.readers.slurm_listing import SlurmListing
+from topology.readers.slurm.slurm_listing import SlurmListing
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

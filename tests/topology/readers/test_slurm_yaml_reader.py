@@ -6,7 +6,7 @@ import pytest
 
 from topology.errors import InvalidInput, TooLarge
 from topology.files import Source
-from topology.readers.slurm_yaml import SlurmYaml
+from topology.readers.slurm.slurm_yaml import SlurmYaml
 from topology.readers.types import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

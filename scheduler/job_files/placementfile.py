@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.job import Job
-from scheduler.job_document import JobDocument
-from scheduler.jobfile import JobFile, job_of
+from scheduler.job_files.job_document import JobDocument
+from scheduler.job_files.jobfile import JobFile, job_of
 from topology.cluster import Cluster, IntArray
 from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidPlacement

@@ -1,4 +1,4 @@
-"""Keys of a job file (docs: job.md) as they stand in it; ``scheduler.jobfile`` makes a job of them."""
+"""Keys of a job file (docs: job.md) as they stand in it; ``scheduler.job_files.jobfile`` makes a job of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from scheduler.affinity import Size
 from scheduler.job import Avoid
-from scheduler.job_parts import (
+from scheduler.job_files.job_parts import (
     ConstraintFiles,
     DataSizes,
     Factor,

@@ -12,8 +12,8 @@ from scheduler.affinity import Gains
 from scheduler.data_sets import DataSet
 from scheduler.job import MEGATRON_ORDER, ContainerImage, Job, LevelWeight, Overrides, Parallelism, Speed
 from scheduler.job_affinity import job_affinity
-from scheduler.job_document import JobDocument, ParallelismFile
-from scheduler.job_parts import ConstraintFile, constraints_of
+from scheduler.job_files.job_document import JobDocument, ParallelismFile
+from scheduler.job_files.job_parts import ConstraintFile, constraints_of
 from scheduler.node_grid import filling
 from scheduler.node_sizes import NodeSizes, node_sizes
 from scheduler.outcome import Instance

@@ -18,7 +18,7 @@ from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.switches import (
+from topology.readers.slurm.switches import (
     WITHOUT_LEVELS,
     Switch,
     block_cluster,

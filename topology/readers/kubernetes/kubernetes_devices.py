@@ -14,7 +14,13 @@ from typing import Any
 import msgspec
 
 from topology.kubernetes_gpus import GPUS
-from topology.readers.kubernetes_objects import LONGEST_NAME, AllocationObject, NodeObject, Object, gpus_among
+from topology.readers.kubernetes.kubernetes_objects import (
+    LONGEST_NAME,
+    AllocationObject,
+    NodeObject,
+    Object,
+    gpus_among,
+)
 
 _WHOLE = frozenset(("", "gpu", "amdgpu"))
 """Values of a device's attribute ``type``, of NVIDIA's and of AMD's driver, that are whole GPUs; empty = not said."""

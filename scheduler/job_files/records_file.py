@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from scheduler.affinity import Gains, Model, Record
 from scheduler.job import Parallelism
-from scheduler.job_document import ParallelismFile
-from scheduler.job_parts import Factor, StrictModel
+from scheduler.job_files.job_document import ParallelismFile
+from scheduler.job_files.job_parts import Factor, StrictModel
 from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import Source

@@ -19,7 +19,7 @@ from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.switches import (
+from topology.readers.slurm.switches import (
     WITHOUT_LEVELS,
     Switch,
     block_cluster,

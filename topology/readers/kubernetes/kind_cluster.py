@@ -18,8 +18,8 @@ from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
-from topology.readers.kubernetes_objects import KIND_CLUSTER, Kinds, read_items
-from topology.readers.kubernetes_places import KueueTopology, Sayings, find_places
+from topology.readers.kubernetes.kubernetes_objects import KIND_CLUSTER, Kinds, read_items
+from topology.readers.kubernetes.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.types import Reading
 
 _KINDS: Kinds = {"Topology": KueueTopology}

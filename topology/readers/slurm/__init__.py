@@ -1,0 +1,1 @@
+"""Slurm as its files and its programs say it: topology.conf, topology.yaml, listings of nodes."""
