@@ -14,7 +14,7 @@ from typing import Any
 from simulator.results.run_history import RunHistory
 from simulator.results.time_series import TimeSeries
 from simulator.sim_job import SimJob
-from simulator.traces.asking_cells import COLUMNS, asking_cells
+from simulator.traces.readers.asking_cells import COLUMNS, asking_cells
 from topology.errors import InvalidInput
 
 Row = Mapping[str, Any]  # Values by column; None = there is none.  All rows of a table have the same columns

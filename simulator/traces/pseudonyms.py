@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from simulator.traces.column_names import plain
-from simulator.traces.sacct import BAR, XDMOD
+from simulator.traces.readers.sacct import BAR, XDMOD
 from topology.errors import TraceFormatError
 from topology.files import Source
 

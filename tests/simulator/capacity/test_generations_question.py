@@ -11,7 +11,7 @@ from simulator.capacity.generations.generations_answer import kind_of
 from simulator.capacity.generations.generations_question import GenerationsQuestion
 from simulator.capacity.generations.generations_replay import SIZES, job_hours, workload
 from simulator.confidence import Band
-from simulator.traces.published_speeds import GAVEL
+from simulator.traces.readers.published_speeds import GAVEL
 from simulator.traces.throughput_files import read_throughputs
 from topology.errors import InvalidInput
 from topology.files import Source

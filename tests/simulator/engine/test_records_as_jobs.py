@@ -22,7 +22,7 @@ from simulator.job_record import JobRecord
 from simulator.pools.pool import Disagreement
 from simulator.sim_job import Need, SimJob
 from simulator.traces import JobTrace, read_trace
-from simulator.traces.job_table_readers import write_jobs
+from simulator.traces.readers.job_table_readers import write_jobs
 from simulator.workload import WorkloadSpec, generate
 from tests.case_counts import examples
 from tests.simulator.clusters import racks

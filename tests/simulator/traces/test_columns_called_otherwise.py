@@ -8,7 +8,7 @@ import pytest
 
 from simulator.traces import JobTrace, parse_columns, read_trace
 from simulator.traces.column_names import SYNONYMS
-from simulator.traces.job_table_readers import OPTIONAL, REQUIRED
+from simulator.traces.readers.job_table_readers import OPTIONAL, REQUIRED
 from tests.simulator.traces.trace_samples import SACCT
 from topology.errors import InvalidInput, TraceFormatError
 

@@ -11,7 +11,7 @@ import pytest
 
 from simulator.job_record import JobRecord
 from simulator.traces import JobTrace, read_trace
-from simulator.traces.slurm_runs import length, trackable
+from simulator.traces.readers.slurm_runs import length, trackable
 from tests.simulator.traces.trace_samples import SACCT, SACCT_JSON
 from topology.errors import TraceFormatError
 from topology.tables.bad_rows import BadRow

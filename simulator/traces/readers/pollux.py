@@ -3,8 +3,8 @@
 Source: Qiao et al., OSDI 2021, simulator/workloads*/ of github.com/petuum/adaptdl, branch osdi21-artifact; Jayaram
 Subramanya et al., SOSP 2023, github.com/siasosp23/artifacts.  Jobs may grow and shrink there; here each keeps the GPUs
 that its user would have chosen, ``num_replicas``.  The file does not say how long it then runs: that is what was
-measured for its application, GPUs and batch size (``simulator.traces.published_speeds``), or a column ``duration`` if
-there is one.
+measured for its application, GPUs and batch size (``simulator.traces.readers.published_speeds``), or a column
+``duration`` if there is one.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, record, whole
-from simulator.traces.named_columns import Cells, NamedColumns
-from simulator.traces.published_speeds import POLLUX_SECONDS
+from simulator.traces.readers.named_columns import Cells, NamedColumns
+from simulator.traces.readers.published_speeds import POLLUX_SECONDS
 from simulator.traces.trace_clock import Clock, TraceRows
 from topology.file_format import FileFormat
 from topology.tables.bad_rows import BadRow

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, optional, record, summed_shares, whole
-from simulator.traces.named_columns import Cells, NamedColumns
+from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
 from topology.file_format import FileFormat
 from topology.tables.bad_rows import BadRow

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import optional, record, status, whole
-from simulator.traces.named_columns import Cells, NamedColumns
+from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.errors import TraceFormatError

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
 
 from simulator.traces.job_fields import optional
-from simulator.traces.slurm_runs import NO_TIME, SlurmRun, ended, jobs_of, length, trackable
+from simulator.traces.readers.slurm_runs import NO_TIME, SlurmRun, ended, jobs_of, length, trackable
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.errors import TraceFormatError

@@ -1,8 +1,8 @@
 """Our own columns as CSV, JSON lines and Parquet: their readers, and jobs written as CSV.
 
 They are called as the fields of :class:`~simulator.job_record.JobRecord`, but for ``submit_time`` (``submit`` is
-understood) and what a job asks of placement (``simulator.traces.asking_cells``).  Instead of ``duration`` a file may
-have ``start_time`` and ``end_time``: so what a simulation wrote as its jobs is a trace again.
+understood) and what a job asks of placement (``simulator.traces.readers.asking_cells``).  Instead of ``duration`` a
+file may have ``start_time`` and ``end_time``: so what a simulation wrote as its jobs is a trace again.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from io import StringIO
 from typing import Any
 
 from simulator.job_record import JobRecord
-from simulator.traces.asking_cells import COLUMNS, asked, asking_cells
 from simulator.traces.column_names import SYNONYMS, offered, plain
 from simulator.traces.job_fields import number, optional, record, status, text, whole
+from simulator.traces.readers.asking_cells import COLUMNS, asked, asking_cells
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.errors import TraceFormatError, did_you_mean

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, optional, record, status, whole
-from simulator.traces.named_columns import Cells, NamedColumns
+from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.file_format import FileFormat

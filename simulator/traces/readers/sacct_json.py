@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from simulator.traces.job_fields import number, optional, text
-from simulator.traces.slurm_runs import MEGABYTE, SlurmRun, ended, jobs_of
+from simulator.traces.readers.slurm_runs import MEGABYTE, SlurmRun, ended, jobs_of
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.errors import TraceFormatError

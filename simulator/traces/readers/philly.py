@@ -3,7 +3,7 @@
 Source: Jeon et al., "Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads", ATC 2019; as CSV in
 petuum/adaptdl.  Timestamps are dates of submission without a zone, read as UTC; ``cluster`` is the virtual cluster.
 Jobs have no id there: they are called by their place in the file, ``philly-1`` onwards.  Rows are not in order of time.
-The log as Microsoft published it is JSON (``simulator.traces.philly_log``).
+The log as Microsoft published it is JSON (``simulator.traces.readers.philly_log``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import count
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, record
-from simulator.traces.named_columns import Cells, NamedColumns
+from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.trace_clock import Clock, TraceRows
 from topology.file_format import FileFormat
 

@@ -6,7 +6,7 @@ arrival.  11 and 12 (Shockwave): the same with the way that its batch size chang
 time before the arrival.  Seconds.
 
 Only Shockwave's lines say how long a job runs; for others it is their steps over the steps a second that Gavel measured
-on V100 GPUs (``simulator.traces.published_speeds``).
+on V100 GPUs (``simulator.traces.readers.published_speeds``).
 
 Source: ``parse_trace`` of scheduler/utils.py in github.com/stanford-futuredata/gavel at c4fa4009 and in
 github.com/uw-mad-dash/shockwave at 8a44f4a.  Jobs have no id: they are called by their place, ``gavel-1`` onwards.
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, record, whole
-from simulator.traces.published_speeds import GAVEL
+from simulator.traces.readers.published_speeds import GAVEL
 from simulator.traces.trace_clock import Clock, TraceRows, is_number
 from simulator.traces.trace_loading import Numbered
 from topology.file_format import FileFormat
