@@ -13,7 +13,7 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, take
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
 from arnold.options.placement_outputs import PlacementOutputs
-from arnold.options.running_files import near_running_jobs
+from arnold.options.running_files import running_jobs
 from arnold.options.shared_options import ALGORITHM_HELP, RUNNING_HELP, complete_algorithm, html_option
 from topology.errors import InvalidInput
 from topology.files import write_files
@@ -90,7 +90,11 @@ def place_job(
         raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
     solver = load_algorithm(algorithm)
     instance = inputs.read()
-    costs, instance = near_running_jobs(running, instance) if running else (None, instance)
+    costs = None
+    if running:
+        from scheduler.several.near_running import near_running_jobs
+
+        costs, instance = near_running_jobs(running_jobs(running, instance.cluster), instance)
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)

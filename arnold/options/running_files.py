@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from glob import glob
 from typing import TYPE_CHECKING
 
-from topology.errors import InvalidInput, did_you_mean
+from topology.errors import InvalidInput
 from topology.files import read_source
 
 if TYPE_CHECKING:
-    from scheduler.outcome import Instance
     from scheduler.several.running_jobs import RunningJob
-    from topology.cluster import Cluster, FloatArray
+    from topology.cluster import Cluster
 
 
 def running_files(patterns: Sequence[str]) -> list[str]:
@@ -47,35 +45,9 @@ def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> Runni
     return RunningJob(file, saved.job, saved.nodes, saved.checkpoint_age, saved.place_of)
 
 
-def near_running_jobs(patterns: Sequence[str], instance: Instance) -> tuple[FloatArray | None, Instance]:
-    """Return what nodes cost, shape [nodes] or ``None``, less near running jobs that read the same data; and the
-    instance with the nodes of all running jobs in use.
+def running_jobs(patterns: Sequence[str], cluster: Cluster) -> list[RunningJob]:
+    """Read where all jobs run that patterns name.
 
-    :raises ArnoldError: a file is unusable, or two jobs have one node.
+    :raises ArnoldError: a file is unusable, or a pattern names none.
     """
-    from scheduler.data_sets import near_shared_data
-    from scheduler.preferred_nodes import pulls_of
-    from scheduler.several.running_jobs import check_running, opened
-
-    cluster, job = instance.cluster, instance.job
-    jobs = [running_job(file, cluster) for file in running_files(patterns)]
-    without_them = opened(cluster, jobs)
-    check_running(without_them, jobs)
-    free = cluster.free_gpus.copy()
-    for one in jobs:
-        free[one.nodes] = 0
-    read = [name for one in jobs for name, _ in one.job.data_sets]
-    unread = [name for name, _ in job.data_sets if name not in read]
-    notes = tuple(f"No running job reads {name!r}{_near(name, read)}." for name in unread)
-    where = job.data_level or cluster.levels[-1].name
-    reading = [(one.job.data_sets, one.nodes) for one in jobs]
-    costs, near = pulls_of(cluster, job), near_shared_data(job.data_sets, cluster.level(where).domain_of, reading)
-    if near.any():
-        costs = -near if costs is None else costs - near
-    return costs, replace(instance, cluster=cluster.replace(free_gpus=free), notes=(*instance.notes, *notes))
-
-
-def _near(name: str, known: Sequence[str]) -> str:
-    """Return a name that was probably meant, in words to put behind."""
-    meant = did_you_mean(name, known)
-    return f" ({meant.strip()})" if meant else ""
+    return [running_job(file, cluster) for file in running_files(patterns)]
