@@ -10,7 +10,7 @@ from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, Spread
 from scheduler.placement.admission import admissible, flags_of_usable
 from scheduler.placement.types import Proposal, Status
-from topology.cluster import BoolArray, Cluster, Level
+from topology.cluster import BoolArray, Cluster, FloatArray, Level
 from topology.errors import InvalidPlacement
 from topology.field_types import AtLeastOne, Count
 from topology.flags import NodeFlag
@@ -36,6 +36,8 @@ class Instance:
     job: Job
     source: str = ""  # Name of the cluster's file
     notes: tuple[str, ...] = ()  # What is worth knowing about how the two were read, a sentence each
+    # shape [nodes], what each node costs beside the objective; None = as :func:`scheduler.algorithm_run.run` says
+    costs: FloatArray | None = None
 
     @cached_property
     def level(self) -> Level:

@@ -13,13 +13,12 @@ from arnold.options.command import JsonCommand
 from arnold.options.field_options import file_option, options_of, take
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
 from arnold.options.placement_outputs import PlacementOutputs
-from arnold.options.running_files import running_jobs
-from arnold.options.shared_options import ALGORITHM_HELP, RUNNING_HELP, complete_algorithm, html_option
+from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
 from topology.errors import InvalidInput
 from topology.files import write_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from scheduler.outcome import Instance, Outcome
     from scheduler.placement.types import Limits, PlacementAlgorithm
@@ -52,7 +51,6 @@ Examples:
     help=ALGORITHM_HELP,
 )
 @options_of(PlacementOutputs)
-@file_option("--running", metavar="FILES", multiple=True, help=RUNNING_HELP)
 @file_option("--certificate", written=True, help="Save what proves the answer, JSON, for `arnold verify`.")
 @html_option
 def command(*, inputs: PlacementInputs | JointInputs, **options: Any) -> int:
@@ -78,27 +76,21 @@ def place_job(
     algorithm: str,
     certificate: str | None,
     html: str | None,
-    running: Sequence[str],
 ) -> int:
     """Place one job, write its files and print the answer."""
     from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document
     from scheduler.algorithm_run import fits, run
 
-    if running and certificate is not None:
+    if inputs.running and certificate is not None:
         fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
         raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
     solver = load_algorithm(algorithm)
     instance = inputs.read()
-    costs = None
-    if running:
-        from scheduler.several.near_running import near_running_jobs
-
-        costs, instance = near_running_jobs(running_jobs(running, instance.cluster), instance)
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
         limits = replace(inputs.limits, progress=say)
-        outcome = run(solver, cluster, job, limits, costs=costs)
+        outcome = run(solver, cluster, job, limits, costs=instance.costs)
         log_outcome(outcome)
         would_fit = None
         if outcome.status == "infeasible":

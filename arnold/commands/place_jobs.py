@@ -36,7 +36,6 @@ def place_jobs(
     algorithm: str,
     certificate: str | None,
     html: str | None,
-    running: Sequence[str],
 ) -> int:
     """Place several jobs at once, write their files and print the answer; the options are those of `arnold place`."""
     from arnold.documents.joint_answer import joint_document
@@ -46,7 +45,7 @@ def place_jobs(
     for of_one_job, option, why in (
         (algorithm != "exact", "--algorithm", "several jobs at once are placed by exact alone"),
         (certificate is not None, "--certificate", "a certificate is of one job"),
-        (running, "--running", "running jobs are looked at for one job"),
+        (inputs.running, "--running", "running jobs are looked at for one job"),
     ):
         if of_one_job:
             raise InvalidInput(why, where=option, fix=f"leave {option} out, or place one job at a time")

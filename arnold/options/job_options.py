@@ -9,7 +9,9 @@ from math import nan
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from arnold.options.cluster_options import ClusterFiles
-from arnold.options.field_options import options_of, take
+from arnold.options.field_options import file_option, options_of, take
+from arnold.options.running_files import running_jobs
+from arnold.options.shared_options import RUNNING_HELP
 from scheduler.job import Overrides
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
@@ -56,6 +58,7 @@ class _Inputs:
     job: JobFiles | SeveralJobFiles
     overrides: Overrides
     limits: Limits
+    running: tuple[str, ...] = ()  # patterns of the files of running jobs
 
     def _read_files(self) -> tuple[LoadedTopology, list[JobFile]]:
         """Read the cluster, and each job for its nodes.
@@ -88,12 +91,17 @@ class PlacementInputs(_Inputs):
     job: JobFiles
 
     def read(self) -> Instance:
-        """Return the instance.
+        """Return the instance, with the nodes of running jobs in use.
 
         :raises ArnoldError: a file is unusable, or the job names a level or a type of GPU that the cluster has not.
         """
         loaded, (job,) = self._read_files()
-        return self._instance(loaded, job)
+        instance = self._instance(loaded, job)
+        if not self.running:
+            return instance
+        from scheduler.several.near_running import near_running_jobs
+
+        return near_running_jobs(instance, running_jobs(self.running, instance.cluster))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +163,21 @@ def placement_inputs(command: F) -> F:
 
 
 def joint_inputs(command: F) -> F:
-    """Give a command the same options for one job, as :class:`PlacementInputs`, or several, as :class:`JointInputs`.
+    """Give a command the same options, and running jobs, for one job, as :class:`PlacementInputs`, or several, as
+    :class:`JointInputs`.
 
     A job with a weight is one of several, too.
     """
 
     @wraps(command)
     def call(**options: Any) -> Any:
-        files, jobs, *others = _taken(SeveralJobFiles, options)
+        files, jobs, *others = (*_taken(SeveralJobFiles, options), options.pop("running"))
         if len(jobs.job) > 1 or jobs.weight:
             return command(inputs=JointInputs(files, jobs, *others), **options)
         return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0], jobs.records), *others), **options)
 
-    return _with_options(cast("F", call), SeveralJobFiles)
+    running = file_option("--running", metavar="FILES", multiple=True, help=RUNNING_HELP)
+    return _with_options(running(cast("F", call)), SeveralJobFiles)
 
 
 def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:

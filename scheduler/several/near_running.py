@@ -9,13 +9,12 @@ from scheduler.data_sets import near_shared_data
 from scheduler.outcome import Instance
 from scheduler.preferred_nodes import pulls_of
 from scheduler.several.running_jobs import RunningJob, check_running, opened
-from topology.cluster import FloatArray
 from topology.errors import did_you_mean
 
 
-def near_running_jobs(jobs: Sequence[RunningJob], instance: Instance) -> tuple[FloatArray | None, Instance]:
-    """Return what nodes cost, shape [nodes] or ``None``, less near running jobs that read the same data; and the
-    instance with the nodes of all running jobs in use.
+def near_running_jobs(instance: Instance, jobs: Sequence[RunningJob]) -> Instance:
+    """Return the instance with the nodes of running jobs in use, where nodes cost less near those that read the same
+    data.
 
     :raises ArnoldError: two running jobs have one node, or one breaks a rule of its job or the cluster.
     """
@@ -32,7 +31,7 @@ def near_running_jobs(jobs: Sequence[RunningJob], instance: Instance) -> tuple[F
     costs, near = pulls_of(cluster, job), near_shared_data(job.data_sets, cluster.level(where).domain_of, reading)
     if near.any():
         costs = -near if costs is None else costs - near
-    return costs, replace(instance, cluster=cluster.replace(free_gpus=free), notes=(*instance.notes, *notes))
+    return replace(instance, cluster=cluster.replace(free_gpus=free), notes=(*instance.notes, *notes), costs=costs)
 
 
 def _meant(name: str, known: Sequence[str]) -> str:
