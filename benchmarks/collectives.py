@@ -1,4 +1,4 @@
-"""Faults injected into simulated collectives: how many are seen and named, how soon, and whether anybody else is."""
+"""Faults injected into simulated collectives: how many are seen and named, how soon, and whether any other rank is."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Trial:
 
     :param seen: seconds from the fault to the first alarm; ``None`` = none.
     :param named: seconds from the fault until the rank stood in a final answer; ``None`` = it does not.
-    :param certainty: how sure the final answer is; ``None`` = nobody is named.
+    :param certainty: how sure the final answer is; ``None`` = no rank is named.
     :param suspects: how many it names.
     """
 
@@ -137,7 +137,7 @@ def _row(kind: FaultKind, fabric: tuple[str, int], trials: Sequence[Trial]) -> l
 
 
 def _none(fabric: tuple[str, int], healthy: Sequence[Trial]) -> list[str]:
-    """The runs without a fault: alarms, and runs in which somebody is named."""
+    """The runs without a fault: alarms, and runs in which a rank is named."""
     mine = [trial for trial in healthy if trial.fabric == fabric]
     alarms, named = sum(trial.seen is not None for trial in mine), sum(trial.suspects > 0 for trial in mine)
     return ["none", f"{fabric[0]} x{fabric[1]}", str(len(mine)), f"{alarms} alarms", *"--", f"{named} named", *"----"]

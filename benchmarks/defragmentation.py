@@ -2,7 +2,7 @@
 
 KAI (docs/developer/action-framework.md, pkg/scheduler/actions/consolidation, v0.14; read, not copied) adds one victim
 after the other, the last started first, and takes the first set with which the new job fits and all victims find places
-again.  Here both are placed by ``exact``, and the new job fits when it reaches its target: what differs is who moves.
+again.  Here both are placed by ``exact``, and the new job fits when it reaches its target; only the moved jobs differ.
 """
 
 from __future__ import annotations

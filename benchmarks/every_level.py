@@ -38,7 +38,7 @@ SLOWER = 1.2
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One instance: whether each was proved, who was better, and what ``exact`` took."""
+    """One instance: whether each was proved, which was better, and what ``exact`` took."""
 
     soft: bool
     proved: bool
@@ -130,7 +130,7 @@ def _without_racks(cluster: Cluster) -> Cluster:
 
 
 def report(rows: Sequence[Compared], price: Sequence[tuple[float, float]]) -> str:
-    """What was proved, who was better, and the ratio of times."""
+    """What was proved, which was better, and the ratio of times."""
     lines = []
     for name, some in (("two levels", [r for r in rows if not r.soft]), ("soft terms", [r for r in rows if r.soft])):
         if some:

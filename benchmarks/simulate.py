@@ -110,7 +110,7 @@ def measure_jobs(sizes: Sequence[int], policy: str) -> list[Part]:
 
 
 def measure_nodes(sizes: Sequence[int], policy: str) -> list[Part]:
-    """All jobs on more and more nodes, with as many jobs a node and second as the trace has: nobody waits."""
+    """All jobs on more and more nodes, with as many jobs a node and second as the trace has: no job waits."""
     trace = read_trace(public_data(*PHILLY))
     return [_part(scale_load(trace, size / NODES), size, policy) for size in sizes]
 
@@ -150,7 +150,7 @@ def report(whole: Sequence[Whole], rate: Part, jobs: Sequence[Part], nodes: Sequ
         table(["policy", "load", "mean wait, h", "process, s", "run, s", "scheduler, s", "peak, MB"], rows),
         promises(lines),
         _growth("jobs", jobs, [part.jobs for part in jobs]),
-        _growth("nodes, each with the trace's load, at which nobody waits", nodes, [part.nodes for part in nodes]),
+        _growth("nodes, each with the trace's load, at which no job waits", nodes, [part.nodes for part in nodes]),
     )
 
 

@@ -1,7 +1,7 @@
 """A live cluster as the command line reads it: nodes, pods and plans of gangs, listed once, nothing written.
 
 Nodes and pods become the text that ``kubectl get nodes,pods -A -o json`` prints, for the reader of such files: without
-the fields that nobody reads, and without pods that can hold no GPUs, which are nine tenths of it.
+the fields that are not read, and without pods that can hold no GPUs, which are nine tenths of it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from topology.errors import InvalidInput
 def held_alone(path: str) -> Iterator[None]:
     """Hold a file for this run, by a lock on a neighbour of it that the kernel lifts when the process ends.
 
-    The file itself cannot be locked: whoever saves replaces it.  Where the file system knows no locks nothing is held.
+    The file itself cannot be locked: each saving replaces it.  Where the file system knows no locks nothing is held.
 
     :raises InvalidInput: another run holds it, or there is no folder to write to.
     """
@@ -49,7 +49,7 @@ def _take(neighbour: Path, path: str) -> int:
             ) from None
         except OSError:
             return handle
-        # Who held it before may have removed it just now: then the next one would lock another file.
+        # What held it before may have removed it just now: then the next one would lock another file.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), neighbour.stat()):
                 os.truncate(handle, 0)

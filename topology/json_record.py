@@ -28,7 +28,7 @@ class JsonRecord:
     __pydantic_config__: ClassVar = {
         "extra": "forbid",
         "use_attribute_docstrings": True,
-        # an infinity that no NullForInfinity stands for reaches the writer, who refuses it, instead of turning to null
+        # an infinity that no NullForInfinity stands for reaches the writer, and is refused, instead of turning to null
         "ser_json_inf_nan": "constants",
     }
 

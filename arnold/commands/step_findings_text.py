@@ -1,4 +1,4 @@
-"""What profiles show beside the op trace, for a person: where the step of each rank goes, and who comes last."""
+"""What profiles show beside the op trace, for a person: where the step of each rank goes, and which rank comes last."""
 
 from __future__ import annotations
 

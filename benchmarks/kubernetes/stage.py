@@ -36,7 +36,7 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 def say(message: str) -> None:
-    """Tell whoever waits how it goes."""
+    """Tell what waits how it goes."""
     print(message, file=sys.stderr, flush=True)
 
 

@@ -21,7 +21,7 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where an extender listens, and who asks it."""
+    """Where an extender listens, and as which client it is asked."""
 
     port: int
     authority: Path

@@ -29,7 +29,7 @@ the last looks exactly as a sender that is stuck.
 class Fault:
     """One fault.
 
-    :param rank: whom it hits.
+    :param rank: the rank that it hits.
     :param time: seconds from the start of the run.  What happens at a launch happens at the next one: ``not-launched``
         never launches again, ``crossed-order`` swaps two collectives of the next step.
     :param factor: of the slow ones: by how much.

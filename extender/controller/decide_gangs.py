@@ -212,7 +212,7 @@ def _take_again(context: Context, gang: Gang, plan: GangPlan | None) -> bool:
 
 
 def _tell_taken(context: Context, gang: Gang, plan: GangPlan | None, taken: str, *, remembered: bool) -> None:
-    """Write that others have a node to which a pod is pinned that nobody makes anew."""
+    """Write that others have a node to which a pod is pinned that no controller makes anew."""
     if plan is None:
         why = f"no plan says where its pods are: {taken}\nTo fix: delete all its pods"
         _tell(context, gang, plan, phase=PlanPhase.QUEUED, reason=LOST, message=why)

@@ -262,7 +262,7 @@ class GangController:
 
         async def run() -> None:
             started, came = monotonic(), frozenset({PlanningOutcome.NOTHING})
-            self._unwanted.clear()  # who has to be stopped is found out anew
+            self._unwanted.clear()  # which gangs have to be stopped is found out anew
             try:
                 came = await self._planning.round(claim=self._claim, failed=self._fails, glance=glances)
             except NotLeading:

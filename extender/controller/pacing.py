@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the options of the extender are read from here: its help wa
 
 PAUSE = 0.05  # seconds between two decisions at the least, so that a burst of changes is looked at once
 SHARE = 0.5  # part of its time that the event loop thinks at the most, but for
-LONGEST_PAUSE = 0.25  # seconds of a pause at the most: whoever comes meanwhile would hear nothing
+LONGEST_PAUSE = 0.25  # seconds of a pause at the most: what comes meanwhile would hear nothing
 GANG_SHARE = 0.01  # part of the time that is spent on one gang, whose pods come and are bound one by one, but for
 LONGEST_REST = 1.0  # seconds for which news of a gang wait at the most
 SLICE = 0.005  # seconds of thinking after which requests are let in

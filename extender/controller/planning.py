@@ -89,7 +89,7 @@ class Planning:
                         if question.stopping is None and answer.found:
                             await settle(question, answer)
                     if question.stopping is None and not answer.found:
-                        # Nobody waits for what it is told: the next is asked about meanwhile.
+                        # No gang waits for what it is told: the next is asked about meanwhile.
                         blocked = blocked or answer.usable is not None
                         refusals.start(key, settle_aside(question, answer, claimed.pop_all()))
                     if question.stopping is not None and answer.found and not question.trial:

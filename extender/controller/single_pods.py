@@ -44,7 +44,7 @@ class SinglePods:
         return () if self._telling is None else (self._telling,)
 
     def look(self) -> None:
-        """Take note of the nodes that are promised or reserved now; who waits is told in a moment of the others."""
+        """Take note of the nodes that are promised or reserved now; pods that wait hear of the others in a moment."""
         state = self.shared.state
         if state.fleet.version == self._version:
             return

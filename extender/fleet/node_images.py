@@ -38,9 +38,9 @@ def full_name(image: str) -> str:
 
 
 class Holders(NamedTuple):
-    """Who has an image."""
+    """An image, and the nodes that have it."""
 
-    gb: float  # that the image takes on a node; 0 = nobody says
+    gb: float  # that the image takes on a node; 0 = not said
     nodes: frozenset[str]
 
 
@@ -52,7 +52,7 @@ class NodeImages:
         self._asked: dict[str, Holders] = {}
 
     def take(self, node: NodeObject) -> None:
-        """Take the images out of a node that appeared or changed: nobody else is to keep them."""
+        """Take the images out of a node that appeared or changed: nothing else is to keep them."""
         if (images := node.status.images) is None:
             return
         force_setattr(node.status, "images", None)

@@ -18,7 +18,7 @@ from topology.readers.kubernetes.kubernetes_pods import Pod, PodSpec
 HOSTNAME = "kubernetes.io/hostname"
 AFFINITY, ANTI_AFFINITY, SPREAD = "podAffinity", "podAntiAffinity", "topologySpreadConstraints"
 
-Rule = tuple[str, PodTerm]  # Kind and whom it is about
+Rule = tuple[str, PodTerm]  # Kind, and the pods that it is about
 
 
 def rules_of(spec: PodSpec) -> tuple[Rule, ...]:

@@ -19,8 +19,8 @@ def images_of(gang: Gang) -> tuple[str, ...]:
 
 
 def with_images(job: Job, cluster: Cluster, gang: Gang, images: NodeImages) -> tuple[Job, Cluster]:
-    """Return a gang's job with those of its images of which a node says how large they are, and the cluster with who
-    has them.
+    """Return a gang's job with those of its images of which a node says how large they are, and the cluster
+    with the nodes that have them.
     """
     known = {name: found for name in images_of(gang) if (found := images.holders(name)).gb}
     asked = tuple(ContainerImage(name, found.gb) for name, found in known.items())

@@ -1,4 +1,4 @@
-"""Whom a gang without room would have stopped: whole gangs, and single pods."""
+"""What a gang without room would have stopped: whole gangs, and single pods."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Stopping:
     nodes: Mapping[GangKey, frozenset[str]]  # those that each gang holds
 
     def on(self, nodes: Sequence[str]) -> Stopping:
-        """Return those who hold any of some nodes: the others need not be stopped."""
+        """Return those that hold any of some nodes: the others need not be stopped."""
         gangs = tuple(one for one in self.gangs if not self.nodes[one].isdisjoint(nodes))
         return Stopping(gangs, tuple(pod for pod in self.pods if pod.node in nodes), self.nodes)
 
 
 def stopping_of(state: ClusterCache, entries: Sequence[RunningEntry]) -> Stopping:
-    """Return those of some that run who are not leaving already."""
+    """Return those of some that run and are not leaving already."""
     stay = {one.key for one in entries if not one.leaving}
     gangs = tuple(one.key for one in entries if one.key in stay and state.gang(one.key) is not None)
     pods = tuple(

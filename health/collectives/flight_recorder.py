@@ -35,7 +35,7 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
     """
     dumps: dict[int, Dump] = {}
     place: dict[int, str] = {}
-    told: dict[tuple[str, int], tuple[GroupKey, str]] = {}  # name and member of a group -> the group, and who told
+    told: dict[tuple[str, int], tuple[GroupKey, str]] = {}  # name and member of a group -> the group, and its file
     refused: list[InvalidInput] = []
     for source in sources:
         try:
@@ -259,7 +259,7 @@ def _open(mine: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def _calls(odd: Differing) -> str:
-    """Return who called what."""
+    """Return which rank called what."""
     of: dict[str, list[int]] = defaultdict(list)
     for rank, what in odd.others.items():
         of[what].append(rank)

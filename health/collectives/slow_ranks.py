@@ -36,7 +36,7 @@ FEWEST = 3  # Times or collectives that a judgement needs
 GROWN = 1.5  # Growth of a transfer time that makes a group an affected one
 EXPLAINS = 0.3  # Share of the lost time that a member's own time must explain
 WAITING = 0.5  # Share of its samples that a flow which holds up the others spends waiting for the network or the GPU
-APART = 2.0  # By how much it must exceed the flows that do not hold up anybody
+APART = 2.0  # By how much it must exceed the flows that do not hold up any rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _before(recording: CollectiveRecording, old: Sequence[_Work], new: Sequence[
             lost[member] = excess.seconds - usual
     if not lost:
         return []
-    # whoever loses at least half of what the worst does is a suspect too
+    # what loses at least half of what the worst does is a suspect too
     suspects = tuple(sorted(member for member, seconds in lost.items() if seconds >= max(lost.values()) / 2))
     groups = set().union(*(after[member].groups for member in suspects))
     factor = max(1.0, *(after[member].own / after[member].usual for member in suspects))

@@ -1,4 +1,4 @@
-"""Alerts that are to be doubted: where healthy machines do not do the same, whoever works would be accused."""
+"""Alerts that are to be doubted: where healthy machines do not do the same, those that work would be accused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What profiles of a job show beside the op trace: who comes last to collectives, and where a rank's step goes."""
+"""What profiles of a job show beside the op trace: which rank is last at collectives, and where a rank's step goes."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _CONSTRAINT_SECONDS = 2e-5  # Of work to make a constraint of a model
 
 
 def load_solver() -> None:
-    """Import the solver, which takes half a second, before a clock starts or anybody waits."""
+    """Import the solver, which takes half a second, before a clock starts or a gang waits."""
     import ortools.sat.python.cp_model  # noqa: F401  (the import is what is wanted)
 
 

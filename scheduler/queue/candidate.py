@@ -41,7 +41,7 @@ class Candidate(Generic[J]):
     emptying: bool = field(default=False, init=False)
     """Its own zone will be clear when those have gone that are leaving or may be stopped."""
     victims: Sequence[Running] = field(default=(), init=False)
-    """Asked as if these had left; those of them who are on nodes that it then has are to be stopped for it."""
+    """Asked as if these had left; those of them that are on nodes that it then has are to be stopped for it."""
     allocations: Sequence[Allocation] = field(default=(), init=False)
     """In rounds, how the job may lie, in place of offers: the first that has room counts; a victim may be the job
     itself, which then moves."""

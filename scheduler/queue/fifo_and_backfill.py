@@ -16,7 +16,7 @@ class Fifo(BasePolicy):
     """The first waits until it has room, and so do all behind it."""
 
     name = "fifo"
-    summary = "first in, first out; nobody passes a job that waits"
+    summary = "first in, first out; no job passes one that waits"
 
 
 class ShortestFirst(BasePolicy):
@@ -27,7 +27,7 @@ class ShortestFirst(BasePolicy):
     """
 
     name = "shortest-first"
-    summary = "the shortest by prediction first; nobody passes it while it waits"
+    summary = "the shortest by prediction first; none passes it while it waits"
 
     def rank(self, job: Waiting) -> Rank:
         """Rank by predicted seconds, then as first in, first out."""

@@ -44,7 +44,7 @@ class GavelMaxMin(InRounds):
         return max_min_shares(problem)[1]
 
     def turns(self, jobs: Sequence[RoundJob], cluster: RoundState) -> RoundPlan:
-        """Give turns to those who have least of their shares."""
+        """Give turns to the jobs that have least of their shares."""
         room = dict(cluster.units_by_type)
         names = list(room)
         ways = [cluster.allocations(job) for job in jobs]
@@ -63,7 +63,7 @@ class GavelMaxMin(InRounds):
                     share = max(float(shares[i, j]) - _NOTHING, 0.0)
                     owed, had = job.standing.get(name, (0.0, 0.0))
                     priority = (owed + share * seconds) / (had + seconds) if share else 0.0
-                    # of equals first who has nodes of the type already, then who came first
+                    # of equals first those that have nodes of the type already, then those that came first
                     stays = bool(job.places) and job.allocation.gpu_types == (name,)
                     queue.append((-priority, -share, not stays, job.submitted, i, name))
         for *_, i, name in sorted(queue):

@@ -31,7 +31,7 @@ class Hadar(InRounds):
     summary = "in rounds: types of GPU at prices that rise with use; the largest payoff first (Hadar)"
 
     def turns(self, jobs: Sequence[RoundJob], cluster: RoundState) -> RoundPlan:
-        """Give turns to those who pay."""
+        """Give turns to the jobs that pay."""
         counts = cluster.units_by_type
         worth, left = dict[object, dict[Allocation, float]](), dict[object, float]()
         for job in jobs:
@@ -48,7 +48,7 @@ class Hadar(InRounds):
             if cluster.starting(job):
                 market.take(job.allocation, job.places)
                 turns[job.key] = RoundTurn(job, (job.allocation,))
-        # first those who pay, then those for whom something is left over
+        # first the jobs that pay, then those for which something is left over
         for floor in (0.0, -inf):
             for job in asked:
                 if job.key in turns or market.sold_out:

@@ -1,9 +1,9 @@
-"""Policies in rounds: at the end of each, who has which GPUs in the next is decided anew for all jobs.
+"""Policies in rounds: at the end of each, which job has which GPUs in the next is decided anew.
 
 Jobs that have another turn, or none while their nodes are wanted, are stopped and go on later with the work they have
 done.  Jobs that have not worked as long as their start takes keep what they have: else those whose start takes about a
-round would be stopped again and again before they work.  Between two rounds nobody starts.  The driver says how a job
-may lie, and how fast it is so; the policy says who comes first, and on what; which nodes those are is the business of
+round would be stopped again and again before they work.  Between two rounds no job starts.  The driver says how a job
+may lie, and how fast it is so; the policy says which comes first, and on what; which nodes those are is the business of
 placement.  For simulation alone.
 """
 
@@ -71,7 +71,7 @@ class RoundTurn:
 class RoundPlan:
     """What a policy decides at the end of a round."""
 
-    turns: Sequence[RoundTurn]  # who is placed first comes first
+    turns: Sequence[RoundTurn]  # the one placed first comes first
     owed: Mapping[Hashable, Mapping[str, float]] = field(default_factory=dict)  # as :meth:`RoundState.owe` takes it
 
 
@@ -79,7 +79,7 @@ class RoundPolicy(QueuePolicy, Protocol):
     """A policy with a ``round_seconds``."""
 
     def turns(self, jobs: Sequence[RoundJob], cluster: RoundState) -> RoundPlan:
-        """Return who has a turn in the next round.
+        """Return the jobs that have a turn in the next round.
 
         :param jobs: all that wait, by rank, and all that have nodes; those that are starting keep what they have,
             whatever is returned for them.

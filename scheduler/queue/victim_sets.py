@@ -93,7 +93,7 @@ class _Clearing:
         return min((one for one in found if one is not None), key=lambda one: one[:2], default=None)
 
     def _on(self, node: int, jobs: Sequence[Running]) -> tuple[Running, ...]:
-        """Return whom to stop on one node; nobody = that would not do."""
+        """Return what to stop on one node; nothing = that would not do."""
         room, chosen = int(self._cluster.free[node]), []
         for one in sorted(jobs, key=self._rank):
             chosen.append(one)

@@ -110,7 +110,7 @@ def _run(
             nodes, times = _struck(domains, rng) if domains else (1, repair)
             heappush(away, (now + (times or repair)(rng), nodes))
             missing += nodes
-            # who is back by now, and of whom the job waits for
+            # which is back by now, and of which the job waits for
             while away and (away[0][0] <= now or missing > spares):
                 back, nodes = heappop(away)
                 missing -= nodes

@@ -1,4 +1,4 @@
-"""Who reads what near which cache while a run goes on, and the pace of jobs that wait for their data.
+"""Which jobs read what near which cache while a run goes on, and the pace of jobs that wait for their data.
 
 A cache holds what the jobs that run in its domain read, and nothing else; it is full as soon as they run.
 """

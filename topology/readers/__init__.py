@@ -30,7 +30,7 @@ class LoadedTopology:
     source: str  # what the cluster is called: its file, - for standard input, or a live cluster
     format: str  # name of the format of the file
     notes: tuple[str, ...]  # what a user should know, one sentence each
-    assumed: str = ""  # the one of the notes that GPUs are assumed, as neither the file nor anybody says them
+    assumed: str = ""  # the one of the notes that GPUs are assumed, as neither the file nor an option says them
 
 
 def load_topology(

@@ -22,7 +22,7 @@ def step_chart(steps: Sequence[int], slowdown: NDArray[np.float64], mean: float,
     :param steps: numbers of the steps.
     :param slowdown: float [steps].
     :param mean: S of the job, drawn as a line.
-    :param onsets: number of a step -> who is slow from it on, drawn as upright lines.
+    :param onsets: number of a step -> names of what is slow from it on, drawn as upright lines.
     """
     values = slowdown.tolist()
     upward = axis_range([LEAST_TOP, mean, *values], "count", most=4, floor_at=1.0)

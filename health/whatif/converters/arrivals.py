@@ -1,4 +1,4 @@
-"""Who comes last to collectives, from the profiles of ranks, and where the step of each rank goes.
+"""Which rank comes last to collectives, from the profiles of ranks, and where the step of each rank goes.
 
 All ranks leave a collective together, so the rank that spends least time in it came last, whatever the clocks say.
 The others waited from their start until it came; what they computed meanwhile is no loss.
@@ -56,7 +56,7 @@ class ArrivalOrder:
                 self._counts[step, group, collective].add(count)
 
     def found(self, workers: int) -> Arrivals | None:
-        """Return who comes last, of a job of so many workers; ``None`` = no collective was seen on two ranks."""
+        """Return which rank comes last, of a job of so many workers; ``None`` = no collective was seen on two ranks."""
         last: dict[int, int] = defaultdict(int)
         cost: dict[int, float] = defaultdict(float)
         compared, ranks, steps = 0, set(), set()

@@ -1,4 +1,4 @@
-"""What does a queue gain that knows how fast each job is on each generation of GPUs, and who should wait for which?"""
+"""What does a queue gain that knows how fast each job is on each generation of GPUs, and which wait for which?"""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
             yield PublishedGain(name=name, published=published, ours=most)
 
     def _kinds(self, runs: Sequence[GenerationsRun]) -> Iterator[GenerationsKind]:
-        """Yield the families of models, those that gain most from their fastest type first; runs say who was where."""
+        """Yield the families of models, those that gain most from their fastest type first; runs say where each was."""
         had = Counter[tuple[str, str]]()
         for run in runs:
             had.update(run.on)
@@ -190,7 +190,7 @@ class GenerationsQuestion(CapacityQuestion[GenerationsAnswer]):
         return f"Queues on {made} GPUs, {found.jobs:,} jobs: what does knowing them buy?"
 
     def verdict(self, found: GenerationsAnswer) -> str:
-        """Return what knowing the types buys, and who should wait."""
+        """Return what knowing the types buys, and which jobs should wait."""
         best = max((one for one in found.cells if one.load is not None), key=lambda one: one.jct_gain.mean)
         said = f"Mean completion time is up to {best.jct_gain:.2f} times shorter than under "
         said += f"{self.policies[0]}: under {best.policy} at {_at(best.load)}."

@@ -43,7 +43,7 @@ class StatedDomain:
 def stated_domain(text: str, cluster: Cluster | None) -> StatedDomain:
     """Read ``NAME[:NODES[:RATE[:HOURS]]]``; without nodes, as many as the cluster's level of that name has in each.
 
-    :raises InvalidInput: it is nothing of the kind, or nobody says how many nodes.
+    :raises InvalidInput: it is nothing of the kind, or nothing says how many nodes.
     :raises UnknownName: the cluster has no such level.
     """
     name, *parts = (part.strip() for part in text.split(":"))

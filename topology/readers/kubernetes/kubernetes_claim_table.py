@@ -1,6 +1,6 @@
 """Pods and nodes with their GPUs of dynamic resource allocation counted in, as if they were extended resources.
 
-All who count GPUs then count both kinds.
+All that counts GPUs then counts both kinds.
 """
 
 from __future__ import annotations
