@@ -43,7 +43,7 @@ def open_cluster(name: str, *, format: str | None = None, gpu_resource: str | No
         if name != SLURM:
             fix = "write slurm: and choose the Slurm by SLURM_CONF"
             raise InvalidInput(f"{name!r}: nothing follows slurm:", where="--cluster", fix=fix)
-        from topology.live_slurm import ask_slurm
+        from topology.slurm.live_slurm import ask_slurm
 
         topology, nodes = ask_slurm()
         return OpenedCluster(topology, (nodes,))

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.instances import FAMILIES, draw
 from benchmarks.report import Promise, promises, section, table
 from scheduler.algorithm_run import run
-from scheduler.certificate_writer import certificate_of
+from scheduler.certificates.certificate_writer import certificate_of
 from scheduler.outcome import Instance
 from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.verification.verdict import verify

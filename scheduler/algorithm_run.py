@@ -3,10 +3,9 @@
 Every command, study and service calls algorithms through :func:`run`, so that no algorithm scores itself and no
 placement that breaks a rule is ever shown.
 
-An algorithm is asked for each type of GPU that the job may be on (:mod:`scheduler.gpu_types`), there for each trunk
-(:mod:`scheduler.trunks`), and the best answer counts; constraints beside the tree are laid into it
-(:mod:`scheduler.second_constraints`): so every algorithm heeds all of these without knowing of them.  Among placements
-that are worth the same, one on preferred nodes is taken (:mod:`scheduler.preferred_nodes`).
+An algorithm is asked for each type of GPU that the job may be on, there for each trunk, and the best answer counts;
+constraints beside the tree are laid into it: so every algorithm heeds all of these without knowing of them.  Among
+placements that are worth the same, one on preferred nodes is taken (:mod:`scheduler.subproblems`).
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from scheduler.gpu_types import best_of_types
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.admission import TypeChoice, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
-from scheduler.preferred_nodes import Preference, prefer, pulls_of
-from scheduler.second_constraints import SecondConstraints
-from scheduler.trunks import propose, propose_in_a_trunk
+from scheduler.subproblems.gpu_types import best_of_types
+from scheduler.subproblems.preferred_nodes import Preference, prefer, pulls_of
+from scheduler.subproblems.second_constraints import SecondConstraints
+from scheduler.subproblems.trunks import propose, propose_in_a_trunk
 from scheduler.work_clock import clock, on_clock, share_until
 from topology.cluster import Cluster, FloatArray
 from topology.errors import InvalidPlacement

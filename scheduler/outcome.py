@@ -36,8 +36,7 @@ class Instance:
     job: Job
     source: str = ""  # Name of the cluster's file
     notes: tuple[str, ...] = ()  # What is worth knowing about how the two were read, a sentence each
-    # shape [nodes], what each node costs beside the objective; None = as :func:`scheduler.algorithm_run.run` says
-    costs: FloatArray | None = None
+    costs: FloatArray | None = None  # shape [nodes], beside the objective; None = GB of images to pull
 
     @cached_property
     def level(self) -> Level:

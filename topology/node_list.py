@@ -1,9 +1,9 @@
 """Lists of nodes laid over a topology: which are in use, which cannot be used, how many GPUs they have.
 
 A list is one node or Slurm hostlist a line (all of them in use; ``#`` begins a comment), a saved placement (the same),
-or what Slurm says of its nodes (:mod:`topology.slurm_nodes`).  Nodes that the cluster does not have are counted and
-left out: a list of Slurm's has CPU and login nodes too.  Where it has the states of no node of the cluster, it is of
-another one, and refused.
+or what Slurm says of its nodes (:mod:`topology.slurm`).  Nodes that the cluster does not have are counted and left out:
+a list of Slurm's has CPU and login nodes too.  Where it has the states of no node of the cluster, it is of another one,
+and refused.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from topology.cluster import DEFAULT_GPUS, MAX_GPUS, MAX_NODES, Cluster
-from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source
 from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
+from topology.parsing.documents import load_document
 from topology.quantities import plural
-from topology.slurm_nodes import SlurmNode, slurm_nodes
-from topology.slurm_table import Use, powered_off, use_of
+from topology.slurm.slurm_nodes import SlurmNode, slurm_nodes
+from topology.slurm.slurm_table import Use, powered_off, use_of
 
 _PLACEMENT = re.compile(r'"assignment"\s*:')
 

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from topology.cluster import Cluster
-from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source, read_source
 from topology.flag_log import is_store, open_log, refuse_lines
 from topology.flags import NodeFlag, merge_by_node
 from topology.hostlist import expand_hostlist
 from topology.json_record import JsonRecord
+from topology.parsing.documents import Document, load_document
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ def _job(file: str, measured: MeasuredSteps) -> JobDocument:
     """
     from scheduler.job_files.job_document import JobDocument
     from scheduler.job_files.jobfile import load_job
-    from topology.documents import load_document
+    from topology.parsing.documents import load_document
 
     source = read_source(file)
     degrees = load_job(source).job.parallelism

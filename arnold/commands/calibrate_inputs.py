@@ -165,7 +165,7 @@ def _of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Para
     """Return S and R of a saved placement, and the degrees of its job; on a cluster they are counted anew."""
     from scheduler.job_files.placementfile import load_names, load_placement
     from scheduler.objective import evaluate
-    from topology.documents import load_document
+    from topology.parsing.documents import load_document
     from topology.readers import load_topology
 
     source = read_source(file)

@@ -98,7 +98,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
 def _beside_the_pairs(document: ExplainDocument) -> list[tuple[str, Sequence[str]]]:
     """Return title and sentences of what is said besides the cheaper pairs; some have no sentence."""
     from arnold.commands.place_text import flag_sentences
-    from scheduler.gpu_types import in_words
+    from scheduler.subproblems.gpu_types import in_words
 
     prices = document.prices if len(document.prices) > len(document.options) else ()
     binding = [f"{in_words(one.gpu_types)}: {one.sentence}" for one in document.binding]
@@ -128,7 +128,7 @@ def _ways(document: ExplainDocument) -> list[str]:
 
 
 def _heading(document: ExplainDocument) -> str:
-    from scheduler.gpu_types import in_words
+    from scheduler.subproblems.gpu_types import in_words
 
     if not document.cheaper:
         return "Nothing can be cheaper"

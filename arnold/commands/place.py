@@ -125,7 +125,7 @@ def load_algorithm(name: str) -> PlacementAlgorithm:
 
 def certificate_text(file: str, instance: Instance, outcome: Outcome) -> dict[str, str]:
     """Return the file with what proves an outcome; none where nothing does."""
-    from scheduler.certificate_writer import certificate_of
+    from scheduler.certificates.certificate_writer import certificate_of
 
     if outcome.status not in ("optimal", "feasible", "infeasible"):
         return {}

@@ -14,7 +14,7 @@ from topology.errors import UnknownName, did_you_mean
 
 OTHERS: Mapping[str, str] = {
     "error": "arnold.documents.error:ErrorDocument",
-    "certificate": "scheduler.certificate:Certificate",
+    "certificate": "scheduler.certificates.certificate:Certificate",
     "jobs": "arnold.documents.joint_answer:JointDocument",
     "job": "scheduler.job_files.job_document:JobDocument",
     "power": "simulator.power.power_file:PowerSettings",

@@ -44,10 +44,10 @@ def command(*, as_json: bool, certificate: str, solver: bool, inputs: PlacementI
     The placement is evaluated, capacities are counted anew, and every refuted pair is recounted in whole numbers. Give
     the options that `arnold place` was given. Exits 5 if a claim is wrong or not shown, 4 if it cannot be told.
     """
-    from scheduler.certificate import Certificate
+    from scheduler.certificates.certificate import Certificate
     from scheduler.verification.cell_program import solver_check
     from scheduler.verification.verdict import verify
-    from topology.documents import load_document
+    from topology.parsing.documents import load_document
 
     claimed = load_document(read_source(certificate, max_bytes=MOST_BYTES)).parse(Certificate)
     instance = inputs.read()

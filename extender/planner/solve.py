@@ -27,7 +27,6 @@ from extender.plans.reservation import Reservation
 from extender.queueing import UsableRows
 from scheduler.algorithm_run import fits, run
 from scheduler.explanation.remedies import nodes_to_free, shares
-from scheduler.gpu_types import in_words
 from scheduler.job import Job
 from scheduler.objective import evaluate, trivial_bound
 from scheduler.outcome import Outcome
@@ -36,6 +35,7 @@ from scheduler.placement.types import ALGORITHMS, Limits
 from scheduler.queue.arnold import place_zone
 from scheduler.repair import Repair, repair
 from scheduler.second_levels import within_the_tree
+from scheduler.subproblems.gpu_types import in_words
 from topology.cluster import Cluster, IntArray
 from topology.errors import ArnoldError, Infeasible
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.flags import FAULTY, HEALTHY, NodeFlag
+from topology.parsing.documents import load_document
 from topology.readers.kubernetes.kubernetes_health import (
     NVSENTINEL,
     PREFER_NO_SCHEDULE,

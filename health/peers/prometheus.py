@@ -22,10 +22,10 @@ import numpy as np
 from health.peers.metrics import canonical
 from health.peers.sample_sources import MACHINE_LABELS
 from health.peers.streams import FloatArray, MetricRecording, Part, samples_of
-from topology import json_text
 from topology.errors import InvalidInput
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.parsing import json_text
 from topology.quantities import plural
 from topology.tables.bad_rows import BadRows
 from topology.tables.prometheus_text import exporter_line

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from health.whatif.analysis_result import Operation
-from topology.documents import Document, load_document
 from topology.errors import TooLarge, TraceFormatError
 from topology.files import Source
+from topology.parsing.documents import Document, load_document
 
 LARGEST = 1_000_000  # Largest size of anything: more GPUs than any job has
 MOST_RANKS = 1 << 20

@@ -14,9 +14,9 @@ from typing import Any
 
 from scheduler.job import MEGATRON_ORDER, Parallelism
 from scheduler.node_grid import filling
-from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.parsing.documents import load_document
 
 Nodes = Mapping[tuple[int, int], str]
 HEADER = ("dp", "stage", "node")

@@ -12,9 +12,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from scheduler.affinity import Model
 from scheduler.job import Count, Family, Hold
 from scheduler.job_affinity import named_model
-from topology.documents import load_document
 from topology.errors import InvalidInput, InvalidJob
 from topology.files import Source
+from topology.parsing.documents import load_document
 
 MOST_CONSTRAINTS = 256  # of a job: more than there are families and levels of any cluster; each takes time
 Factor = Annotated[float, Field(ge=0.0, le=1e6)]

@@ -20,9 +20,9 @@ from scheduler.outcome import Instance
 from scheduler.placement.admission import check_held_together
 from scheduler.second_levels import within_the_tree
 from topology.cluster import DEFAULT_GPUS, Cluster
-from topology.documents import load_document
 from topology.errors import InvalidJob, InvalidTopology, TooLarge, UnknownName, did_you_mean
 from topology.files import Source
+from topology.parsing.documents import load_document
 
 MAX_CELLS = 1_000_000  # Most nodes of one job; ten times the largest cluster that is known
 

@@ -14,10 +14,10 @@ from scheduler.job import Job
 from scheduler.job_files.job_document import JobDocument
 from scheduler.job_files.jobfile import JobFile, job_of
 from topology.cluster import Cluster, IntArray
-from topology.documents import Document, load_document
 from topology.errors import InvalidInput, InvalidPlacement
 from topology.field_types import Count
 from topology.files import Source
+from topology.parsing.documents import Document, load_document
 
 LONGEST_AGE = 1e9  # Seconds since a checkpoint, thirty years: beyond it is a slip
 

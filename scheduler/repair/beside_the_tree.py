@@ -18,13 +18,13 @@ from scheduler.objective import TOLERANCE, Evaluation, evaluate, spread_by_level
 from scheduler.placement.types import Limits, PlacementAlgorithm
 from scheduler.repair.moves_first import RepairPlan, cost_of
 from scheduler.repair.repair_problem import Prefer, RepairProblem, problem_of
-from scheduler.second_constraints import (
+from scheduler.second_levels import named_beside, within_the_tree
+from scheduler.subproblems.second_constraints import (
     laid_into_tree,
     nested_depth,
     whole_first,
     with_levels_named,
 )
-from scheduler.second_levels import named_beside, within_the_tree
 from scheduler.work_clock import LEAST_SECONDS, clock, share_until
 from topology.cluster import Cluster, IntArray
 from topology.errors import Infeasible, SolverTimeout

@@ -14,7 +14,6 @@ from math import inf
 from time import perf_counter
 
 from scheduler.algorithm_run import judge, run
-from scheduler.gpu_types import speed_of
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation
 from scheduler.outcome import Outcome
@@ -25,6 +24,7 @@ from scheduler.several.joint_question import JointQuestion, bound_at, run_on_its
 from scheduler.several.move_plan import MoveLimits
 from scheduler.several.move_search import MoveSearch
 from scheduler.several.running_jobs import RunningJob, check_running, classes_with_running, opened
+from scheduler.subproblems.gpu_types import speed_of
 from topology.cluster import Cluster, IntArray
 from topology.quantities import HOUR
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from scheduler.data_sets import near_shared_data
 from scheduler.outcome import Instance
-from scheduler.preferred_nodes import pulls_of
 from scheduler.several.running_jobs import RunningJob, check_running, opened
+from scheduler.subproblems.preferred_nodes import pulls_of
 from topology.errors import did_you_mean
 
 

@@ -19,7 +19,6 @@ from math import inf
 from time import perf_counter
 
 from scheduler.algorithm_run import judge
-from scheduler.gpu_types import speed_of
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE
 from scheduler.outcome import Outcome
@@ -32,6 +31,7 @@ from scheduler.several.joint_search import JointSearch
 from scheduler.several.lay_out import seated_again
 from scheduler.several.leave_out import LeftOut, fewest_left_out
 from scheduler.several.turns import TurnResult, in_turn
+from scheduler.subproblems.gpu_types import speed_of
 from topology.cluster import Cluster, IntArray
 from topology.quantities import plural
 

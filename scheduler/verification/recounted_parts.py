@@ -9,7 +9,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.certificate import Certificate, CertifiedPart
+from scheduler.certificates.certificate import Certificate, CertifiedPart
 from scheduler.job import Job
 from scheduler.objective import Spread
 from scheduler.verification.counted_grid import CountedGrid, counted_grid

@@ -15,7 +15,7 @@ from math import inf
 import numpy as np
 import numpy.typing as npt
 
-from scheduler.certificate import Certificate
+from scheduler.certificates.certificate import Certificate
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, slowest_in_use, step_time
 from scheduler.verification.counted_grid import counted_grid, counted_out

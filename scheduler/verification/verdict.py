@@ -11,7 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
-from scheduler.certificate import Certificate
+from scheduler.certificates.certificate import Certificate
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, Evaluation, evaluate, slowest_in_use
 from scheduler.verification.counted_grid import counted_out

@@ -113,7 +113,7 @@ def read_power(source: Source, cluster: Cluster) -> PowerSettings:
     :raises InvalidInput: an unknown key, an impossible value, or a level, domain or type that the cluster has not; with
         its line.
     """
-    from topology.documents import load_document
+    from topology.parsing.documents import load_document
 
     document = load_document(source)
     found = document.parse(PowerSettings)

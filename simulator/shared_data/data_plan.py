@@ -105,7 +105,7 @@ def read_data(source: Source, records: Sequence[JobRecord], cluster: Cluster) ->
     :raises UnknownName: a job names a data set that the file has not, or caches have a level that the cluster has not.
     """
     # not at the top: the help of commands needs no YAML
-    from topology.documents import load_document
+    from topology.parsing.documents import load_document
 
     document = load_document(source)
     plan, where = document.parse(DataPlan), document.where("data_sets")

@@ -113,6 +113,6 @@ def read_startup(source: Source) -> StartUpSettings:
     :raises InvalidInput: not YAML or JSON, unknown keys, impossible values; says the line.
     """
     # not at the top: the options of commands are read from this module, and their help needs no YAML
-    from topology.documents import load_document
+    from topology.parsing.documents import load_document
 
     return load_document(source).parse(StartUpSettings)

@@ -18,9 +18,9 @@ from simulator.throughputs import Rates, Throughputs
 from simulator.traces.job_fields import number, whole
 from simulator.traces.job_trace import JobTrace
 from topology.cluster import Cluster
-from topology.documents import load_document
 from topology.errors import InvalidInput, TraceFormatError, did_you_mean
 from topology.files import Source
+from topology.parsing.documents import load_document
 from topology.tables.bad_rows import BadRow, BadRows
 from topology.tables.text_rows import CsvRows
 

@@ -52,7 +52,7 @@ def load_topology(
     :param path: the file, or ``-`` for standard input; or what was read already, as of ``busy``.
     :param format: name of the format; ``None`` = recognise it by content.
     :param busy: files with one node or hostlist a line: nodes in use; or with what Slurm says of its nodes
-        (:mod:`topology.slurm_nodes`).  Of several opinions about a node the worst counts.
+        (:mod:`topology.slurm.slurm_nodes`).  Of several opinions about a node the worst counts.
     :param flags: YAML or JSON files with a list of flags, or flag stores; what does not hold at ``now`` is left out.
     :param gpus_per_node: for a file that does not say it; ``None`` = what ``busy`` says, else ``DEFAULT_GPUS``, noted.
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.

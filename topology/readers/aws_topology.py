@@ -16,10 +16,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_pascal
 
-from topology.documents import load_document
 from topology.errors import some
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.parsing.documents import load_document
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 

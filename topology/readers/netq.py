@@ -13,10 +13,10 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.parsing.documents import Document, load_document
 from topology.readers.fabric import Fabric, read_fabric
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading

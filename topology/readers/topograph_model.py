@@ -14,11 +14,11 @@ from datetime import datetime
 from pydantic import BaseModel
 
 from topology.cluster import MAX_LEVELS, MAX_NODES
-from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.hostlist import expand_hostlist
+from topology.parsing.documents import Document, load_document
 from topology.readers.topograph import ACCELERATOR_LABELS, TopographInstance, place_instances
 from topology.readers.types import Reading
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from topology import json_text
 from topology.errors import InvalidInput
 from topology.files import Source, decode_source
+from topology.parsing import json_text
 from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from topology.errors import did_you_mean
-from topology.json_text import TWICE_FIX, KeyTwice, unique
+from topology.parsing.json_text import TWICE_FIX, KeyTwice, unique
 from topology.tables.bad_rows import BadRow, BadRows, TextSource
 
 DIGITS = 4_300  # Python reads no longer whole numbers from text

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from simulator.traces.trace_clock import TraceRows
 from simulator.traces.trace_loading import Numbered
 from simulator.workload.generate import generate
-from topology.documents import load_document
 from topology.errors import InvalidInput, TraceFormatError
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.parsing.documents import load_document
 from topology.tables.byte_stream import ByteStream
 
 _BEGIN = re.compile(rb'(?:\xef\xbb\xbf)?(?:\s|#[^\n]*\n|---\s*\n|\{)*"?workload"?\s*:')

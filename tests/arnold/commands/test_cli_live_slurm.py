@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from topology import live_slurm
+from topology.slurm import live_slurm
 
 Arnold = Callable[..., Any]
 

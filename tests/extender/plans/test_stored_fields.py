@@ -18,7 +18,7 @@ from extender.plans.reservation import Reservation, ReservationPhase, Reservatio
 from scheduler.job import Hold, Job, Parallelism
 from scheduler.queue.run_times import Prediction, RunTimes
 from topology.files import Source
-from topology.yaml_text import parse
+from topology.parsing.yaml_text import parse
 
 CRDS = Path(__file__).parents[3] / "manifests" / "crds"
 THEN = datetime(2026, 11, 21, 9, 30, 5, 250_000, tzinfo=UTC)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from scheduler.algorithm_run import run
-from scheduler.certificate import Certificate, CertifiedPart, RefutedPair
-from scheduler.certificate_writer import certificate_of
+from scheduler.certificates.certificate import Certificate, CertifiedPart, RefutedPair
+from scheduler.certificates.certificate_writer import certificate_of
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, slowest_in_use, step_time, worth_of
 from scheduler.outcome import Instance

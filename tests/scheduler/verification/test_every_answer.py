@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from arnold.console.output import to_json
 from benchmarks.instances import draw
-from scheduler.certificate import Certificate, RefutedPair
+from scheduler.certificates.certificate import Certificate, RefutedPair
 from scheduler.job import Count, Hold, Job, Parallelism, Speed
 from scheduler.objective import Spread
 from scheduler.verification.counted_grid import CountedGrid
@@ -25,10 +25,10 @@ from tests.scheduler.verification.forgery import certified, disfigured, is_true
 from tests.scheduler.verification.test_rivals import job, minipods
 from tests.scheduler.verification.test_verdict import tiny_question
 from topology.cluster import Cluster
-from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.json_record import json_data
+from topology.parsing.documents import load_document
 
 VERIFIED = "verified: no placement is better"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.certificate import Certificate
+from scheduler.certificates.certificate import Certificate
 from scheduler.job import Count, Hold, Job, LevelWeight, Parallelism, Speed
 from scheduler.verification.verdict import verify
 from tests.scheduler.verification.forgery import certified

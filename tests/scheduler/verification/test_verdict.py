@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from scheduler.certificate import Certificate, RefutedPair
+from scheduler.certificates.certificate import Certificate, RefutedPair
 from scheduler.job import Job, Parallelism
 from scheduler.objective import Spread
 from scheduler.verification.verdict import verify

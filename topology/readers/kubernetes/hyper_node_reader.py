@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from topology.documents import load_document
 from topology.errors import InvalidTopology, some
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.parsing.documents import load_document
 from topology.readers.kubernetes.hyper_nodes import HyperNode, hyper_paths
 from topology.readers.kubernetes.kubernetes_cluster import Kubernetes
 from topology.readers.kubernetes.kubernetes_objects import HYPER_NODES_ALONE, Kinds, NodeObject, read_items

@@ -25,12 +25,12 @@ from typing import ClassVar
 
 from topology.build import NodePath, build_cluster
 from topology.cluster import Cluster, Node
-from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes_gpus import GPU_CLASSES, GPUS
+from topology.parsing.documents import Document, load_document
 from topology.readers.kubernetes import kubernetes_objects as objects
 from topology.readers.kubernetes.hyper_nodes import HyperNode
 from topology.readers.kubernetes.kubernetes_claim_table import ALLOCATION_KINDS, ClaimTable

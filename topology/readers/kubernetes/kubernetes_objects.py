@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from topology.documents import Document
 from topology.errors import InvalidInput
 from topology.kubernetes_gpus import GPUS
+from topology.parsing.documents import Document
 from topology.readers.kubernetes.kubernetes_labels import gpu_type
 
 ALLOCATION_API = "resource.k8s.io/v1"

@@ -17,7 +17,7 @@ from topology.files import Source
 from topology.node_list import read_node_list, with_gpus, with_node_list, with_types
 from topology.readers.placed_nodes import ONE_LEVEL
 from topology.readers.types import Reading
-from topology.slurm_nodes import slurm_nodes
+from topology.slurm.slurm_nodes import slurm_nodes
 
 # as scontrol prints a node, on one line or several; a line of slurm.conf has no CPUAlloc
 _RECORD = re.compile(r"^[ \t]*NodeName=\S+\s+(?:Arch=\S+\s+)?CoresPerSocket=\d+\s+CPUAlloc=", re.MULTILINE)

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from topology.cluster import MAX_NODES
-from topology.documents import Document, load_document
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.parsing.documents import Document, load_document
 from topology.readers.slurm.switches import (
     WITHOUT_LEVELS,
     Switch,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
 from tests.case_counts import examples
-from topology.documents import Document, load_document
 from topology.errors import ArnoldError, InvalidInput, InvalidJob, TooLarge
 from topology.files import Source, decode_source
+from topology.parsing.documents import Document, load_document
 
 
 def load(text: str) -> Document:

@@ -2,7 +2,7 @@
 
 It says what was asked, what was answered, and for each part of the question which pairs of spreads cannot be had, with
 the witness by which that can be recounted without a search.  ``arnold verify`` checks it
-(:mod:`scheduler.verification`); :mod:`scheduler.certificate_writer` makes it.  Nothing in a certificate is believed.
+(:mod:`scheduler.verification`); :mod:`.certificate_writer` makes it.  Nothing in a certificate is believed.
 """
 
 from __future__ import annotations

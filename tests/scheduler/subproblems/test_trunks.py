@@ -16,7 +16,7 @@ from scheduler.objective import evaluate
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.repair import repair
-from scheduler.trunks import propose_in_a_trunk
+from scheduler.subproblems.trunks import propose_in_a_trunk
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

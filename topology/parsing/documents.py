@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from topology import json_text, yaml_text
 from topology.errors import InvalidInput, did_you_mean
 from topology.files import Source
+from topology.parsing import json_text, yaml_text
 
 T = TypeVar("T")
 Path = Sequence[str | int]

@@ -23,7 +23,7 @@ from scheduler.placement.admission import Blocks, admissible, least_spread
 from scheduler.placement.heuristic import AsksRules
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
 from scheduler.second_levels import named_beside, without_levels
-from scheduler.trunks import WeighedProposal, propose, weighed
+from scheduler.subproblems.trunks import WeighedProposal, propose, weighed
 from scheduler.work_clock import clock, share_until
 from topology.capacity import count_nodes
 from topology.cluster import BoolArray, Cluster, IntArray, Level

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from benchmarks.instances import draw
 from scheduler.algorithm_run import judge, run
-from scheduler.certificate import Certificate
-from scheduler.certificate_writer import NothingToCertify, certificate_of, fewest_needed
+from scheduler.certificates.certificate import Certificate
+from scheduler.certificates.certificate_writer import NothingToCertify, certificate_of, fewest_needed
 from scheduler.job import Job, Parallelism
 from scheduler.outcome import Instance
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal, Refutation

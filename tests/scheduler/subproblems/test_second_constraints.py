@@ -14,7 +14,7 @@ from scheduler.objective import evaluate
 from scheduler.outcome import Outcome
 from scheduler.placement.types import ALGORITHMS, Limits, Proposal
 from scheduler.repair import repair
-from scheduler.second_constraints import laid_into_tree
+from scheduler.subproblems.second_constraints import laid_into_tree
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node

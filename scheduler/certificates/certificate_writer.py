@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from scheduler.certificate import VERSION, Certificate, CertifiedPart, RefutedPair
+from scheduler.certificates.certificate import VERSION, Certificate, CertifiedPart, RefutedPair
 from scheduler.job import Job
 from scheduler.outcome import Instance, Outcome
 from scheduler.placement.admission import types_of

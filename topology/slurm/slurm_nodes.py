@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from topology.cluster import MAX_GPUS, MAX_NODES
-from topology.documents import load_document
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.hostlist import expand_hostlist
-from topology.slurm_table import table_rows
+from topology.parsing.documents import load_document
+from topology.slurm.slurm_table import table_rows
 
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
 _MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once

@@ -16,7 +16,7 @@ from scheduler.job import ContainerImage, Job, Parallelism, Speed
 from scheduler.objective import slowest_in_use, worth_of
 from scheduler.outcome import Outcome
 from scheduler.placement.types import ALGORITHMS, Limits
-from scheduler.preferred_nodes import pulls_of
+from scheduler.subproblems.preferred_nodes import pulls_of
 from tests.case_counts import examples
 from topology.build import build_cluster
 from topology.cluster import Cluster, IntArray, Node

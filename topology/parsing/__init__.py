@@ -1,0 +1,1 @@
+"""YAML and JSON from untrusted hands, as plain data with line numbers."""
