@@ -28,7 +28,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "arnold place --cluster cluster.csv --job job.yaml --json",
             "jq may not be here",
         ),
-        'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/commands/test_field_options.py completes words"),
+        'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/options/test_field_options.py completes words"),
         "_ARNOLD_COMPLETE=fish_source": ("", "needs fish"),
     },
     "docs/how-it-works/generations.md": {
