@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.affinity import Record
 from scheduler.job import Count, Hold, Overrides
-from scheduler.job_files.jobfile import MAX_CELLS, JobFile, job_document, job_of, load_job
+from scheduler.job_files.job_file import MAX_CELLS, JobFile, job_document, job_of, load_job
 from scheduler.job_files.records_file import load_records
 from scheduler.outcome import Instance
 from tests.case_counts import examples
