@@ -1,4 +1,6 @@
-"""S = 2: components that are trees, v domains on v - 1 columns, and the fewest rows that these touch.
+"""S = 2: components that are trees, v domains on v - 1 columns, and a quick lower bound on the rows that these touch.
+
+:mod:`scheduler.placement.exact.components.tree_shares` has the number itself, which takes longer.
 
 Cut the column between a subtree and the rest: what the subtree holds beyond its own columns is its *share* of that
 column, so its domains alone determine it.  Colour the domains in two classes and give one class the top rows of each of
