@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-_NEVER = 1 << 20  # More row touches than any placement has
+from scheduler.placement.exact.components.component_heights import NEVER
 
 
 def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
@@ -42,7 +42,7 @@ def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
 
     def below(domains: int, own: int) -> int:
         """Return the row touches of a root that touches so many rows or more, and of all branches that hang on it."""
-        best = _NEVER
+        best = NEVER
         for branches in split(domains):
             root = max([own, *(height - share(part) for part in branches)])
             best = min(best, root + sum(branch(part) for part in branches))
