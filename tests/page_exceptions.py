@@ -28,7 +28,7 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
             "arnold place --cluster cluster.csv --job job.yaml --json",
             "jq may not be here",
         ),
-        'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/commands/test_field_options.py completes words"),
+        'eval "$(_ARNOLD': ("", "needs bash; tests/arnold/options/test_field_options.py completes words"),
         "_ARNOLD_COMPLETE=fish_source": ("", "needs fish"),
     },
     "docs/how-it-works/generations.md": {
@@ -57,10 +57,10 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
         ),
     },
     "docs/how-it-works/health/recovery.md": {
-        "py-spy dump": ("", "needs a job; tests/health/test_recovery_pyspy.py reads what it prints"),
-        "arnold health evict": ("", "needs stacks of 512 ranks; tests/health/test_recovery_eviction.py"),
-        "arnold health isolate": ("", "is of a job of 64 machines; tests/health/test_recovery_replay.py"),
-        "arnold health backups": ("", "is of a job of 64 machines; tests/health/test_recovery_peers.py"),
+        "py-spy dump": ("", "needs a job; tests/health/recovery/test_recovery_pyspy.py reads what it prints"),
+        "arnold health evict": ("", "needs stacks of 512 ranks; tests/health/recovery/test_recovery_eviction.py"),
+        "arnold health isolate": ("", "is of a job of 64 machines; tests/health/recovery/test_recovery_replay.py"),
+        "arnold health backups": ("", "is of a job of 64 machines; tests/health/recovery/test_recovery_peers.py"),
     },
     "docs/reference/op-traces.md": {
         "arnold health op-trace torch_profile": ("", "profiles of PyTorch; tests/health/whatif make them"),
@@ -86,8 +86,8 @@ EXCEPTIONS: Mapping[str, Elsewhere] = {
     },
     "docs/how-to/dead-nodes.md": {
         "sbatch ": ("", LAUNCHERS),
-        "py-spy dump": ("", "needs a job; tests/health/test_recovery_pyspy.py reads what it prints"),
-        "arnold health evict": ("", "needs stacks of all ranks; tests/health/test_recovery_eviction.py"),
+        "py-spy dump": ("", "needs a job; tests/health/recovery/test_recovery_pyspy.py reads what it prints"),
+        "arnold health evict": ("", "needs stacks of all ranks; tests/health/recovery/test_recovery_eviction.py"),
     },
     "docs/how-to/kubernetes.md": {
         "arnold place --cluster kube:": ("", CLUSTER),

@@ -58,6 +58,14 @@ def test_names_stand_once() -> None:
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}
 
 
+def test_tests_stand_where_their_modules_do() -> None:
+    """Tests of a package lie in folders that the package has: a room that is renamed takes its tests along."""
+    tests = [file for package in PACKAGES for file in (ROOT / "tests" / package).rglob("*.py")]
+    folders = {file.parent.relative_to(ROOT / "tests") for file in tests}
+    assert folders, "no tests were found"
+    assert sorted(str(folder) for folder in folders if not any((ROOT / folder).glob("*.py"))) == []
+
+
 def test_help_imports_nothing_heavy() -> None:
     """`arnold --help` is instant because it imports no solver, no array library and nothing that draws."""
     code = f"""

@@ -79,7 +79,7 @@ def _job(file: str, measured: MeasuredSteps) -> JobDocument:
     :raises InvalidJob: it cannot be, or is not the job that was measured.
     """
     from scheduler.job_files.job_document import JobDocument
-    from scheduler.job_files.jobfile import load_job
+    from scheduler.job_files.job_file import load_job
     from topology.parsing.documents import load_document
 
     source = read_source(file)

@@ -163,7 +163,7 @@ def _domains(row: dict[str, str], name: str, where: str) -> int:
 
 def _of_placement(file: str, cluster: str | None) -> tuple[tuple[int, int], Parallelism]:
     """Return S and R of a saved placement, and the degrees of its job; on a cluster they are counted anew."""
-    from scheduler.job_files.placementfile import load_names, load_placement
+    from scheduler.job_files.placement_file import load_names, load_placement
     from scheduler.objective import evaluate
     from topology.parsing.documents import load_document
     from topology.readers import load_topology

@@ -45,7 +45,7 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     from arnold.documents.recover_answers import peers_document
     from health.recovery.checkpoint_peers import checkpoint_peers
     from health.recovery.machines import Machines
-    from scheduler.job_files.placementfile import load_placement
+    from scheduler.job_files.placement_file import load_placement
 
     loaded = ClusterFiles(**inputs).read_aloud()
     cluster = loaded.cluster

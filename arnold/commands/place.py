@@ -18,8 +18,6 @@ from topology.errors import InvalidInput
 from topology.files import write_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scheduler.outcome import Instance, Outcome
     from scheduler.placement.types import Limits, PlacementAlgorithm
 
@@ -62,10 +60,11 @@ def command(*, inputs: PlacementInputs | JointInputs, **options: Any) -> int:
     """
     files = take(PlacementOutputs, options)
     files.formats()
-    place: Callable[..., int] = place_job
     if isinstance(inputs, JointInputs):
-        from arnold.commands.place_jobs import place_jobs as place
-    return place(inputs, files, **options)
+        from arnold.commands.place_jobs import place_jobs
+
+        return place_jobs(inputs, files, **options)
+    return place_job(inputs, files, **options)
 
 
 def place_job(

@@ -66,7 +66,7 @@ def command(
     nodes as in use makes no difference. Exits 3 if too few nodes are left.
     """
     from arnold.documents.place_answer import repair_document
-    from scheduler.job_files.placementfile import load_placement
+    from scheduler.job_files.placement_file import load_placement
     from scheduler.outcome import Instance
     from scheduler.repair import repair
 

@@ -9,7 +9,7 @@ from scheduler.explanation.cheaper_pairs import CheaperPair, TypeBinding, cheape
 from scheduler.explanation.explain_slow_nodes import AvoidanceOption
 from scheduler.explanation.remedies import Misfit
 from scheduler.job_files.job_document import JobDocument
-from scheduler.job_files.jobfile import job_document
+from scheduler.job_files.job_file import job_document
 from scheduler.objective import Spread
 from scheduler.outcome import Instance, Outcome, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption, Status

@@ -8,7 +8,7 @@ from typing import Literal
 
 from scheduler.job import Family
 from scheduler.job_files.job_document import JobDocument
-from scheduler.job_files.jobfile import job_document
+from scheduler.job_files.job_file import job_document
 from scheduler.objective import Spread
 from scheduler.outcome import CloserSpread, Instance, Outcome, RefusedPlacement, TypeOption
 from scheduler.placement.types import ParetoPoint, PriceOption

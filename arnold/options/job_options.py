@@ -18,7 +18,7 @@ from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from topology.files import read_source
 
 if TYPE_CHECKING:
-    from scheduler.job_files.jobfile import JobFile
+    from scheduler.job_files.job_file import JobFile
     from scheduler.outcome import Instance
     from topology.readers import LoadedTopology
 
@@ -65,7 +65,7 @@ class _Inputs:
 
         :raises ArnoldError: a file is unusable.
         """
-        from scheduler.job_files.jobfile import load_job
+        from scheduler.job_files.job_file import load_job
         from scheduler.job_files.records_file import load_records
 
         files, own = self.files, self.job

@@ -35,7 +35,7 @@ def running_job(file: str, cluster: Cluster, *, with_age: bool = False) -> Runni
 
     :raises ArnoldError: the file is unusable, or says not how old the checkpoint is where that is needed.
     """
-    from scheduler.job_files.placementfile import load_placement
+    from scheduler.job_files.placement_file import load_placement
     from scheduler.several.running_jobs import RunningJob
 
     saved = load_placement(read_source(file), cluster)

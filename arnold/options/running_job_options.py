@@ -31,8 +31,8 @@ def read_machines(job_file: str | None, placement: str | None) -> Machines:
     :raises ArnoldError: a file is unusable; neither was given; the placement is of another job.
     """
     from health.recovery.machines import Machines
-    from scheduler.job_files.jobfile import load_job
-    from scheduler.job_files.placementfile import load_names
+    from scheduler.job_files.job_file import load_job
+    from scheduler.job_files.placement_file import load_names
 
     saved = None if placement is None else load_names(read_source(placement))
     if job_file is None:

@@ -1,4 +1,4 @@
-"""Keys of a job file (docs: job.md) as they stand in it; ``scheduler.job_files.jobfile`` makes a job of them."""
+"""Keys of a job file (docs: job.md) as they stand in it; ``scheduler.job_files.job_file`` makes a job of them."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduler.algorithm_run import run
 from scheduler.explanation.remedies import nodes_to_free
 from scheduler.job import Job, NodeSize, Parallelism
-from scheduler.job_files.jobfile import JobFile, job_document, load_job
+from scheduler.job_files.job_file import JobFile, job_document, load_job
 from scheduler.outcome import Instance
 from scheduler.placement.admission import choices, shortage
 from scheduler.placement.types import ALGORITHMS, Limits

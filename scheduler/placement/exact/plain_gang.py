@@ -20,7 +20,7 @@ from scheduler.placement.exact.goals.quick_starts import quick_starts
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
 from scheduler.placement.exact.pairs.closed_forms import ClosedForm, closed_form, least_cost
-from scheduler.placement.exact.schedule.pair_seats import search_grid, usable_part
+from scheduler.placement.exact.schedule.bare_grids import search_grid, usable_part
 from scheduler.placement.seating.brim_fills import Indices
 from scheduler.placement.seating.quick_seat import (
     FreeNodes,

@@ -24,7 +24,7 @@ from simulator.capacity.spares.spares_inputs import (
     restart_input,
 )
 from simulator.capacity.spares.spares_model import SparesModel, rows_of
-from simulator.capacity.spares.spares_words import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
+from simulator.capacity.spares.spares_sheet import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
 from simulator.capacity.spares.stated_domains import OPTION, StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf

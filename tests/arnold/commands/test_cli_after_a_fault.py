@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from arnold.documents.recover_answers import CheckpointPeersDocument, EvictDocument, IsolateDocument
-from tests.health.recovery_world import SYNC, machines, stacks_of, write_dumps
+from tests.health.recovery.recovery_world import SYNC, machines, stacks_of, write_dumps
 from topology.json_record import read_json
 
 Arnold = Callable[..., Any]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from arnold.demonstration import LARGEST, SLOW, SLOWDOWN, demo_files, demo_instance
-from scheduler.job_files.jobfile import load_job
+from scheduler.job_files.job_file import load_job
 from simulator.traces import read_trace
 from tests.conftest import Arnold
 from topology.files import Source

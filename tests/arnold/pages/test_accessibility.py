@@ -14,7 +14,7 @@ from benchmarks.simulated_collectives import BenchJob, Fault, simulate
 from health.collectives.progress_format import write_progress
 from tests.axe import THEMES, WIDTHS, axe_script, violations
 from tests.conftest import Arnold
-from tests.health.recovery_world import machines, stacks_of, write_dumps
+from tests.health.recovery.recovery_world import machines, stacks_of, write_dumps
 
 ON_CLUSTER = "--cluster cluster.csv"
 PLACED = f"{ON_CLUSTER} --job new.yaml"

@@ -15,7 +15,7 @@ from extender.plans.gang_plan import GangPlan, PlanPhase, decode_plan, encode_pl
 from extender.plans.plan_spec import PlanSpec
 from scheduler.job import DEFAULT_ALPHA, Count, Hold, Job
 from scheduler.job_affinity import NAMED_MODELS
-from scheduler.job_files.jobfile import load_job
+from scheduler.job_files.job_file import load_job
 from topology.files import Source
 
 KEY = GangKey("team", "g")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.job import DEFAULT_ALPHA
-from scheduler.job_files.jobfile import load_job
+from scheduler.job_files.job_file import load_job
 from simulator.capacity.affinity_question import AffinityQuestion
 from simulator.capacity.fragmentation.fragmentation_question import FragmentationQuestion
 from simulator.capacity.grow.grow_question import GrowQuestion

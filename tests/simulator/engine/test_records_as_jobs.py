@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scheduler.affinity import RECORDS, affinity
 from scheduler.job import DEFAULT_ALPHA, Hold, Parallelism
 from scheduler.job_affinity import NAMED_MODELS
-from scheduler.job_files.jobfile import load_job
+from scheduler.job_files.job_file import load_job
 from scheduler.queue.queue_policy import POLICIES
 from scheduler.queue.run_times import Prediction
 from simulator.cluster_fit import check_against

@@ -31,7 +31,6 @@ from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
 from topology.kubernetes_gpus import GPU_CLASSES, GPUS
 from topology.parsing.documents import Document, load_document
-from topology.readers.kubernetes import kubernetes_objects as objects
 from topology.readers.kubernetes.hyper_nodes import HyperNode
 from topology.readers.kubernetes.kubernetes_claim_table import ALLOCATION_KINDS, ClaimTable
 from topology.readers.kubernetes.kubernetes_health import (
@@ -42,7 +41,21 @@ from topology.readers.kubernetes.kubernetes_health import (
     price_flag,
     repels,
 )
-from topology.readers.kubernetes.kubernetes_objects import COMPUTE_ENGINE, HYPER_NODES_ALONE, KIND_CLUSTER, LONGEST_NAME
+from topology.readers.kubernetes.kubernetes_objects import (
+    ALLOCATION_API,
+    COMPUTE_ENGINE,
+    HYPER_NODES_ALONE,
+    KIND_CLUSTER,
+    LONGEST_NAME,
+    AllocationObject,
+    Amounts,
+    Kinds,
+    NodeObject,
+    Place,
+    Taint,
+    gpus_among,
+    read_items,
+)
 from topology.readers.kubernetes.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.kubernetes.kubernetes_pods import Pod
 from topology.readers.types import Reading
@@ -51,8 +64,8 @@ _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"
 _WHOLE = "write a whole number"
 _MAY_BE_GPU = re.compile(r"/(?:.*gpu|mig-|i915|xe)|gpu.*/")  # names of resources that are GPUs, or parts of one
 _OTHERS = (COMPUTE_ENGINE, HYPER_NODES_ALONE, KIND_CLUSTER)  # what begins alike, and has readers of its own
-_KINDS: objects.Kinds = {
-    "Node": objects.NodeObject,
+_KINDS: Kinds = {
+    "Node": NodeObject,
     "Pod": Pod,
     "HyperNode": HyperNode,
     "Topology": KueueTopology,
@@ -112,7 +125,7 @@ class Kubernetes:
         return Reading(cluster, tuple(notes), tuple(one.node.labels for one in machines))
 
 
-def _cached(nodes: Iterable[objects.NodeObject]) -> dict[str, frozenset[str]]:
+def _cached(nodes: Iterable[NodeObject]) -> dict[str, frozenset[str]]:
     """Return the nodes that have each image, by all names of it that could stand in a table."""
     found: dict[str, set[str]] = {}
     for node in nodes:
@@ -126,8 +139,8 @@ def _cached(nodes: Iterable[objects.NodeObject]) -> dict[str, frozenset[str]]:
 class _Machine:
     """A node with GPUs."""
 
-    place: objects.Place  # where it stands
-    node: objects.NodeObject
+    place: Place  # where it stands
+    node: NodeObject
     gpus: int
     allocatable: int
     resources: tuple[str, ...]  # what counts as GPUs; a taint of that name keeps no job of GPUs away
@@ -141,7 +154,7 @@ class _Machine:
         free = max(0, self.allocatable - held)
         return Node(self.name, path, self.gpus, free, gpu_type=self.node.gpu_type)
 
-    def taints(self, rule: Callable[[objects.Taint], bool]) -> set[KeyAndValue]:
+    def taints(self, rule: Callable[[Taint], bool]) -> set[KeyAndValue]:
         """Return the taints to which a rule applies."""
         of_gpus = self.resources
         return {
@@ -158,23 +171,23 @@ class _Listing:
         self.document = document
         self.gpu_resources = gpu_resources
         self.any_gpu = " or ".join(gpu_resources)
-        found = list(objects.read_items(document, _KINDS, command="kubectl get nodes -o json"))
+        found = list(read_items(document, _KINDS, command="kubectl get nodes -o json"))
         self.claims = ClaimTable(GPU_CLASSES, complete=False)
         for place, item in found:
-            if isinstance(item, objects.AllocationObject):
+            if isinstance(item, AllocationObject):
                 self._put(place, item)
         equipped, counted = self.claims.equipped, self.claims.counted
-        self.nodes = [(place, equipped(item)) for place, item in found if isinstance(item, objects.NodeObject)]
+        self.nodes = [(place, equipped(item)) for place, item in found if isinstance(item, NodeObject)]
         self.pods = [(place, counted(item)) for place, item in found if isinstance(item, Pod)]
         self.sayings = Sayings(
             [(place, item) for place, item in found if isinstance(item, HyperNode)],
             [item for _, item in found if isinstance(item, KueueTopology)],
         )
 
-    def _put(self, place: objects.Place, item: objects.AllocationObject) -> None:
-        if item.api_version != objects.ALLOCATION_API:
+    def _put(self, place: Place, item: AllocationObject) -> None:
+        if item.api_version != ALLOCATION_API:
             unread = f"{type(item).__name__} of {item.api_version[:LONGEST_NAME]!r}, which is not read"
-            fix = f"list those of {objects.ALLOCATION_API}: kubectl get resourceslices.v1.resource.k8s.io,..."
+            fix = f"list those of {ALLOCATION_API}: kubectl get resourceslices.v1.resource.k8s.io,..."
             raise InvalidTopology(unread, where=self.document.where(*place, "apiVersion"), fix=fix)
         self.claims.put(item)
 
@@ -251,9 +264,9 @@ class _Listing:
         if annotated:
             yield annotated
 
-    def _gpus(self, place: objects.Place, field: str, amounts: objects.Amounts | None) -> int | None:
+    def _gpus(self, place: Place, field: str, amounts: Amounts | None) -> int | None:
         try:
-            return objects.gpus_among(amounts, self.gpu_resources)
+            return gpus_among(amounts, self.gpu_resources)
         except ValueError as error:
             said = (name for name in self.gpu_resources if amounts is not None and amounts.get(name) is not None)
             where = self.document.where(*place, "status", field, next(said))

@@ -23,7 +23,7 @@ from topology.cluster import BoolArray, IndexArray, IntArray
 # Of work: to look at a shape of a domain beside those before it, and to look for the columns of shapes
 _STATE_SECONDS, _GRAPH_SECONDS = 2e-7, 1e-4
 
-_NEVER = 1 << 20  # More row touches than any placement has
+NEVER = 1 << 20  # More row touches than any placement has
 _TABLES = 256  # Tables kept at a time: a loose cluster has large ones, some hundred kilobytes each
 
 
@@ -95,7 +95,7 @@ class ComponentHeights:
         if not capacities:
             return np.zeros((2 * columns + 1, columns + 1, self._waste + 1), dtype=np.int32)
         before = self._table(capacities[:-1], columns)
-        table = np.full_like(before, _NEVER)
+        table = np.full_like(before, NEVER)
         capacity, half = capacities[-1], (self._height + 1) // 2
         for width in range(1, min(columns, capacity) + 1):
             rows = min(self._height, -(-capacity // width))

@@ -1,4 +1,6 @@
-"""S = 2: components that are trees, v domains on v - 1 columns, and the fewest rows that these touch.
+"""S = 2: components that are trees, v domains on v - 1 columns, and a quick lower bound on the rows that these touch.
+
+:mod:`scheduler.placement.exact.components.tree_shares` has the number itself, which takes longer.
 
 Cut the column between a subtree and the rest: what the subtree holds beyond its own columns is its *share* of that
 column, so its domains alone determine it.  Colour the domains in two classes and give one class the top rows of each of
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-_NEVER = 1 << 20  # More row touches than any placement has
+from scheduler.placement.exact.components.component_heights import NEVER
 
 
 def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
@@ -40,7 +42,7 @@ def least_tree(capacities: tuple[int, ...], height: int, waste: int) -> int:
 
     def below(domains: int, own: int) -> int:
         """Return the row touches of a root that touches so many rows or more, and of all branches that hang on it."""
-        best = _NEVER
+        best = NEVER
         for branches in split(domains):
             root = max([own, *(height - share(part) for part in branches)])
             best = min(best, root + sum(branch(part) for part in branches))

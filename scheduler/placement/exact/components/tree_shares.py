@@ -19,11 +19,10 @@ from math import prod
 import numpy as np
 
 from scheduler.placement.exact.components.component_columns import Columns
-from scheduler.placement.exact.components.component_heights import Touches
+from scheduler.placement.exact.components.component_heights import NEVER, Touches
 from scheduler.placement.exact.grid.problem import GridProblem
 from topology.cluster import IndexArray
 
-_NEVER = 1 << 20  # More row touches than any placement has
 _TABLES = 2000  # Tables kept at a time, some ten kilobytes each
 
 Domains = tuple[int, ...]  # capacities of domains, descending
@@ -50,8 +49,8 @@ class TreeShares:
         root, others = capacities[0], capacities[1:]
         rows = self._hung(others)[:, root] + np.arange(self._height + 1)
         height = int(rows.argmin())
-        if rows[height] >= _NEVER:
-            return Touches(_NEVER)
+        if rows[height] >= NEVER:
+            return Touches(NEVER)
         free: dict[int, list[int]] = {}
         for place, capacity in enumerate(capacities):
             free.setdefault(capacity, []).append(place)
@@ -68,7 +67,7 @@ class TreeShares:
 
     def _best_root(self, domains: Domains, share: int) -> tuple[int, int, int]:
         """Return the least row touches of a subtree with this share, and the capacity and height of its root."""
-        best = (_NEVER, 0, 0)
+        best = (NEVER, 0, 0)
         for root in dict.fromkeys(domains):
             if share <= root:
                 # it touches as many rows as its share of the column above, or more
@@ -82,10 +81,10 @@ class TreeShares:
 
         The root touches at most so many rows, and holds at most so many cells in the columns above the subtrees.
         """
-        best = np.full((self._height + 1, self._largest + 1), 0 if not domains else _NEVER, dtype=np.int64)
+        best = np.full((self._height + 1, self._largest + 1), 0 if not domains else NEVER, dtype=np.int64)
         for part, share, needed in self._hangings(domains):
             rows = int(self._branch(part)[share])
-            if rows < _NEVER:
+            if rows < NEVER:
                 rest = self._hung(_without(domains, part))[needed:, : self._largest + 1 - needed] + rows
                 np.minimum(best[needed:, needed:], rest, out=best[needed:, needed:])
         return best

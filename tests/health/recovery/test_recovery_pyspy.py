@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from health.recovery.dumps import parse_dump, read_dumps
 from health.recovery.stacks import Process, StackFrame, StackView, Thread
 from tests.case_counts import examples
-from tests.health.recovery_world import SEND, SYNC, as_json, as_text, dump_text, write_dumps
+from tests.health.recovery.recovery_world import SEND, SYNC, as_json, as_text, dump_text, write_dumps
 from topology.errors import InvalidInput
 from topology.files import Source
 

@@ -25,8 +25,8 @@ from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
 from scheduler.placement.exact.schedule import search
 from scheduler.placement.types import Limits
 from tests.case_counts import cases, every_fourth, examples
+from tests.scheduler.placement.exact.components.two_domain_columns import fits_in_two, least_spread
 from tests.scheduler.placement.exact.tiny import Planted, alike, feasible, planted, problems
-from tests.scheduler.placement.exact.two_domain_columns import fits_in_two, least_spread
 from topology.cluster import IndexArray
 
 GRIDS = [(3, 4, 4), (3, 3, 4), (4, 3, 4), (2, 5, 5), (4, 4, 4), (4, 5, 4), (4, 4, 5)]

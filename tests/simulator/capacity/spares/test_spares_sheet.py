@@ -9,7 +9,7 @@ import pytest
 
 from simulator.capacity.spares.spares_answer import SparesAnswer
 from simulator.capacity.spares.spares_question import SparesQuestion
-from simulator.capacity.spares.spares_words import DEAREST, assumed_of, changes_of, every, spares_sheet, verdict_on
+from simulator.capacity.spares.spares_sheet import DEAREST, assumed_of, changes_of, every, spares_sheet, verdict_on
 
 CERTAIN = {"nodes": 128, "failures": "6.5", "repair_hours": "24", "restart": "300", "draws": 10, "runs": 2, "days": 1.0}
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduler.affinity import Record
 from scheduler.job import Count, Hold, Overrides
-from scheduler.job_files.jobfile import MAX_CELLS, JobFile, job_document, job_of, load_job
+from scheduler.job_files.job_file import MAX_CELLS, JobFile, job_document, job_of, load_job
 from scheduler.job_files.records_file import load_records
 from scheduler.outcome import Instance
 from tests.case_counts import examples
@@ -42,7 +42,7 @@ def test_the_example_of_the_documentation_is_read() -> None:
 
 def test_the_documentation_is_true() -> None:
     """Every YAML block of job.md of the docs is read: jobs, but the last, which is a characterisation file."""
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "job.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "job.md").read_text(encoding="utf-8")
     *jobs, records = [block.split("```")[0] for block in page.split("```yaml\n")[1:]]
     found = [read(text).job for text in jobs]
     assert [job.grid.cells for job in found] == [1200, 128, 1200]

@@ -17,7 +17,7 @@ from health.recovery.machines import UNIT_FAMILIES, Machines, UnitFamily
 from health.recovery.stacks import StackView, group_stacks, outliers_of
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
-from tests.health.recovery_world import LOSS, SEND, dump_text, machines, stacks_of
+from tests.health.recovery.recovery_world import LOSS, SEND, dump_text, machines, stacks_of
 from topology.errors import InvalidJob
 from topology.files import Source
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from scheduler.job import Job
 from scheduler.job_files.job_document import JobDocument
-from scheduler.job_files.jobfile import JobFile, job_of
+from scheduler.job_files.job_file import JobFile, job_of
 from topology.cluster import Cluster, IntArray
 from topology.errors import InvalidInput, InvalidPlacement
 from topology.field_types import Count

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from health.recovery.two_phase_replay import PHASES, ReplayPlan, plan_replay, replay_notes, replay_sentence
 from scheduler.job import Job, Parallelism
 from tests.case_counts import examples
-from tests.health.recovery_world import machines
+from tests.health.recovery.recovery_world import machines
 from topology.errors import Infeasible, InvalidInput
 
 

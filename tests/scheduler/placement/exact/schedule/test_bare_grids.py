@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.schedule import pair_seats
-from scheduler.placement.exact.schedule.pair_seats import GRIDS, GridAnswer, GridCache, solve_grid
+from scheduler.placement.exact.schedule import bare_grids
+from scheduler.placement.exact.schedule.bare_grids import GRIDS, GridAnswer, GridCache, solve_grid
 from tests.case_counts import examples
 from tests.scheduler.placement.exact.tiny import ALPHAS
 
@@ -71,13 +71,13 @@ def test_a_search_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grid that no closed form settles, asked three times, on domains that differ where no cell can be."""
     GRIDS.clear()
     searched = []
-    search, pairs = pair_seats.search_pairs, (5, 4, (7, 7, 7), 0.5)
+    search, pairs = bare_grids.search_pairs, (5, 4, (7, 7, 7), 0.5)
 
     def watched(one: object) -> None:
         searched.append(one)
         search(one)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pair_seats, "search_pairs", watched)
+    monkeypatch.setattr(bare_grids, "search_pairs", watched)
     for _ in range(3):
         solve_grid(*pairs, 20.0)
     assert len(searched) == len(GRIDS) == 1

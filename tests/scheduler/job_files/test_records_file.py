@@ -9,7 +9,7 @@ import pytest
 from scheduler.affinity import RECORDS, Gains
 from scheduler.job import Parallelism
 from scheduler.job_affinity import job_affinity
-from scheduler.job_files.jobfile import load_job
+from scheduler.job_files.job_file import load_job
 from scheduler.job_files.records_file import load_records, records_document
 from topology.errors import InvalidInput
 from topology.files import Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.topology.readers.test_kubernetes_reader import listing, node, read
+from tests.topology.readers.kubernetes.test_kubernetes_reader import listing, node, read
 
 
 def having(name: str, *images: list[str]) -> dict[str, Any]:
