@@ -14,7 +14,8 @@ from scheduler.algorithm_run import run
 from scheduler.job import Job
 from scheduler.outcome import Outcome
 from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.search import search_pairs
 from scheduler.placement.types import Limits, Pair, PlacementAlgorithm
 from simulator.failures.cluster_failures import FailureSettings

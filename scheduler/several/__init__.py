@@ -1,1 +1,1 @@
-"""Several jobs at once: placed together, and running ones moved to make room for a new one."""
+"""Several jobs at once: placed together, one near running ones, and running ones moved to make room for a new one."""

@@ -24,7 +24,7 @@ from scheduler.placement.exact.goals.quick_starts import quick_starts
 from scheduler.placement.exact.goals.tight_fills import tight_fills
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridReduction
-from scheduler.placement.exact.pairs.lattice import PairSearch
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.pair_seats import search_reduction
 from scheduler.placement.exact.schedule.search import fill_front
 from scheduler.placement.moves.move_choices import MoveChoices, closest_depth, greedy_targets, trimmed

@@ -18,7 +18,8 @@ from scheduler.placement.exact.goals.level_bounds import LevelBounds
 from scheduler.placement.exact.goals.soft_terms import goals_of, has_more_terms
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.pair_seats import search_reduction
 from scheduler.placement.exact.shared_stages import search_shared_stages
 from scheduler.placement.types import GridProof, Limits, PriceOption

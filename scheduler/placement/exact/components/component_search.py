@@ -23,7 +23,7 @@ from scheduler.placement.exact.components.tree_shares import TreeShares
 from scheduler.placement.exact.grid.cpsat import Answer, Slice
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.lattice import GridView, PairSearch
+from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch
 from scheduler.placement.exact.profiles.realise import realise
 from scheduler.work_clock import clock
 from topology.cluster import BoolArray, IntArray

@@ -19,7 +19,8 @@ from scheduler.placement.admission import least_spread
 from scheduler.placement.exact.goals.line_touches import LineTouches
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.search import (
     apply_product,
     count_coverage,

@@ -21,7 +21,7 @@ from scheduler.placement.exact.goals.quick_starts import quick_starts
 from scheduler.placement.exact.goals.tight_fills import tight_fills
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridReduction, counted_where_held
-from scheduler.placement.exact.pairs.lattice import PairSearch
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.pair_seats import search_reduction, seat_cells, seating_seconds
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock

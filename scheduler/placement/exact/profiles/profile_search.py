@@ -17,7 +17,7 @@ import numpy as np
 from scheduler.placement.exact.grid.cpsat import Answer, Slice
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.lattice import GridView, PairSearch
+from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch
 from scheduler.placement.exact.profiles.realise import realise
 from scheduler.placement.exact.profiles.skeleton import Skeleton, SkeletonModel
 from scheduler.placement.exact.profiles.width_model import WidthProfiles

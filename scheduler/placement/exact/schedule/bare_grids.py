@@ -16,7 +16,8 @@ from threading import Lock
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.closed_forms import closed_form
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.search import search_pairs
 from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import counts_work

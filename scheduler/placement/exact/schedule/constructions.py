@@ -14,7 +14,7 @@ from scheduler.placement.exact.flows.set_flow import count_sets, set_flow
 from scheduler.placement.exact.flows.whole_rows import FlowLimit
 from scheduler.placement.exact.grid.params import FlowEffort, TabuEffort
 from scheduler.placement.exact.pairs.cut_outs import cut_outs
-from scheduler.placement.exact.pairs.lattice import GridView, PairSearch
+from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch
 from scheduler.placement.types import Pair
 from scheduler.work_clock import clock
 from topology.cluster import IntArray

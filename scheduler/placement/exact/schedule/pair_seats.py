@@ -8,7 +8,8 @@ from math import inf
 
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridReduction
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.bare_grids import solve_grid
 from scheduler.placement.exact.schedule.search import search_pairs
 from scheduler.placement.seating import seat

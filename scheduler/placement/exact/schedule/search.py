@@ -19,7 +19,7 @@ from scheduler.placement.exact.pairs.bounds import (
     whole_columns,
 )
 from scheduler.placement.exact.pairs.closed_forms import FILLS, fills_without_affinity
-from scheduler.placement.exact.pairs.lattice import PairSearch
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.pairs.pattern_bound import UNIT, least_pattern_bound
 from scheduler.placement.exact.pairs.row_groups import OutOfNodes, rows_on_two
 from scheduler.placement.exact.profiles.profile_search import enumerate_profiles

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 
 from scheduler.placement.exact.grid.cpsat import Answer, Slice
-from scheduler.placement.exact.pairs.lattice import GridView, PairSearch
+from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch
 from scheduler.placement.exact.profiles.realise import realise
 from scheduler.placement.exact.profiles.skeleton import SkeletonModel
 from scheduler.placement.exact.shapes.crossing_sets import CrossingSets, Shape

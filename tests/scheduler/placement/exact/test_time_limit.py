@@ -15,7 +15,8 @@ from scheduler.placement.exact.goals.level_bounds import LevelBounds
 from scheduler.placement.exact.goals.line_touches import LineTouches
 from scheduler.placement.exact.grid.params import DEFAULTS
 from scheduler.placement.exact.grid.problem import GridProblem, GridReduction
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.search import apply_coverage, count_edges, fill_front, search_pairs
 from scheduler.placement.types import Limits
 from topology.build import build_cluster

@@ -21,7 +21,8 @@ from scheduler.placement.exact.components.component_search import UsedDomains, p
 from scheduler.placement.exact.components.component_trees import least_tree
 from scheduler.placement.exact.grid.params import DEFAULTS
 from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule import search
 from scheduler.placement.types import Limits
 from tests.case_counts import cases, every_fourth, examples

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scheduler.placement.exact.components.component_search import pack_components
 from scheduler.placement.exact.components.tree_shares import TreeShares
 from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule import search
 from scheduler.placement.types import Limits
 from tests.case_counts import examples

@@ -21,7 +21,8 @@ from scheduler.placement.exact.bands.tabu_bands import tabu_bands
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.bounds import CoverageBound
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.profiles import profile_search
 from scheduler.placement.exact.profiles.profile_search import PairProfiles
 from scheduler.placement.exact.profiles.skeleton import SkeletonModel

@@ -13,7 +13,8 @@ from scheduler.objective import TOLERANCE
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.bounds import contiguous, fewest_for_lines, whole_columns
 from scheduler.placement.exact.pairs.closed_forms import closed_form, contiguous_pair
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch, pair_cost
+from scheduler.placement.exact.pairs.lattice import Lattice, pair_cost
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.search import search_pairs
 from scheduler.placement.types import Limits, Pair
 from tests.case_counts import examples

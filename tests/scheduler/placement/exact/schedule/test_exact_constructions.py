@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.cut_outs import cut_outs
-from scheduler.placement.exact.pairs.lattice import GridView, Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch
 from scheduler.placement.exact.schedule import constructions
 from scheduler.placement.exact.schedule.search import apply_product, count_edges
 from scheduler.placement.types import Limits, Pair

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule import constructions, search
 from scheduler.placement.exact.schedule.search import count_edges, search_pairs
 from scheduler.placement.types import Limits

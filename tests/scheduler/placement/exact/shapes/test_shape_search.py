@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from scheduler.placement.exact.grid.cpsat import Slice
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
-from scheduler.placement.exact.pairs.lattice import Lattice, PairSearch
+from scheduler.placement.exact.pairs.lattice import Lattice
+from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.pairs.pattern_bound import least_pattern_bound
 from scheduler.placement.exact.profiles.realise import realise
 from scheduler.placement.exact.profiles.skeleton import SkeletonModel
