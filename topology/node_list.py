@@ -169,7 +169,7 @@ def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Itera
         if missing := [name for i, name in enumerate(cluster.names) if i not in here]:
             yield f"not listed in {one.source}, and taken as free: {some(missing)}"
     if one.strangers:
-        everything = "" if here else ", and nothing else is listed, so every node counts as free"
+        everything = "" if here else ", and nothing else is listed, so no node is in use by it"
         yield f"listed in {one.source} and no nodes of the cluster, left out: {some([*one.strangers])}{everything}"
     differing = [cluster.names[i] for i, listed in here.items() if listed.gpus not in (None, cluster.gpus[i])]
     # a site that gives no GPUs to any node keeps no such resources

@@ -232,8 +232,17 @@ def replay_inputs(
     trace = jobs.read()
     settings, of_models = models.settings(settings, trace, [*clusters.values()], restart=failing.restart)
     settings, of_flags = flagged.settings(settings, trace, {name for one in clusters.values() for name in one.names})
-    notes = *of_models, *of_flags, *_of_alpha(trace, settings, clusters)
+    notes = *_of_use(clusters), *of_models, *of_flags, *_of_alpha(trace, settings, clusters)
     return Inputs(trace, clusters, settings, lenient=jobs.lenient), notes
+
+
+def _of_use(clusters: Mapping[str, Cluster]) -> Iterator[str]:
+    """Yield a note on each cluster with nodes in use: nothing of the trace frees them."""
+    for name, cluster in clusters.items():
+        if held := int((cluster.gpus - cluster.free_gpus).sum()):
+            where = f" of {name}" if len(clusters) > 1 else ""
+            gpus = f"{held:,} of {int(cluster.gpus.sum()):,} GPUs{where}"
+            yield f"in use by others, which keep them to the end: {gpus}; shares are of the rest"
 
 
 def _of_alpha(trace: JobTrace, settings: ReplaySettings, clusters: Mapping[str, Cluster]) -> Iterator[str]:

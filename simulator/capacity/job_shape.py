@@ -1,6 +1,7 @@
 """Shapes of jobs whose size is left open, and the largest job of a shape that fits.
 
-A job with fewer rows never needs a larger spread than one with more: halving the distance finds the largest.
+A job with fewer rows never needs a larger spread than one with more: halving the distance finds the largest.  That
+holds as long as spread alone decides, so slow nodes have no price here: a job may spread wider to avoid one.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ class Prober:
         return most_together(self.cluster, admissible(self.cluster, shape.job(1))) // shape.pp
 
     def place(self, shape: JobShape, rows: int, alpha: float) -> Outcome:
-        """Return what the algorithm makes of a job.
+        """Return what the algorithm makes of a job to which a slow node is as good as any.
 
         :raises ArnoldError: the shape does not cut into nodes, or the cluster has no such level.
         """
@@ -159,7 +160,7 @@ class Prober:
 
         key = (shape, rows, alpha)
         if key not in self._known:
-            job = shape.job(rows, alpha=alpha, level=self.level)
+            job = shape.job(rows, alpha=alpha, level=self.level).replace(avoid="ignore")
             limits = Limits(seconds=self.seconds, seed=self.seed, workers=1, told="placement", clock="work")
             self._known[key] = run(self.algorithm, self.cluster, job, limits)
         return self._known[key]

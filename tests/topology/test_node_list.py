@@ -67,10 +67,13 @@ def test_nodes_of_a_saved_placement_are_in_use() -> None:
 
 
 def test_a_plain_list_of_strangers_alone_is_told() -> None:
-    """Where only CPU nodes run jobs, `squeue` lists no other; that every node is free then is said all the same."""
+    """Where only CPU nodes run jobs, `squeue` lists no other; that the list takes no node is said all the same.
+
+    Not that every node is free: a cluster file may say itself what is in use.
+    """
     cluster, notes = laid("cpu001\n")
     assert names(cluster, State.BUSY) == []
-    assert "1 (cpu001), and nothing else is listed, so every node counts as free" in notes
+    assert "1 (cpu001), and nothing else is listed, so no node is in use by it" in notes
 
 
 def test_states_of_strangers_alone_are_an_error() -> None:

@@ -79,7 +79,10 @@ class Exact:
             pareto=claims.lattice.pareto() if job.grid.aligned else (),
             refutations=tuple(claims.lattice.refutations) if job.grid.aligned else (),
             proofs=_proofs(claims, searched) if job.grid.aligned else (),
-            prices=tuple(one.option(chosen=one is chosen) for one in searched) if len(options) > 1 else (),
+            # under `ignore` nothing is weighed: the step times of its thresholds take no notice of slow nodes
+            prices=tuple(one.option(chosen=one is chosen) for one in searched)
+            if job.avoid == "price" and len(options) > 1
+            else (),
             solve_seconds=solved - start,
             statistics={"afterwards_seconds": clock() - solved, "domains": float(len(chosen.reduction.domains))},
         )

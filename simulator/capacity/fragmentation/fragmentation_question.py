@@ -150,7 +150,8 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
             *self._types(),
             self._states(),
             f"The cluster is {found.cluster}, as it is at one moment: nothing ends and nothing is moved to make room.",
-            f"Gangs take whole nodes that are idle and not faulty; spread counts {found.level}s.",
+            f"Gangs take whole nodes that are idle and not faulty, slow ones taken to be as fast as any; spread counts "
+            f"{found.level}s.",
             "A shape is tp x pp; its jobs grow by whole PP groups (data-parallel replicas).",
             "Every placement is the exact algorithm's; >= marks a size beyond which it ran out of time, so that a "
             "larger job may fit.",

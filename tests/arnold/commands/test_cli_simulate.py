@@ -247,6 +247,14 @@ def test_state_lies_over_the_cluster(simulate: Simulate, tmp_path: Path) -> None
     assert not places & {"n0", "n1", "n2"}
 
 
+def test_nodes_in_use_stay_so_and_that_is_said(simulate: Simulate, tmp_path: Path) -> None:
+    """Of eight nodes of 8 GPUs two are in use by others, 16 of 64 GPUs; a cluster with none in use needs no word."""
+    (tmp_path / "busy.txt").write_text("n[0-1]\n")
+    said = "in use by others, which keep them to the end: 16 of 64 GPUs"
+    assert said in simulate("--lenient", "--busy", str(tmp_path / "busy.txt")).err
+    assert "in use by others" not in simulate().err
+
+
 def test_what_was_assumed_is_said_beside_json_too(simulate: Simulate) -> None:
     """On stderr: stdout has the document alone."""
     trace = "job_id,submit_time,duration,gpus,color\na,5,1,64,red\nb,4,1,64,blue\n"

@@ -87,6 +87,25 @@ def test_faulty_nodes_do_not_count() -> None:
     assert prober(build_cluster(["minipod"], rows)).most_rows(JobShape(8, 1)) == 3
 
 
+def test_slow_nodes_count_as_any_other() -> None:
+    """Minipods with 4, 4, 2 and 2 free, one of the first 4 twice as slow: two whole PP groups of 4 all the same.
+
+    A job of these 8 nodes that avoids the slow one has its second PP group in the two small minipods: spread 2 without
+    need, and a job said not to fit that does.
+    """
+    free = (4, 4, 2, 2)
+    rows = [
+        Node(f"n{pod}-{i}", (f"mp{pod}",), 8, 8, 2.0 if pod == i == 0 else 1.0)
+        for pod, count in enumerate(free)
+        for i in range(count)
+    ]
+    asked = prober(build_cluster(["minipod"], rows))
+    assert asked.most_rows(JobShape(8, 4)) == 3
+    assert asked.largest(JobShape(8, 4), "pp", 1) == LargestJob("pp", 1, nodes=8, proved=True)
+    # Without pipeline a DP group is the whole job: two minipods hold 4 + 4 nodes, not 4 + 3.
+    assert asked.largest(JobShape(8, 1), "dp", 2) == LargestJob("dp", 2, nodes=8, proved=True)
+
+
 def test_no_question_is_asked_twice() -> None:
     """The same job is the same outcome, the object itself; another affinity is another question."""
     asked, shape = prober(with_free(4, 4)), JobShape(8, 2)

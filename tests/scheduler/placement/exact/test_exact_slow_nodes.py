@@ -122,6 +122,17 @@ def test_ignore_takes_no_notice() -> None:
     assert outcome.objective == 1.0
 
 
+def test_ignore_weighs_nothing_so_it_says_no_prices() -> None:
+    """Nodes 1.5 and 2 times slower, of which the job uses the first: a step of it takes 1.5 times as long.
+
+    The search takes no notice of that: by its own step time the job would lose nothing, with a node twice as slow.
+    """
+    cluster = minipods([1.0, 1.0, 1.0, 1.5], [1.0, 2.0])
+    outcome = placed(cluster, Job("job", COLUMN, alpha=0.5, avoid="ignore"))
+    assert used(cluster, outcome) == [1.0, 1.0, 1.0, 1.5]
+    assert outcome.proposal.prices == ()
+
+
 @pytest.mark.parametrize("avoid", ["strict", "price", "ignore"])
 def test_faulty_is_never_used(avoid: str) -> None:
     """Not even where the job does not fit without it."""

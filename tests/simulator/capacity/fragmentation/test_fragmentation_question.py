@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from simulator.capacity.fragmentation.fragmentation_question import FragmentationAnswer, FragmentationQuestion
 from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
+from topology.build import build_cluster
+from topology.cluster import Node
 from topology.errors import InvalidInput, InvalidJob, UnknownName
 from topology.generate import fragment, minipods
 
@@ -61,6 +63,21 @@ def test_stranded_nodes_by_the_closed_form(free: list[int], stages: int) -> None
     assert shape.too_small <= shape.left_over
     whole = shape.fitting("pp", 1)
     assert whole is None if stages == 1 else whole is not None and whole.nodes == sum(free) - shape.left_over
+
+
+def test_a_slow_node_does_not_make_fragmentation_look_like_a_gain() -> None:
+    """A job of 4 nodes, where one minipod has 4 free and one of them is twice as slow, lies in it now and when empty.
+
+    On the empty cluster a second minipod has 4 healthy nodes, of which 1 is free now.  With a price on slowness the job
+    would lie in the second minipod there, and in both now; without one its objective is 1 either way.
+    """
+    rows = [Node(f"a{i}", ("a",), 8, 8, 2.0 if i == 0 else 1.0) for i in range(4)]
+    rows += [Node(f"b{i}", ("b",), 8, 8 if i == 0 else 0) for i in range(4)]
+    cluster = build_cluster(["minipod"], rows)
+    answer = FragmentationQuestion(cluster=cluster, shapes=("8x1",), shares=(0.8,)).answer()
+    size = answer.shapes[0].sizes[0]
+    assert (size.nodes, size.dp, size.objective, size.objective_if_empty) == (4, 1, 1.0, 1.0)
+    assert "as fast as any" in " ".join(answer.assumptions)
 
 
 def test_larger_spreads_never_hold_less() -> None:
