@@ -65,8 +65,8 @@ class ShowTopologyDocument(ReadCluster):
     output: str | None
     """The drawing that was written; null = none."""
     domains: tuple[DomainSummary, ...]
-    """All domains, or those of ``--depth`` levels, from the broadest, then those of second hierarchies; those that stand
-    for nodes on a broader switch, or in none, left out."""
+    """All domains, or those of ``--depth`` levels, from the broadest, then those of second hierarchies; those that
+    stand for nodes on a broader switch, or in none, left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
