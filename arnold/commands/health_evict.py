@@ -120,7 +120,7 @@ def _print(out: Console, document: EvictDocument) -> None:
         for one in document.machines
     ]
     print_rows(out, headers, evicted, title="Evicted", most=LONGEST)
-    print_sentences(out, "Left out", [f"{drop.file}: {drop.reason}" for drop in document.dropped])
+    print_sentences(out, "Left out", [drop.reason for drop in document.dropped])
     print_sentences(out, "Flags", [f"{flag.node}: {flag.kind}; {flag.evidence}" for flag in document.flags])
     print_sentences(out, "Notes", document.notes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import click
@@ -143,7 +144,7 @@ def peers(
             examined.append(one)
     verdict = at_moment(recording) if moment else judge(recording, examined)
     save_flags(verdict.flags, flags_out)
-    answer(verdict, _print, as_json=as_json, html=html)
+    answer(verdict, partial(_print, window=settings.window), as_json=as_json, html=html)
 
 
 @click.command("order", cls=JsonCommand, document="health.peers.metrics:LearntOrder", epilog=ORDER_EXAMPLES)
@@ -184,13 +185,19 @@ def _interval(text: str) -> tuple[float, float]:
     return start, stop
 
 
-def _print(out: Console, found: PeersVerdict) -> None:
+def _print(out: Console, found: PeersVerdict, *, window: int) -> None:
+    """Print the verdict, and of each metric who stood out longest: for as many windows, as an alert counts them.
+
+    :param window: samples of a window.
+    """
     out.print(found.verdict, style="bold red" if found.flags else "bold green", soft_wrap=True)
     headers = ("metric", "machines", "sampled", "stood out longest", "for", "alert after", "score")
     rows = []
     for one in found.metrics:
         longest = one.stretches[0] if one.stretches else None
-        shown = (longest.machine, f"{longest.end - longest.start:.0f} s") if longest else ("-", "-")
+        # its last window ends window - 1 samples after the end of what is counted, and windows are one more than steps
+        beyond = (window - 2) * one.step
+        shown = (longest.machine, f"{longest.end - longest.start - beyond:.0f} s") if longest else ("-", "-")
         score = f"{longest.score:.1f}" if longest else "-"
         rows.append((one.metric, one.machines, f"every {one.step:g} s", *shown, f"{one.needed:.0f} s", score))
     if any(one.step for one in found.metrics):

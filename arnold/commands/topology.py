@@ -109,7 +109,7 @@ def show(*, as_json: bool, file: str, figure: str | None, depth: int | None, **s
         with progress("Drawing"):
             draw_cluster(topology.cluster, figure, title=plain(file) if file != "-" else "Cluster")
     if as_json:
-        emit_json(show_document(topology, output=figure))
+        emit_json(show_document(topology, output=figure, depth=depth))
         return
     # not by click's own choice, which is UTF-8 where the encoding is ASCII
     click.echo(text_tree(topology.cluster, depth=depth), file=sys.stdout)

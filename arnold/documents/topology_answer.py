@@ -65,8 +65,8 @@ class ShowTopologyDocument(ReadCluster):
     output: str | None
     """The drawing that was written; null = none."""
     domains: tuple[DomainSummary, ...]
-    """All domains, level by level from the broadest, then those of second hierarchies; those that stand for nodes on a
-    broader switch, or in none, left out."""
+    """All domains, or those of ``--depth`` levels, from the broadest, then those of second hierarchies; those that
+    stand for nodes on a broader switch, or in none, left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +87,12 @@ def convert_document(topology: LoadedTopology, rendering: Rendering, *, to: str,
     return ConvertDocument(**_read(topology), to=to, output=output, text=text, losses=rendering.notes)
 
 
-def show_document(topology: LoadedTopology, *, output: str | None) -> ShowTopologyDocument:
-    """Return the document of a drawing."""
-    return ShowTopologyDocument(**_read(topology), output=output, domains=tuple(_domains(topology.cluster)))
+def show_document(topology: LoadedTopology, *, output: str | None, depth: int | None = None) -> ShowTopologyDocument:
+    """Return the document of a drawing.
+
+    :param depth: levels whose domains are in it; ``None`` = all.
+    """
+    return ShowTopologyDocument(**_read(topology), output=output, domains=tuple(_domains(topology.cluster, depth)))
 
 
 def validate_document(topology: LoadedTopology) -> ValidateDocument:
@@ -109,10 +112,10 @@ def _read(topology: LoadedTopology) -> dict[str, Any]:
     return {"format": topology.format, "cluster": cluster, "notes": topology.notes}
 
 
-def _domains(cluster: Cluster) -> Iterator[DomainSummary]:
+def _domains(cluster: Cluster, depth: int | None) -> Iterator[DomainSummary]:
     everything = np.ones(len(cluster), dtype=np.bool_)
     broader: tuple[str, ...] = ()
-    for level in (*cluster.levels, *cluster.second_levels):
+    for level in (*cluster.levels[:depth], *cluster.second_levels):
         broader = () if level in cluster.second_levels else broader
         nodes, free = count_nodes(level, everything).tolist(), count_nodes(level, cluster.idle).tolist()
         for k, name in enumerate(level.domains):

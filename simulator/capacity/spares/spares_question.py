@@ -24,14 +24,14 @@ from simulator.capacity.spares.spares_inputs import (
     restart_input,
 )
 from simulator.capacity.spares.spares_model import SparesModel, rows_of
-from simulator.capacity.spares.spares_sheet import NEVER, assumed_of, changes_of, spares_sheet, verdict_on
+from simulator.capacity.spares.spares_sheet import NEVER, as_asked, assumed_of, changes_of, spares_sheet, verdict_on
 from simulator.capacity.spares.stated_domains import OPTION, StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
 from simulator.sheet import Sheet
 from topology.errors import InvalidInput
 from topology.field_types import Seed
-from topology.quantities import HOUR, percent, plural
+from topology.quantities import HOUR, plural
 
 if TYPE_CHECKING:
     from topology.cluster import Cluster
@@ -152,7 +152,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
             return found
         return (
             *found,
-            model.where.range_of(f"spares for an ETTR of {percent(self.target)}", model.fewest(self.target)),
+            model.where.range_of(f"spares for an ETTR of {as_asked(self.target)}", model.fewest(self.target)),
         )
 
     @cached_property
@@ -261,7 +261,7 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
 
     def title(self, found: SparesAnswer) -> str:
         """Return the question in words."""
-        target = "" if found.target is None else f", and how many reach an ETTR of {percent(found.target)}"
+        target = "" if found.target is None else f", and how many reach an ETTR of {as_asked(found.target)}"
         return f"How many spares make the useful hours of a job of {plural(found.nodes, 'node')} cheapest{target}?"
 
     def verdict(self, found: SparesAnswer) -> str:

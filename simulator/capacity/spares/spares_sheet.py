@@ -13,6 +13,8 @@ from topology.quantities import fixed, number, percent, plural
 
 NEVER = 8.766e9  # Hours, a million years: what JSON has as the mean time to failure of a job that never fails
 NOTHING = 5e-4  # ETTR below which no time is useful: it is written as 0.0 %
+MOST_DIGITS = 8  # Behind the point of a percentage: more is written by nobody
+EXACT = 1e-9  # Percentages closer than this are the same number
 DEAREST = 1.5  # Costs beyond so many times the least are not drawn, or the curve near the least would be flat
 
 
@@ -39,15 +41,27 @@ def verdict_on(found: SparesAnswer) -> str:
         )
     if found.target is not None and found.needed is not None:
         sentences.append(
-            f"An ETTR of {percent(found.target)} takes {found.needed} ({fewest[0].words}); {found.spares} reach it in "
+            f"An ETTR of {as_asked(found.target)} takes {found.needed} ({fewest[0].words}); {found.spares} reach it in "
             f"{percent(found.reached_share)} of the draws."
         )
     elif found.target is not None:
         sentences.append(
-            f"No number of spares gives an ETTR of {percent(found.target)}: restarts and checkpoints alone leave "
-            f"{percent(found.ettr_with_unlimited_spares)}."
+            f"No number of spares gives an ETTR of {as_asked(found.target)}: restarts and checkpoints alone leave "
+            f"{as_asked(found.ettr_with_unlimited_spares, below=found.target)}."
         )
     return " ".join(sentences)
+
+
+def as_asked(share: float, *, below: float | None = None) -> str:
+    """Return a share with the digits that it was given with, at least one behind the point: ``99.99%``, never 100.0%.
+
+    :param below: another share, below which it is to read, and no more digits than that takes.
+    """
+    for digits in range(1, MOST_DIGITS + 1):
+        text = fixed(100 * share, digits=digits)
+        if abs(float(text) - 100 * share) < EXACT or (below is not None and float(text) < 100 * below - EXACT):
+            break
+    return f"{text}%"
 
 
 def assumed_of(found: SparesAnswer) -> Iterator[str]:

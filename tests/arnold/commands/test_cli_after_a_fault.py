@@ -125,7 +125,9 @@ def test_evict_lenient(arnold: Arnold, dumps: Path, job: Path) -> None:
     assert [Path(drop["file"]).name for drop in lenient["dropped"]] == ["rank-0.txt"]
     assert lenient["missing"] == [0]
     assert lenient["unit"]["group"] == ROW
-    assert "Left out" in arnold("health", "evict", dumps, "--job", job, "--lenient").out
+    said = arnold("health", "evict", dumps, "--job", job, "--lenient").out
+    assert "Left out" in said
+    assert said.count("rank-0.txt") == 1  # its reason begins with the file and the line: the file is not said twice
 
 
 def test_evict_lines_tell_ranks_apart(arnold: Arnold, job: Path, tmp_path: Path) -> None:

@@ -85,6 +85,25 @@ def test_a_healthy_job_writes_an_empty_flag_file(arnold: Arnold, tmp_path: Path)
     assert read_flags(tmp_path / "flags.json") == []
 
 
+def test_a_machine_that_stood_out_too_briefly_is_not_said_to_have_done_so_for_longer(
+    arnold: Arnold, tmp_path: Path
+) -> None:
+    """n03 is slow for 54 s, and 60 s make an alert; both are counted in windows, a second apart.
+
+    The windows of 8 s at either end look beyond those 54 s: from the first sample of the first to the last of the last
+    passes 6 s more than there are windows, which read as "for 62 s, alert after 60 s", and no alert.
+    """
+    made = values(seconds=400)
+    made[3, 100:154] *= 3.0
+    file = write_csv(tmp_path / "m.csv", step_time=made)
+    (stretch,) = arnold("health", "peers", file, "--json").json["metrics"][0]["stretches"]
+    assert stretch["alert"] is None
+    assert stretch["end"] - stretch["start"] > 60
+    said = arnold("health", "peers", file).out
+    assert f" {stretch['end'] - stretch['start'] - 6:.0f} s " in said
+    assert stretch["end"] - stretch["start"] - 6 < 60
+
+
 def test_options_decide(arnold: Arnold, faulty: Path) -> None:
     """Only some machines, all metrics, another denoiser, a longer continuity: each does what it says."""
     assert arnold("health", "peers", faulty, "--only", "n[04-11]", "--json").json["flags"] == []

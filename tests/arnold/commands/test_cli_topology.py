@@ -157,6 +157,8 @@ def test_show_as_json(arnold: Arnold, cluster_file: Path) -> None:
     assert domains["rack", "r1"] == {"level": "rack", "name": "r1", "parent": "mp0", "nodes": 2, "free": 1}
     assert domains["minipod", "mp1"]["parent"] is None
     assert domains["minipod", "mp1"]["free"] == 3
+    shallow = arnold("topology", "show", cluster_file, "--depth", 1, "--json").json["domains"]
+    assert [domain["name"] for domain in shallow] == ["mp0", "mp1"]  # as the tree, without the four racks
 
 
 def test_usage_errors_name_what_was_meant(arnold: Arnold, cluster_file: Path) -> None:

@@ -9,7 +9,15 @@ import pytest
 
 from simulator.capacity.spares.spares_answer import SparesAnswer
 from simulator.capacity.spares.spares_question import SparesQuestion
-from simulator.capacity.spares.spares_sheet import DEAREST, assumed_of, changes_of, every, spares_sheet, verdict_on
+from simulator.capacity.spares.spares_sheet import (
+    DEAREST,
+    as_asked,
+    assumed_of,
+    changes_of,
+    every,
+    spares_sheet,
+    verdict_on,
+)
 
 CERTAIN = {"nodes": 128, "failures": "6.5", "repair_hours": "24", "restart": "300", "draws": 10, "runs": 2, "days": 1.0}
 
@@ -18,6 +26,22 @@ CERTAIN = {"nodes": 128, "failures": "6.5", "repair_hours": "24", "restart": "30
 def answer(*fields: tuple[str, Any]) -> SparesAnswer:
     """The answer for inputs that are known, with some fields otherwise."""
     return SparesQuestion(**(CERTAIN | dict(fields))).answer()
+
+
+@pytest.mark.parametrize(
+    ("share", "below", "words"),
+    [
+        (0.94, None, "94.0%"),
+        (0.9999, None, "99.99%"),  # not 100.0%, which nobody asks for
+        (0.99949, None, "99.949%"),  # and not 99.9%, which is less
+        (0.958_76, 0.97, "95.9%"),
+        (0.959_61, 0.96, "95.96%"),  # "no number gives 96.0%: what is left is 96.0%" would contradict itself
+        (0.959_999_99, 0.96, "95.999999%"),
+    ],
+)
+def test_shares_beside_each_other_read_as_they_differ(share: float, below: float | None, words: str) -> None:
+    """A target is written as it was given, and what stays below it with as many digits as show that."""
+    assert as_asked(share, below=below) == words
 
 
 def test_known_inputs_need_no_range() -> None:
@@ -40,7 +64,7 @@ def test_uncertain_inputs_have_one() -> None:
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [(0.5, "An ETTR of 50.0% takes"), (0.9999, "No number of spares gives an ETTR of 100.0%")],
+    [(0.5, "An ETTR of 50.0% takes"), (0.9999, "No number of spares gives an ETTR of 99.99%")],
 )
 def test_a_target(target: float, words: str) -> None:
     """What it takes, or that restarts and checkpoints alone leave too little."""
