@@ -50,7 +50,7 @@ def open_cluster(name: str, *, format: str | None = None, gpu_resource: str | No
     if name.startswith(KUBERNETES):
         from extender.cluster_api.connect import WhichCluster
         from extender.live_cluster import list_cluster
-        from topology.kubernetes_gpus import GPUS
+        from topology.kubernetes.kubernetes_gpus import GPUS
 
         which = WhichCluster(context=name.removeprefix(KUBERNETES) or None)
         return open_kubernetes(list_cluster(which, gpus=GPUS if gpu_resource is None else (gpu_resource,)))

@@ -16,8 +16,8 @@ from msgspec.structs import force_setattr
 from extender.kubernetes_names import ANNOTATIONS_READ, FAIR_SHARE_WEIGHT, GROUP, MOST_TEXT
 from extender.peer_names import NAMES
 from extender.texts import LONGEST_KEY, cut
-from topology.readers.kubernetes.kubernetes_objects import Metadata, OwnerReference
-from topology.readers.kubernetes.kubernetes_pods import PodSpec
+from topology.kubernetes.kubernetes_objects import Metadata, OwnerReference
+from topology.kubernetes.kubernetes_pods import PodSpec
 
 READ = frozenset((*ANNOTATIONS_READ, *NAMES, FAIR_SHARE_WEIGHT))  # annotations that mean something
 MOST_LABELS = 64  # labels that stay beside those of peers and ours: a reservation may select pods by any

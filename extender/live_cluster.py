@@ -21,8 +21,8 @@ from extender.objects import decode_allocation, decode_node, decode_pod
 from extender.plans.gang_plan import GangPlan, decode_plan
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.kubernetes_gpus import GPUS
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_gpus import GPUS
+from topology.kubernetes.kubernetes_pods import Pod
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Health flags as annotations of nodes: read, written, taken off.
 
 The annotations are ``arnold.dev/slowdown`` and ``arnold.dev/slowdown-until``, as in
-:mod:`topology.readers.kubernetes.kubernetes_health`; any tool may write them.  A node has one flag; writing another
+:mod:`topology.kubernetes.kubernetes_health`; any tool may write them.  A node has one flag; writing another
 replaces it.
 """
 
@@ -20,7 +20,7 @@ from extender.objects import decode_node
 from topology.errors import InvalidTopology, UnknownName, did_you_mean
 from topology.flags import FAULTY, NodeFlag
 from topology.json_record import JsonRecord
-from topology.readers.kubernetes.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
+from topology.kubernetes.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL, annotated_flag
 
 T = TypeVar("T")
 

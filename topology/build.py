@@ -239,3 +239,24 @@ def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:
             done.append(f"{parent}/{name}" if name in repeated and parent else name)
         counts.append(len(repeated))
     return [tuple(path) for path in result], counts
+
+
+def nesting_depth(columns: Sequence[Sequence[str]], extra: Sequence[str]) -> tuple[int, bool]:
+    """Return where among levels another belongs, and whether the one above it there is the same partition: above the
+    first level whose domains are parts of its own, else below the last.
+
+    :param columns: for each level, from broad to close, the domain of each node.
+    :param extra: the domain of each node at the other one; nodes without one (empty) do not count.
+    """
+    placed = [i for i, name in enumerate(extra) if name]
+    domains = len({extra[i] for i in placed})
+    here: dict[int, tuple[str, ...]] = dict.fromkeys(placed, ())
+    for depth, column in enumerate(columns):
+        here = {i: (*above, column[i]) for i, above in here.items()}
+        inside: dict[tuple[str, ...], set[str]] = {}
+        for i, domain in here.items():
+            inside.setdefault(domain, set()).add(extra[i])
+        if all(len(names) == 1 for names in inside.values()):
+            same = len(inside) == domains
+            return depth + same, same
+    return len(columns), False

@@ -66,8 +66,8 @@ class ClusterFiles:
 
     def over(self, opened: OpenedCluster) -> LoadedTopology:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
+        from topology.kubernetes.kubernetes_labels import parse_domains
         from topology.readers import load_topology
-        from topology.readers.kubernetes.kubernetes_labels import parse_domains
 
         def listed(names: str | None) -> list[str] | None:
             return None if names is None else [name.strip() for name in names.split(",")]

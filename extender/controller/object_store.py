@@ -19,9 +19,9 @@ from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, decode_plan, object_name
 from extender.plans.reservation import Reservation
 from topology.errors import InvalidInput
-from topology.readers.kubernetes.kubernetes_claim_table import reference_to
-from topology.readers.kubernetes.kubernetes_objects import AllocationObject, Metadata, NodeObject
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_claim_table import reference_to
+from topology.kubernetes.kubernetes_objects import AllocationObject, Metadata, NodeObject
+from topology.kubernetes.kubernetes_pods import Pod
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from extender.controller.side_writes import SideWrites
 from extender.kubernetes_names import SCHEDULER
 from extender.queueing import key_of_pod
 from topology.errors import ArnoldError
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_pods import Pod
 
 logger = logging.getLogger(__name__)
 

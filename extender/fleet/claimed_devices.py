@@ -13,17 +13,17 @@ from msgspec.structs import replace
 from extender.fleet.fleet_table import Problem
 from extender.objects import Owner, with_claims
 from extender.texts import counted
-from topology.readers.kubernetes.kubernetes_claim_table import (
+from topology.kubernetes.kubernetes_claim_table import (
     ClaimTable,
     Reference,
     claims_made,
     reference_to,
     references,
 )
-from topology.readers.kubernetes.kubernetes_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
-from topology.readers.kubernetes.kubernetes_devices import gpus_of
-from topology.readers.kubernetes.kubernetes_objects import AllocationObject, NodeObject
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from topology.kubernetes.kubernetes_devices import gpus_of
+from topology.kubernetes.kubernetes_objects import AllocationObject, NodeObject
+from topology.kubernetes.kubernetes_pods import Pod
 
 
 class ClaimedDevices:

@@ -19,8 +19,8 @@ from topology.build import build_cluster, qualified, with_second_levels
 from topology.cluster import BoolArray, Cluster, IntArray, Node
 from topology.errors import ArnoldError
 from topology.flags import FAULTY, NodeFlag
-from topology.readers.kubernetes.kubernetes_labels import check_labels, choose_labels
-from topology.readers.kubernetes.kubernetes_objects import Taint
+from topology.kubernetes.kubernetes_labels import check_labels, choose_labels
+from topology.kubernetes.kubernetes_objects import Taint
 
 
 @dataclass(frozen=True, slots=True)

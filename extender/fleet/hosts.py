@@ -15,10 +15,10 @@ from functools import lru_cache
 from extender.fleet.pod_requests import NOTHING, PodRequest, like_boxes, offered, request_of, widest
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, NodeFlag
-from topology.readers.kubernetes.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
-from topology.readers.kubernetes.kubernetes_objects import NodeObject, Taint, gpus_among, instant
-from topology.readers.kubernetes.kubernetes_pods import NodeSelector, Pod
-from topology.readers.kubernetes.kubernetes_requirement import Requirement
+from topology.kubernetes.kubernetes_health import annotated_flag, broken, discourages, faults, price_flag
+from topology.kubernetes.kubernetes_objects import NodeObject, Taint, gpus_among, instant
+from topology.kubernetes.kubernetes_pods import NodeSelector, Pod
+from topology.kubernetes.kubernetes_requirement import Requirement
 
 GONE = "the node is gone"
 

@@ -9,7 +9,7 @@ from extender.gangs.gang_job import Understood, understand
 from extender.gangs.pod_rules import check_rules, left_to_scheduler
 from extender.gangs.ranks import Ranks, ranks_of
 from extender.gangs.types import Asked, Gang, GangKey, GangMember, InvalidGang
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_pods import Pod
 
 
 def assemble(key: GangKey, members: Iterable[GangMember]) -> Gang:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from scheduler.job import Job
 from topology.errors import InvalidInput
-from topology.readers.kubernetes.kubernetes_objects import START_OF_TIME
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_objects import START_OF_TIME
+from topology.kubernetes.kubernetes_pods import Pod
 
 
 class GangKey(NamedTuple):

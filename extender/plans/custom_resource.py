@@ -19,7 +19,7 @@ import msgspec
 from extender.kubernetes_names import GROUP, VERSION
 from scheduler.objective import Evaluation
 from topology.errors import InvalidInput
-from topology.readers.kubernetes.kubernetes_objects import START_OF_TIME, Metadata, Object
+from topology.kubernetes.kubernetes_objects import START_OF_TIME, Metadata, Object
 
 T = TypeVar("T")
 

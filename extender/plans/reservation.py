@@ -29,9 +29,9 @@ from extender.plans.custom_resource import (
     written,
 )
 from scheduler.job import Job
-from topology.kubernetes_gpus import GPUS
-from topology.readers.kubernetes.kubernetes_objects import START_OF_TIME, instant
-from topology.readers.kubernetes.kubernetes_pods import Toleration
+from topology.kubernetes.kubernetes_gpus import GPUS
+from topology.kubernetes.kubernetes_objects import START_OF_TIME, instant
+from topology.kubernetes.kubernetes_pods import Toleration
 
 PATIENCE = timedelta(hours=1)
 """A reservation that does not say when it expires waits for its gang so long after the announced arrival."""

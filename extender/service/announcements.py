@@ -12,7 +12,7 @@ from extender.cluster_cache import ClusterCache
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GATE, SCHEDULER
 from extender.texts import clip
 from topology.errors import InvalidInput
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_pods import Pod
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from extender.verbs.filter_preempt import Refusal, filter_nodes, preempt
 from extender.verbs.protocol import FilterResult, decode_filter, decode_preempt, encode
 from scheduler.queue.queue_policy import QueuePolicy
 from topology.errors import ArnoldError
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_pods import Pod
 
 logger = logging.getLogger(__name__)
 

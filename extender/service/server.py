@@ -52,7 +52,7 @@ from extender.service.settings import (
 from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput
-from topology.readers.kubernetes.kubernetes_labels import parse_domains
+from topology.kubernetes.kubernetes_labels import parse_domains
 
 logger = logging.getLogger(__name__)
 

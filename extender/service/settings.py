@@ -15,7 +15,7 @@ from annotated_types import Ge, Gt, Interval
 
 from extender.controller.pacing import Timeouts
 from topology.errors import InvalidInput
-from topology.kubernetes_gpus import GPU_CLASSES
+from topology.kubernetes.kubernetes_gpus import GPU_CLASSES
 
 if TYPE_CHECKING:
     from scheduler.queue.queue_policy import QueuePolicy

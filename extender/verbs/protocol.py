@@ -18,7 +18,7 @@ import msgspec
 
 from extender.kept_fields import trim
 from topology.errors import InvalidInput
-from topology.readers.kubernetes.kubernetes_pods import Pod
+from topology.kubernetes.kubernetes_pods import Pod
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """What monitors of Kubernetes nodes say, as findings: NVSentinel, node problem detector and those of the clouds.
 
-They write node conditions (:mod:`topology.readers.kubernetes.kubernetes_health`) for what is broken, and events for
+They write node conditions (:mod:`topology.kubernetes.kubernetes_health`) for what is broken, and events for
 what is odd; with a store a condition that comes and goes is one flag, and its history stays.  NVSentinel names the
 reason of all ``<check>IsNotHealthy`` or ``<check>IsHealthy``, so that those of monitors of one's own are known as well.
 """
@@ -14,8 +14,7 @@ from datetime import datetime, timedelta
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.flags import FAULTY, HEALTHY, NodeFlag
-from topology.parsing.documents import load_document
-from topology.readers.kubernetes.kubernetes_health import (
+from topology.kubernetes.kubernetes_health import (
     NVSENTINEL,
     PREFER_NO_SCHEDULE,
     WARNED,
@@ -23,7 +22,8 @@ from topology.readers.kubernetes.kubernetes_health import (
     Watched,
     time_with_zone,
 )
-from topology.readers.kubernetes.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
+from topology.kubernetes.kubernetes_objects import NodeCondition, NodeEvent, NodeObject, read_items
+from topology.parsing.documents import load_document
 
 MONITORS = tuple(dict.fromkeys(watched.by for watched in WATCHED.values()))  # Names of the monitors that are known
 EVENT_AGE = timedelta(hours=1)  # How long an event warns: as long as the API server keeps it by default

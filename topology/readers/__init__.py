@@ -16,9 +16,9 @@ from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import unknown_format
 from topology.files import Source, read_source
+from topology.kubernetes.kubernetes_labels import check_labels
 from topology.node_list import NodeList, read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
-from topology.readers.kubernetes.kubernetes_labels import check_labels
 from topology.readers.types import TOPOLOGY_READERS, CountsResource, Reading, TopologyReader
 
 

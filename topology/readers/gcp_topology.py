@@ -18,8 +18,8 @@ from pydantic.alias_generators import to_camel
 from topology.errors import InvalidTopology, some
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.kubernetes.kubernetes_objects import COMPUTE_ENGINE
 from topology.parsing.documents import load_document
-from topology.readers.kubernetes.kubernetes_objects import COMPUTE_ENGINE
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 

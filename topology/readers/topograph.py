@@ -18,10 +18,11 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from topology.build import nesting_depth
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.parsing.documents import load_document
-from topology.readers.placed_nodes import PlacedNode, nesting_depth, place_nodes
+from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 
 ACCELERATORS = ("accelerator", "accelerator-sub-domain")

@@ -49,7 +49,7 @@ from tests.extender.things import (
     reservation_json,
     uid,
 )
-from topology.readers.kubernetes.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL
+from topology.kubernetes.kubernetes_health import SLOWDOWN, SLOWDOWN_UNTIL
 
 SIZE = 6
 

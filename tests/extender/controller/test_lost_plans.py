@@ -8,7 +8,7 @@ from extender.controller.pod_release import release_mark
 from extender.plans.gang_plan import PlanPhase
 from tests.extender.controller.world import World
 from tests.extender.things import key, member_json, minipods, pod_json
-from topology.readers.kubernetes.kubernetes_pods import RELEASED
+from topology.kubernetes.kubernetes_pods import RELEASED
 
 OWNER = ("Job", "train")
 

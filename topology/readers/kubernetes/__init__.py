@@ -1,4 +1,4 @@
-"""Kubernetes as kubectl prints it: nodes, pods, claims and devices; HyperNodes of Volcano; clusters of kind.
+"""Clusters of Kubernetes as kubectl prints them, with HyperNodes of Volcano, and clusters of kind.
 
-``kubernetes_cluster`` comes first.  Objects and the rules about them are also those of the live cluster (``extender``).
+``kubernetes_cluster`` comes first.  The objects and the rules about them are :mod:`topology.kubernetes`.
 """

@@ -12,10 +12,10 @@ from datetime import datetime
 from topology.errors import InvalidTopology, some
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.kubernetes.kubernetes_objects import HYPER_NODES_ALONE, Kinds, NodeObject, read_items
 from topology.parsing.documents import load_document
 from topology.readers.kubernetes.hyper_nodes import HyperNode, hyper_paths
 from topology.readers.kubernetes.kubernetes_cluster import Kubernetes
-from topology.readers.kubernetes.kubernetes_objects import HYPER_NODES_ALONE, Kinds, NodeObject, read_items
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from topology.build import NodePath
 from topology.errors import InvalidTopology, some
-from topology.readers.kubernetes.kubernetes_objects import NamedObject, Object, Place
-from topology.readers.kubernetes.kubernetes_requirement import Requirement
+from topology.kubernetes.kubernetes_objects import NamedObject, Object, Place
+from topology.kubernetes.kubernetes_requirement import Requirement
 
 _LOOPS = re.compile(r"(?<!\\)[*+{]")
 _NESTED = re.compile(r"\)[*+{]|\(\?[^:]|\\[1-9]")

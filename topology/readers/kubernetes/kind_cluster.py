@@ -17,8 +17,8 @@ from topology.cluster import DEFAULT_GPUS, Node
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.kubernetes.kubernetes_objects import KIND_CLUSTER, Kinds, read_items
 from topology.parsing.documents import load_document
-from topology.readers.kubernetes.kubernetes_objects import KIND_CLUSTER, Kinds, read_items
 from topology.readers.kubernetes.kubernetes_places import KueueTopology, Sayings, find_places
 from topology.readers.types import Reading
 

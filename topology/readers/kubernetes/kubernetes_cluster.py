@@ -2,10 +2,10 @@
 
 A list, a node alone, or several documents of YAML.  Levels come from node labels, or from objects that say more of
 places (:mod:`topology.readers.kubernetes.kubernetes_places`), GPUs from the status, or else from ResourceSlices, if the
-list has some (:mod:`topology.readers.kubernetes.kubernetes_devices`); nodes without GPUs are left out.  A node that no
+list has some (:mod:`topology.kubernetes.kubernetes_devices`); nodes without GPUs are left out.  A node that no
 new pod may use is *faulty* here, not busy, because emptying the cluster would not free it:
 
-- it is cordoned, or a condition says that it is broken (:mod:`topology.readers.kubernetes.kubernetes_health`);
+- it is cordoned, or a condition says that it is broken (:mod:`topology.kubernetes.kubernetes_health`);
 - it has a taint NoSchedule or NoExecute; except ``nvidia.com/gpu`` and ``amd.com/gpu``, which GPU pods tolerate, and
   except a taint that every GPU node has: that marks the pool, and jobs for it tolerate it;
 - fewer GPUs are allocatable than it has.
@@ -29,11 +29,9 @@ from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes_gpus import GPU_CLASSES, GPUS
-from topology.parsing.documents import Document, load_document
-from topology.readers.kubernetes.hyper_nodes import HyperNode
-from topology.readers.kubernetes.kubernetes_claim_table import ALLOCATION_KINDS, ClaimTable
-from topology.readers.kubernetes.kubernetes_health import (
+from topology.kubernetes.kubernetes_claim_table import ALLOCATION_KINDS, ClaimTable
+from topology.kubernetes.kubernetes_gpus import GPU_CLASSES, GPUS
+from topology.kubernetes.kubernetes_health import (
     SLOWDOWN,
     annotated_flag,
     discourages,
@@ -41,7 +39,7 @@ from topology.readers.kubernetes.kubernetes_health import (
     price_flag,
     repels,
 )
-from topology.readers.kubernetes.kubernetes_objects import (
+from topology.kubernetes.kubernetes_objects import (
     ALLOCATION_API,
     COMPUTE_ENGINE,
     HYPER_NODES_ALONE,
@@ -56,8 +54,10 @@ from topology.readers.kubernetes.kubernetes_objects import (
     gpus_among,
     read_items,
 )
+from topology.kubernetes.kubernetes_pods import Pod
+from topology.parsing.documents import Document, load_document
+from topology.readers.kubernetes.hyper_nodes import HyperNode
 from topology.readers.kubernetes.kubernetes_places import KueueTopology, Sayings, find_places
-from topology.readers.kubernetes.kubernetes_pods import Pod
 from topology.readers.types import Reading
 
 _MARK = re.compile(r"\s*+(?:---\s*+)?+\{?+\s*+[\"']?(?:apiVersion|kind|items)[\"']?\s*:")

@@ -1,7 +1,7 @@
 """Where Kubernetes nodes are: by labels, by HyperNodes of Volcano, or by a Topology of Kueue that says which labels.
 
 What the user names counts first, then HyperNodes, which say it node by node, then a Topology, then the presets of
-:mod:`topology.readers.kubernetes.kubernetes_labels`.  Nodes of which nothing says it are near to each other alike: one
+:mod:`topology.kubernetes.kubernetes_labels`.  Nodes of which nothing says it are near to each other alike: one
 level.
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from topology.build import NodePath, qualified
 from topology.cluster import MAX_LEVELS
 from topology.errors import InvalidTopology
+from topology.kubernetes.kubernetes_labels import check_labels, choose_labels
+from topology.kubernetes.kubernetes_objects import NamedObject, Object, Place
 from topology.readers.kubernetes.hyper_nodes import HyperNode, hyper_paths
-from topology.readers.kubernetes.kubernetes_labels import check_labels, choose_labels
-from topology.readers.kubernetes.kubernetes_objects import NamedObject, Object, Place
 from topology.readers.placed_nodes import ONE_LEVEL
 
 HOSTNAME = "kubernetes.io/hostname"  # The label with a node's own name, of which a level would tell nothing

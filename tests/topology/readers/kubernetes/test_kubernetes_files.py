@@ -9,9 +9,9 @@ import pytest
 
 from topology.errors import InvalidInput
 from topology.files import Source
+from topology.kubernetes.kubernetes_labels import choose_labels
 from topology.readers import load_topology
 from topology.readers.kubernetes.kubernetes_cluster import Kubernetes
-from topology.readers.kubernetes.kubernetes_labels import choose_labels
 from topology.readers.types import Reading
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

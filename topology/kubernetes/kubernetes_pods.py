@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from topology.kubernetes_gpus import GPUS
-from topology.readers.kubernetes.kubernetes_claims import Claimed, ClaimMade, PodClaim
-from topology.readers.kubernetes.kubernetes_objects import (
+from topology.kubernetes.kubernetes_claims import Claimed, ClaimMade, PodClaim
+from topology.kubernetes.kubernetes_gpus import GPUS
+from topology.kubernetes.kubernetes_objects import (
     Amounts,
     NamedObject,
     Object,
@@ -18,8 +18,8 @@ from topology.readers.kubernetes.kubernetes_objects import (
     instant,
     pod_gpus,
 )
-from topology.readers.kubernetes.kubernetes_pod_rules import PodTerms, SpreadConstraint, Volume
-from topology.readers.kubernetes.kubernetes_requirement import Requirement
+from topology.kubernetes.kubernetes_pod_rules import PodTerms, SpreadConstraint, Volume
+from topology.kubernetes.kubernetes_requirement import Requirement
 
 MOST_TOLD = 500  # characters of the message of a condition that are kept
 RELEASED = "arnold.dev/released"

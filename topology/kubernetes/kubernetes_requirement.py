@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from topology.readers.kubernetes.kubernetes_objects import Object
+from topology.kubernetes.kubernetes_objects import Object
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,18}")
 

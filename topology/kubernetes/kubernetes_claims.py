@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from topology.readers.kubernetes.kubernetes_objects import AllocationObject, Object
+from topology.kubernetes.kubernetes_objects import AllocationObject, Object
 
 _MOST = 10**6  # GPUs of a request, and of a pod: sums stay within 32 bits
 _DRIVER = re.compile(r"device\.driver\s*==\s*[\"']([^\"']{1,253})[\"']")

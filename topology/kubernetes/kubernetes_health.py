@@ -13,8 +13,8 @@ from datetime import datetime
 
 from topology.errors import InvalidTopology
 from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
-from topology.kubernetes_gpus import GPUS
-from topology.readers.kubernetes.kubernetes_objects import NodeCondition, Taint
+from topology.kubernetes.kubernetes_gpus import GPUS
+from topology.kubernetes.kubernetes_objects import NodeCondition, Taint
 
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from topology.readers.kubernetes.kubernetes_objects import Object
-from topology.readers.kubernetes.kubernetes_requirement import Requirement
+from topology.kubernetes.kubernetes_objects import Object
+from topology.kubernetes.kubernetes_requirement import Requirement
 
 
 class LabelSelector(Object, frozen=True):

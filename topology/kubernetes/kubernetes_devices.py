@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from topology.kubernetes_gpus import GPUS
-from topology.readers.kubernetes.kubernetes_objects import (
+from topology.kubernetes.kubernetes_gpus import GPUS
+from topology.kubernetes.kubernetes_objects import (
     LONGEST_NAME,
     AllocationObject,
     NodeObject,

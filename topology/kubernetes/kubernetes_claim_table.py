@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from topology.readers.kubernetes.kubernetes_claims import (
+from topology.kubernetes.kubernetes_claims import (
     Claimed,
     DeviceClass,
     PodClaim,
@@ -19,9 +19,9 @@ from topology.readers.kubernetes.kubernetes_claims import (
     classes_named,
     total,
 )
-from topology.readers.kubernetes.kubernetes_devices import DeviceSlices, NodeDevices, ResourceSlice, with_devices
-from topology.readers.kubernetes.kubernetes_objects import LONGEST_NAME, AllocationObject, NodeObject
-from topology.readers.kubernetes.kubernetes_pods import Pod, PodSpec
+from topology.kubernetes.kubernetes_devices import DeviceSlices, NodeDevices, ResourceSlice, with_devices
+from topology.kubernetes.kubernetes_objects import LONGEST_NAME, AllocationObject, NodeObject
+from topology.kubernetes.kubernetes_pods import Pod, PodSpec
 
 ALLOCATION_KINDS = (ResourceSlice, ResourceClaim, ResourceClaimTemplate, DeviceClass)
 

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from topology.errors import InvalidInput
-from topology.kubernetes_gpus import GPUS
+from topology.kubernetes.kubernetes_gpus import GPUS
+from topology.kubernetes.kubernetes_labels import gpu_type
 from topology.parsing.documents import Document
-from topology.readers.kubernetes.kubernetes_labels import gpu_type
 
 ALLOCATION_API = "resource.k8s.io/v1"
 LONGEST_NAME = 253  # characters of the name of an object, and of a domain: longer ones are cut in sentences

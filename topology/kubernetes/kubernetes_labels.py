@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from topology.build import nesting_depth
 from topology.errors import InvalidInput, InvalidTopology, UnknownName, did_you_mean
-from topology.readers.placed_nodes import nesting_depth
 
 
 @dataclass(frozen=True, slots=True)
