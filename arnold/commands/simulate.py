@@ -21,6 +21,7 @@ from arnold.options.model_files import ModelFiles
 from arnold.options.replay_files import ReplayFiles, write_replay
 from arnold.options.shared_options import complete_algorithm, complete_policy
 from arnold.options.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
+from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput, InvalidTopology
 
@@ -60,6 +61,7 @@ class RunOptions:
 @overlay_options
 @options_of(FlagOptions)
 @options_of(TraceOptions)
+@options_of(OwnRecords)
 @options_of(ReplaySettings, completions={"policy": complete_policy, "algorithm": complete_algorithm})
 @options_of(FailureOptions)
 @options_of(ModelFiles)

@@ -17,6 +17,7 @@ from arnold.options.field_options import file_option, options_of, take
 from arnold.options.model_files import ModelFiles
 from arnold.options.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
 from arnold.options.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
+from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
 from topology.quantities import HOUR
 
@@ -36,6 +37,7 @@ Examples:
 @overlay_options
 @options_of(FlagOptions)
 @options_of(TraceOptions)
+@options_of(OwnRecords)
 @options_of(
     ReplaySettings,
     only=("policy", "algorithm"),

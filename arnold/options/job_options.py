@@ -13,6 +13,7 @@ from arnold.options.field_options import file_option, options_of, take
 from arnold.options.running_files import running_jobs
 from arnold.options.shared_options import RUNNING_HELP
 from scheduler.job import Overrides
+from scheduler.job_files.own_records import OwnRecords
 from scheduler.placement.types import Limits
 from topology.errors import InvalidInput, InvalidJob, UnknownName, did_you_mean
 from topology.files import read_source
@@ -32,9 +33,6 @@ class JobFiles:
 
     job: str = field(metadata={"file": True})
     """The job, YAML or JSON; - for standard input."""
-    records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements that `arnold calibrate` wrote, for the alpha of jobs that do not say it, and their pace in
-    replays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,6 @@ class SeveralJobFiles:
     """The job, YAML or JSON; - for standard input."""
     weight: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=NUMBER", "default": "1 for each"})
     """Weight of a job's objective in the sum of several. """
-    records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements that `arnold calibrate` wrote, for the alpha of jobs that do not say it, and their pace in
-    replays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +51,7 @@ class _Inputs:
 
     files: ClusterFiles
     job: JobFiles | SeveralJobFiles
+    own: OwnRecords
     overrides: Overrides
     limits: Limits
     running: tuple[str, ...] = ()  # patterns of the files of running jobs
@@ -66,12 +62,10 @@ class _Inputs:
         :raises ArnoldError: a file is unusable.
         """
         from scheduler.job_files.job_file import load_job
-        from scheduler.job_files.records_file import load_records
 
-        files, own = self.files, self.job
-        records = () if own.records is None else load_records(read_source(own.records))
-        texts = [read_source(file) for file in ([own.job] if isinstance(own.job, str) else own.job)]
-        loaded = files.read_aloud()
+        records, jobs = self.own.measured, self.job.job
+        texts = [read_source(file) for file in ([jobs] if isinstance(jobs, str) else jobs)]
+        loaded = self.files.read_aloud()
         return loaded, [
             load_job(text, overrides=self.overrides, records=records, cluster=loaded.cluster) for text in texts
         ]
@@ -174,7 +168,7 @@ def joint_inputs(command: F) -> F:
         files, jobs, *others = (*_taken(SeveralJobFiles, options), options.pop("running"))
         if len(jobs.job) > 1 or jobs.weight:
             return command(inputs=JointInputs(files, jobs, *others), **options)
-        return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0], jobs.records), *others), **options)
+        return command(inputs=PlacementInputs(files, JobFiles(jobs.job[0]), *others), **options)
 
     running = file_option("--running", metavar="FILES", multiple=True, help=RUNNING_HELP)
     return _with_options(running(cast("F", call)), SeveralJobFiles)
@@ -182,11 +176,11 @@ def joint_inputs(command: F) -> F:
 
 def _taken(jobs: type, options: dict[str, Any]) -> tuple[Any, ...]:
     """Return the parts of the inputs, in their order; they are taken out of ``options``."""
-    return tuple(take(part, options) for part in (ClusterFiles, jobs, Overrides, Limits))
+    return tuple(take(part, options) for part in (ClusterFiles, jobs, OwnRecords, Overrides, Limits))
 
 
 def _with_options(command: F, jobs: type) -> F:
     # the last decorator's options stand first in the help
-    for part in (Limits, Overrides, jobs, ClusterFiles):
+    for part in (Limits, Overrides, OwnRecords, jobs, ClusterFiles):
         command = options_of(part)(command)
     return command

@@ -11,13 +11,13 @@ from annotated_types import Ge, Interval
 
 from arnold.options.field_options import option_names, take
 from arnold.options.model_files import ModelFiles
+from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
 from topology.errors import InvalidInput, UnknownName, did_you_mean
 from topology.files import read_source
 from topology.quantities import plural
 
 if TYPE_CHECKING:
-    from scheduler.affinity import Gains
     from simulator.failures.cluster_failures import FailureSettings
     from simulator.study.study_run import Inputs
     from simulator.throughputs import Throughputs
@@ -44,9 +44,6 @@ class TraceOptions:
     """Another trace on the same clock, whose jobs are added."""
     window: str | None = field(default=None, metadata={"metavar": "START..END", "default": "all"})
     """When the jobs were submitted that are replayed: 0..86400, 2017-10-01..2017-10-08, +1d..+8d after the first."""
-    records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements that `arnold calibrate` wrote, for the alpha of jobs that do not say it, and their pace in
-    replays."""
     max_gpus: float | None = field(default=None, metadata={"metavar": "N", "default": "all"})
     """GPUs of the largest job that is replayed."""
     throughputs: str | None = field(default=None, metadata={"file": True})
@@ -64,17 +61,6 @@ class TraceOptions:
         from simulator.traces.throughput_files import read_throughputs
 
         return read_throughputs(read_source(self.throughputs))
-
-    def measured(self) -> tuple[Gains, ...]:
-        """Return the own measurements.
-
-        :raises InvalidInput: the file is unusable.
-        """
-        if self.records is None:
-            return ()
-        from scheduler.job_files.records_file import load_records
-
-        return load_records(read_source(self.records))
 
     def formats(self) -> tuple[str | None, str | None]:
         """Return the formats of the trace and of the cluster that ``--format`` names; ``None`` = it is recognised.
@@ -226,7 +212,8 @@ def replay_inputs(
     """
     from simulator.study.study_run import Inputs
 
-    failing, known = take(FailureOptions, options), {"records": jobs.measured(), "throughputs": jobs.rates()}
+    failing, own = take(FailureOptions, options), take(OwnRecords, options)
+    known = {"records": own.measured, "throughputs": jobs.rates()}
     settings = take(ReplaySettings, options, **known, failures=failing.settings())
     models, flagged = take(ModelFiles, options), take(FlagOptions, options)
     trace = jobs.read()

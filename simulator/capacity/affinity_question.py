@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from scheduler.job import DEFAULT_ALPHA
+from scheduler.job_files.own_records import OwnRecords
 from simulator.capacity.capacity_question import A, CapacityQuestion
 from topology.errors import InvalidInput, InvalidJob
 from topology.field_types import Share
-from topology.files import read_source
 
 if TYPE_CHECKING:
-    from scheduler.affinity import Gains, Model
+    from scheduler.affinity import Model
     from scheduler.job_affinity import JobAffinity
     from simulator.capacity.job_shape import JobShape
 
@@ -22,7 +22,7 @@ SizedShape: TypeAlias = "tuple[JobShape, int]"  # Shape and PP groups of a job
 
 
 @dataclass(frozen=True, kw_only=True)
-class AffinityQuestion(CapacityQuestion[A]):
+class AffinityQuestion(OwnRecords, CapacityQuestion[A]):
     """A question about jobs that are placed to be fast."""
 
     alpha: Share | None = field(
@@ -32,25 +32,9 @@ class AffinityQuestion(CapacityQuestion[A]):
     model: str | None = field(default=None, metadata={"metavar": "NAME|YAML"})
     """Model that the jobs train, for their alpha: its name or shape, as in a job file."""
 
-    records: str | None = field(default=None, metadata={"file": True})
-    """Own measurements that `arnold calibrate` wrote, for the alpha of jobs that do not say it, and their pace in
-    replays."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         _ = self.trained, self.measured
-
-    @cached_property
-    def measured(self) -> tuple[Gains, ...]:
-        """The own measurements.
-
-        :raises InvalidInput: the file is unusable.
-        """
-        if self.records is None:
-            return ()
-        from scheduler.job_files.records_file import load_records
-
-        return load_records(read_source(self.records))
 
     @cached_property
     def trained(self) -> Model | None:
