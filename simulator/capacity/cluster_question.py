@@ -12,7 +12,8 @@ from annotated_types import Interval
 from scheduler.placement.types import ALGORITHMS
 from simulator.capacity.affinity_question import AffinityQuestion
 from simulator.capacity.capacity_question import A, CapacityQuestion
-from simulator.capacity.job_shape import JobShape, Prober, numbers_between_x, parse_shape, usual_shapes
+from simulator.capacity.job_shape import JobShape, numbers_between_x, parse_shape, usual_shapes
+from simulator.capacity.largest_job import Prober
 from topology.errors import InvalidInput
 from topology.field_types import Seed, Share
 from topology.quantities import DAY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from simulator.capacity.capacity_question import CapacityAnswer
-from simulator.capacity.job_shape import Family, LargestJob
+from simulator.capacity.largest_job import Family, LargestJob
 from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord
 

@@ -11,7 +11,8 @@ from simulator.capacity.affinity_question import SizedShape, spelled
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
 from simulator.capacity.fragmentation.fragmentation_answer import FragmentationAnswer, ShapeLeft, SizedJob
 from simulator.capacity.fragmentation.free_over_time import ShareKept, kept_by_seed, kept_over_replay
-from simulator.capacity.job_shape import FAMILIES, Family, JobShape, Prober
+from simulator.capacity.job_shape import JobShape
+from simulator.capacity.largest_job import FAMILIES, Family, Prober
 from simulator.sheet import Chart, Series, Sheet, known, text_table
 from topology.field_types import Share
 from topology.quantities import plural

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from simulator.capacity.affinity_question import SizedShape
-from simulator.capacity.job_shape import JobShape, LargestJob, Prober
+from simulator.capacity.job_shape import JobShape
+from simulator.capacity.largest_job import LargestJob, Prober
 from simulator.sheet import TextTable, known, text_table
 from topology.field_types import AtLeastOne, Count, Share
 from topology.json_record import JsonRecord

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.placement.types import ALGORITHMS
-from simulator.capacity.job_shape import Family, JobShape, LargestJob, Prober
+from simulator.capacity.job_shape import JobShape
+from simulator.capacity.largest_job import ALPHA, Family, LargestJob, Prober
 from tests.case_counts import examples
 from tests.simulator.capacity.clusters_in_use import with_free
 from topology.build import build_cluster
@@ -111,3 +112,39 @@ def test_no_question_is_asked_twice() -> None:
     asked, shape = prober(with_free(4, 4)), JobShape(8, 2)
     assert asked.place(shape, 2, 0.5) is asked.place(shape, 2, 0.5)
     assert asked.place(shape, 2, 0.5) is not asked.place(shape, 2, 1.0)
+
+
+@examples(12)
+@given(
+    free=st.lists(st.integers(0, 5), min_size=1, max_size=3),
+    stages=st.integers(1, 4),
+    family=st.sampled_from(["dp", "pp"]),
+    spread=st.integers(1, 2),
+)
+def test_the_largest_job_by_trying_every_size(free: list[int], stages: int, family: Family, spread: int) -> None:
+    """Of all sizes for which there are nodes, the largest whose groups touch so few minipods; proved in these."""
+    asked, shape = prober(with_free(*free)), JobShape(8, stages)
+    found = asked.largest(shape, family, spread)
+    sizes = []
+    for rows in range(1, asked.most_rows(shape) + 1):
+        worth = asked.place(shape, rows, ALPHA[family]).evaluation
+        if worth is not None and getattr(worth, family) <= spread:
+            sizes.append(rows * stages)
+    assert (found.nodes, found.proved) == (max(sizes, default=0), True)
+    assert (found.family, found.spread) == (family, spread)
+
+
+def test_whole_groups_need_no_search() -> None:
+    """PP groups of 3 inside minipods with 7, 5 and 2 free: two, one and none, 9 nodes of the 12 that spread may use."""
+    asked, shape = prober(with_free(7, 5, 2)), JobShape(8, 3)
+    assert asked.most_rows(shape) == 4
+    assert asked.largest(shape, "pp", 1).nodes == 9
+    assert asked.largest(shape, "pp", 2).nodes == 12
+
+
+@pytest.mark.parametrize("free", [(), (0,), (0, 0)], ids=str)
+def test_nothing_free(free: tuple[int, ...]) -> None:
+    """The largest job of any shape has no node, and that is proved."""
+    asked = prober(with_free(*(free or (0,))))
+    assert asked.most_rows(JobShape(8, 2)) == 0
+    assert (asked.largest(JobShape(8, 2), "dp", 1).nodes, asked.largest(JobShape(8, 2), "dp", 1).proved) == (0, True)
