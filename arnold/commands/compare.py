@@ -112,7 +112,7 @@ def run_all(algorithms: Sequence[PlacementAlgorithm], instance: Instance, limits
 
 
 def _print(out: Console, instance: Instance, document: CompareDocument) -> None:
-    from arnold.commands.place_text import print_head
+    from arnold.texts.place_text import print_head
 
     print_head(out, instance)
     print_results(out, document)

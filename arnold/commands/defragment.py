@@ -135,7 +135,7 @@ def _check_lost(jobs: Sequence[RunningJob]) -> None:
 def _print(out: Console, instance: Instance, document: DefragmentDocument) -> None:
     from rich.text import Text
 
-    from arnold.commands.place_text import COLOURS, LONGEST_NAMES, print_head
+    from arnold.texts.place_text import COLOURS, LONGEST_NAMES, print_head
     from scheduler.outcome import status_words
     from topology.hostlist import spell_names
 

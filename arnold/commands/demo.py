@@ -105,7 +105,7 @@ def _save(folder: str, files: Mapping[str, bytes], *, page: str) -> list[str]:
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: DemoDocument) -> None:
-    from arnold.commands.place_text import COLOURS, print_head, print_pareto
+    from arnold.texts.place_text import COLOURS, print_head, print_pareto
 
     print_head(out, instance)
     out.print()

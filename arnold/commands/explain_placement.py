@@ -81,7 +81,7 @@ def command(*, as_json: bool, html: str | None, inputs: PlacementInputs) -> int:
 
 
 def _print(out: Console, instance: Instance, outcome: Outcome, document: ExplainDocument) -> None:
-    from arnold.commands.place_text import COLOURS, print_head, print_pareto
+    from arnold.texts.place_text import COLOURS, print_head, print_pareto
 
     print_head(out, instance)
     out.print()
@@ -97,7 +97,7 @@ def _print(out: Console, instance: Instance, outcome: Outcome, document: Explain
 
 def _beside_the_pairs(document: ExplainDocument) -> list[tuple[str, Sequence[str]]]:
     """Return title and sentences of what is said besides the cheaper pairs; some have no sentence."""
-    from arnold.commands.place_text import flag_sentences
+    from arnold.texts.place_text import flag_sentences
     from scheduler.subproblems.gpu_types import in_words
 
     prices = document.prices if len(document.prices) > len(document.options) else ()
@@ -113,7 +113,7 @@ def _beside_the_pairs(document: ExplainDocument) -> list[tuple[str, Sequence[str
 
 def _ways(document: ExplainDocument) -> list[str]:
     """Return what avoiding slow nodes costs against using them, and which they are."""
-    from arnold.commands.place_text import LONGEST_NAMES
+    from arnold.texts.place_text import LONGEST_NAMES
     from scheduler.explanation.explain_slow_nodes import comparison
     from topology.hostlist import spell_names
     from topology.quantities import capitalised
@@ -143,7 +143,7 @@ def _heading(document: ExplainDocument) -> str:
 
 def _reasons(pairs: Sequence[CheaperPair]) -> list[str]:
     """Return a line for each pair that no other exceeds, with the smaller ones that go with it."""
-    from arnold.commands.place_text import LONGEST
+    from arnold.texts.place_text import LONGEST
     from scheduler.explanation.cheaper_pairs import why_not
 
     lines = []

@@ -81,7 +81,7 @@ def command(
 
 
 def _print(out: Console, document: OpTraceDocument) -> None:
-    from arnold.commands.step_findings_text import print_findings
+    from arnold.texts.step_findings_text import print_findings
 
     gaps = plural(len(document.missing), "gap") if document.missing else "nothing missing"
     steps, workers = plural(document.steps, "step"), plural(document.workers, "worker")

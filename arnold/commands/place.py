@@ -77,8 +77,8 @@ def place_job(
     html: str | None,
 ) -> int:
     """Place one job, write its files and print the answer."""
-    from arnold.commands.place_text import print_placement
     from arnold.documents.place_answer import place_document
+    from arnold.texts.place_text import print_placement
     from scheduler.algorithm_run import fits, run
 
     if inputs.running and certificate is not None:

@@ -106,7 +106,7 @@ def _together(document: JointDocument) -> list[tuple[str, list[str]]]:
 def _print(out: Console, instances: Sequence[Instance], document: JointDocument) -> None:
     from rich.text import Text
 
-    from arnold.commands.place_text import COLOURS, LONGEST_NAMES
+    from arnold.texts.place_text import COLOURS, LONGEST_NAMES
     from scheduler.outcome import status_words
 
     cluster = instances[0].cluster

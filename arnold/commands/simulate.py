@@ -115,10 +115,10 @@ def _run(
     as_json: bool,
 ) -> None:
     """Make one run, write its files, and show it."""
-    from arnold.commands.simulate_text import run_progress, show
     from arnold.console.interrupts import asked_to_stop
     from arnold.documents.replay_tables import replay_tables
     from arnold.documents.simulate_answer import simulate_document
+    from arnold.texts.simulate_text import run_progress, show
     from simulator.checkpoints import kept_in
     from simulator.engine.engine import Overload, Watch
     from simulator.results.run_history import run_history

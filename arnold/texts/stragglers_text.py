@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from arnold.commands.step_findings_text import print_findings, print_first_rows
 from arnold.console.output import BAD, GOOD, SO_SO, print_rows, print_sentences
+from arnold.texts.step_findings_text import print_findings, print_first_rows
 from topology.quantities import fixed, percent, seconds
 
 if TYPE_CHECKING:
