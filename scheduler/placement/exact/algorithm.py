@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from scheduler.job import Job
-from scheduler.objective import closer_levels
+from scheduler.objective import TOLERANCE, closer_levels
 from scheduler.placement.exact.goals.goal_search import GoalSearch, WeighedPlacement
 from scheduler.placement.exact.goals.level_bounds import LevelBounds
 from scheduler.placement.exact.goals.quick_starts import quick_rules, quick_starts
@@ -66,6 +66,7 @@ class Exact:
             if job.grid.aligned:
                 most, least = (share * limits.seconds for share in (self.params.front_share, self.params.front_least))
                 fill_front(claims.search, seconds=min(most, max(least, end - clock())))
+                self._offer_front(goals, claims, limits, end)
         else:
             # no rule but this is quick on any number of nodes, and mostly good at closer levels as well
             goals = begun
@@ -112,6 +113,13 @@ class Exact:
             claims.lattice.build(reduction.part_of_block(goals.best.nodes), "quick rule")
         goals.search(closer)
         return goals
+
+    def _offer_front(self, goals: GoalSearch, claims: ThresholdSearch, limits: Limits, end: float) -> None:
+        """Offer the cheapest pair that is built by now: where time ran out the front may have a better one."""
+        reduction, lattice = claims.reduction, claims.lattice
+        if claims.goals is None and lattice.cost(lattice.best) < goals.best.worth.objective - TOLERANCE:
+            cells = reduction.domain_of_cell(lattice.built[lattice.best])
+            goals.offer(seat_cells(reduction, cells, seating_seconds(limits, self.params), self.params, end=end))
 
 
 def _proofs(claims: ThresholdSearch, searched: Sequence[ThresholdSearch]) -> tuple[GridProof, ...]:
