@@ -15,7 +15,7 @@ import numpy as np
 
 from scheduler.objective import TOLERANCE, trivial_bound
 from scheduler.outcome import Outcome
-from scheduler.placement.exact.grid.cpsat import Answer, Slice
+from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.sharing.cell_choice import ways_by_cell
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel, taken

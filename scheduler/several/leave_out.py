@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.sharing.cell_choice import ways_by_cell
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel

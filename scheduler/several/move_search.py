@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.algorithm_run import run
 from scheduler.objective import TOLERANCE, slowest_in_use
-from scheduler.placement.exact.grid.cpsat import Answer, Slice
+from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.running_part import RunningShare
 from scheduler.placement.sharing.share_model import taken

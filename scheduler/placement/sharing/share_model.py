@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from scheduler.placement.exact.grid.cpsat import Answer, Slice, solve
+from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.sharing.job_ways import JobWays
 from scheduler.placement.sharing.node_classes import NodeDemand
 from scheduler.placement.sharing.running_counts import CountedPart

@@ -14,13 +14,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.exact.components.column_components import Components, list_components
 from scheduler.placement.exact.components.component_columns import Columns
 from scheduler.placement.exact.components.component_heights import ComponentHeights, Touches
 from scheduler.placement.exact.components.component_packing import Packings, master_prices
 from scheduler.placement.exact.components.component_trees import least_tree
 from scheduler.placement.exact.components.tree_shares import TreeShares
-from scheduler.placement.exact.grid.cpsat import Answer, Slice
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch

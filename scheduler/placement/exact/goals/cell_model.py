@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.job import Count, Family
+from scheduler.placement.cpsat import Slice, solve
 from scheduler.placement.exact.goals.cell_sites import Sites
-from scheduler.placement.exact.grid.cpsat import Slice, solve
 from topology.cluster import BoolArray, IntArray
 
 if TYPE_CHECKING:

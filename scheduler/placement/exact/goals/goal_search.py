@@ -18,10 +18,10 @@ import numpy as np
 
 from scheduler.job import Count, Job
 from scheduler.objective import TOLERANCE, Evaluation, closer_levels, objective_terms, worth_of
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.goals.cell_model import CellModel, Goal
 from scheduler.placement.exact.goals.cell_sites import Sites
 from scheduler.placement.exact.goals.worst_parts import WorstParts
-from scheduler.placement.exact.grid.cpsat import Slice
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridReduction
 from scheduler.placement.seating import seat

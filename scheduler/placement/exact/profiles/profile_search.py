@@ -14,7 +14,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from scheduler.placement.exact.grid.cpsat import Answer, Slice
+from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch

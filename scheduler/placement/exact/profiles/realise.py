@@ -15,7 +15,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from scheduler.placement.exact.grid.cpsat import Slice, solve
+from scheduler.placement.cpsat import Slice, solve
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.work_clock import spend

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.exact.grid.cpsat import Answer, Slice, solve
+from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.bounds import usable_domains

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.exact.grid.cpsat import Answer, Slice, solve
+from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.types import Pair
 from scheduler.work_clock import spend

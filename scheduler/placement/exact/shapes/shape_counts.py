@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.exact.grid.cpsat import Answer, Slice, solve
+from scheduler.placement.cpsat import Answer, Slice, solve
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.pattern_bound import UNIT, PatternBound
 from scheduler.placement.exact.shapes.crossing_sets import Shape

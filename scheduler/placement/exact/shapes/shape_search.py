@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from scheduler.placement.exact.grid.cpsat import Answer, Slice
+from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch
 from scheduler.placement.exact.profiles.realise import realise
 from scheduler.placement.exact.profiles.skeleton import SkeletonModel

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from scheduler.job import Count, Hold, Job, Parallelism
 from scheduler.objective import evaluate, objective_terms
 from scheduler.placement.admission import admissible
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.goals.cell_model import CellModel, Goal
 from scheduler.placement.exact.goals.cell_sites import Sites
 from scheduler.placement.exact.goals.goal_search import weighed
 from scheduler.placement.exact.goals.level_bounds import LevelBounds
 from scheduler.placement.exact.goals.tight_fills import tight_fills
 from scheduler.placement.exact.goals.worst_parts import WorstParts
-from scheduler.placement.exact.grid.cpsat import Slice
 from scheduler.placement.exact.grid.params import DEFAULTS
 from scheduler.placement.exact.grid.problem import GridReduction
 from scheduler.placement.types import Limits

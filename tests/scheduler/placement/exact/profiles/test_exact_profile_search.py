@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.grid.cpsat import Answer, Slice
+from scheduler.placement.cpsat import Answer, Slice
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.profiles.profile_search import PairProfiles
 from scheduler.placement.exact.profiles.realise import Realised

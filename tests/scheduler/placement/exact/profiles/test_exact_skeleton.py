@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.bounds import RectangleBound, usable_domains
 from scheduler.placement.exact.profiles.column_model import ColumnPairs, FreeColumns

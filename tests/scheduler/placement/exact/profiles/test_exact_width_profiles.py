@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.bounds import usable_domains
 from scheduler.placement.exact.profiles.skeleton import SkeletonModel

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.profiles.realise import realise
 from tests.case_counts import examples

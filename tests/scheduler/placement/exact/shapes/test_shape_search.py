@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.exact.grid.cpsat import Slice
+from scheduler.placement.cpsat import Slice
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridProblem
 from scheduler.placement.exact.pairs.lattice import Lattice
