@@ -148,7 +148,8 @@ class RepairDocument(JsonRecord):
     objective: float
     """Objective now."""
     objective_bound: float
-    """Certified: no valid placement has a smaller objective (of those with as few moves, when moves come first)."""
+    """Certified: no valid placement has a smaller objective (of those with as few moves, when moves come first, and
+    with as few slow nodes more, unless these are ignored)."""
     objective_proved: bool
     """A better objective is impossible, in the same sense."""
     level: str

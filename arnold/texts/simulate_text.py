@@ -13,14 +13,14 @@ from simulator.engine.engine import Engine
 from simulator.replay import Replay
 from simulator.results.run_summary import Distribution
 from simulator.sheet import TextTable
-from topology.quantities import duration, percent
+from topology.quantities import duration, percent, plural
 
 
 def show(document: SimulateDocument, replay: Replay, tables: Sequence[TextTable]) -> None:
     """Print it."""
     out = console()
     span = "nothing ended" if document.makespan_seconds is None else duration(document.makespan_seconds)
-    jobs, nodes = f"{document.completed:,} of {document.jobs:,} jobs", f"{len(replay.cluster):,} nodes"
+    jobs, nodes = f"{document.completed:,} of {plural(document.jobs, 'job')}", plural(len(replay.cluster), "node")
     out.print(f"{jobs} ended under {document.policy} on {nodes} in {span} of simulated time.")
     times = {
         "wait": document.wait_seconds,
