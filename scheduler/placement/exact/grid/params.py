@@ -73,6 +73,18 @@ class ExactParams:
     credit_domains: int = 6
     credit_plans: int = 40  # Choices of partition and doubles that are searched, those that waste least
     credit_steps: int = 300  # Swaps in each of them
+    # Cells of slack of the coverage bound up to which regrets are tried: with 6 on 50 domains their table takes 0.03 s,
+    # with 13 on 124 domains 0.4 s
+    regret_slack: float = 8.0
+    regret_entries: int = 20_000_000  # Of all tables of one pair together
+    # Split bands: partitions of the columns for each number of groups, the most even first, and how many domains more
+    # than suffice are in use
+    split_partitions: int = 6
+    split_domains: int = 2
+    split_plans: int = 24  # Choices of groups that are searched, those that touch fewest rows
+    # Swaps of each of these, then of the best: on 50 domains a quarter of a millisecond each, and up to 250 of them
+    split_steps: tuple[tuple[int, int], ...] = ((20, 24), (100, 6), (300, 2))
+    split_near: float = 0.005  # Part of the cells that may be without room after each of these rounds
     # Array elements up to which the rectangle table is made before any sweep: 0.4 s by ``table_speed``
     quick_table: float = 1e8
     # Array elements of the rectangle table per second, measured on one core of a 2.x GHz server

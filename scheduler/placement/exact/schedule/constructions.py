@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import Literal
 
 from scheduler.placement.exact.bands.credit_bands import credit_bands
+from scheduler.placement.exact.bands.split_bands import split_bands
 from scheduler.placement.exact.bands.tabu_bands import tabu_bands
 from scheduler.placement.exact.flows.interval_flow import count_intervals, interval_flow
 from scheduler.placement.exact.flows.ring_flow import count_arcs, count_tilings, ring_flow
@@ -38,6 +39,19 @@ def build_quick_tabu(search: PairSearch) -> None:
 def build_long_tabu(search: PairSearch) -> None:
     """Try longer tabu searches over more partitions."""
     _from_the_roomiest(search, partial(_tabu, search, search.params.long_tabu), "column bands")
+
+
+def build_split_bands(search: PairSearch) -> None:
+    """Split some bands for some of their rows, on large grids."""
+    end = _end(search)
+
+    def attempt(view: GridView, pair: Pair) -> IntArray | None:
+        if view.problem.columns > view.problem.rows:
+            return None  # with so few rows each that is shared counts
+        return split_bands(view.problem, pair, seed=search.limits.seed, params=search.params, end=end)
+
+    if search.problem.cells > search.params.many_cells:
+        _from_the_roomiest(search, attempt, "split bands", end=end)
 
 
 def build_credits_if_full(search: PairSearch) -> None:

@@ -8,6 +8,7 @@ same answer unless the wall clock runs out first.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from scheduler.placement.exact.components.component_search import pack_components, pack_quick_components
 from scheduler.placement.exact.grid.problem import GridProblem
@@ -21,6 +22,7 @@ from scheduler.placement.exact.pairs.bounds import (
 from scheduler.placement.exact.pairs.closed_forms import FILLS, fills_without_affinity
 from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.pairs.pattern_bound import UNIT, least_pattern_bound
+from scheduler.placement.exact.pairs.regret_table import OutOfEntries, regrets_refute
 from scheduler.placement.exact.pairs.row_groups import OutOfNodes, rows_on_two
 from scheduler.placement.exact.profiles.profile_search import enumerate_profiles
 from scheduler.placement.exact.schedule import constructions
@@ -153,6 +155,23 @@ def count_rectangles(search: PairSearch) -> None:
             search.lattice.refute(pair, "rectangles", _too_few_covered(search.problem, pair, covered), charges)
 
 
+def count_regrets(search: PairSearch) -> None:
+    """Apply the rectangle bound by regrets to the open pairs with little slack which the rectangle table leaves out."""
+    params, problem = search.params, search.problem
+    for pair in reversed(search.lattice.open()):
+        if search.left <= 0:
+            return
+        if search.lattice.is_refuted(pair) or (search.table is not None and search.table.knows(pair)):
+            continue
+        covered, prices = search.coverage.least(*pair)
+        if covered - problem.cells > params.regret_slack:
+            continue
+        with suppress(OutOfEntries):
+            if regrets_refute(problem, pair, prices, entries=params.regret_entries):
+                sentence = _too_few_covered(problem, pair, problem.cells - 1)
+                search.lattice.refute(pair, "rectangles", sentence, prices)
+
+
 def count_patterns(search: PairSearch) -> None:
     """Apply the pattern bound to the open pairs, the cheapest first: each that is refuted raises the bound."""
     params, problem = search.params, search.problem
@@ -200,6 +219,8 @@ STAGES = (
     count_coverage,
     constructions.build_first_flows,
     count_rectangles_if_quick,
+    count_regrets,
+    constructions.build_split_bands,
     constructions.build_credits_if_full,
     pack_quick_components,
     constructions.build_quick_flows,

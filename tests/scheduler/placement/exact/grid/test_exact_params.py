@@ -17,6 +17,8 @@ from scheduler.placement.exact import algorithm
 from scheduler.placement.exact.algorithm import Exact
 from scheduler.placement.exact.bands.credit_bands import credit_bands
 from scheduler.placement.exact.bands.slot_swaps import SlotSwaps
+from scheduler.placement.exact.bands.split_bands import split_bands
+from scheduler.placement.exact.bands.split_swaps import SplitSwaps
 from scheduler.placement.exact.bands.tabu_bands import tabu_bands
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams, FlowEffort, SkeletonAttempt, TabuEffort
 from scheduler.placement.exact.grid.problem import GridProblem
@@ -29,9 +31,16 @@ from scheduler.placement.exact.profiles.skeleton import SkeletonModel
 from scheduler.placement.exact.profiles.width_model import cover_weights
 from scheduler.placement.exact.schedule import constructions, pair_seats
 from scheduler.placement.exact.schedule import search as search_module
-from scheduler.placement.exact.schedule.search import count_edges, count_rectangles, search_pairs
+from scheduler.placement.exact.schedule.search import (
+    count_coverage,
+    count_edges,
+    count_rectangles,
+    count_regrets,
+    search_pairs,
+)
 from scheduler.placement.types import Limits, Pair
-from scheduler.work_clock import on_clock
+from scheduler.witnesses import Multipliers
+from scheduler.work_clock import clock, on_clock
 from topology.cluster import IntArray
 from topology.generate import paper_cluster
 
@@ -55,6 +64,13 @@ def test_the_defaults() -> None:
         "credit_domains": 6,
         "credit_plans": 40,
         "credit_steps": 300,
+        "regret_slack": 8.0,
+        "regret_entries": 20_000_000,
+        "split_partitions": 6,
+        "split_domains": 2,
+        "split_plans": 24,
+        "split_steps": ((20, 24), (100, 6), (300, 2)),
+        "split_near": 0.005,
         "quick_table": 1e8,
         "table_speed": 2.5e8,
         "table_share": 0.25,
@@ -274,6 +290,58 @@ def test_when_credits_come(monkeypatch: pytest.MonkeyPatch, full: float, first: 
     before = len(credits_.calls)
     constructions.build_credits(search)
     assert (len(credits_.calls) > before) is not first
+
+
+@pytest.mark.parametrize(("many", "tried"), [(3000, False), (10, True)])
+def test_when_bands_are_split(monkeypatch: pytest.MonkeyPatch, many: int, tried: bool) -> None:
+    """On many cells, where the columns are fewer than the rows, and no longer than the search may take."""
+    split = Calls(monkeypatch, "split_bands")
+    search = started(OPEN, many_cells=many)
+    constructions.build_split_bands(search)
+    assert bool(split.calls) is tried
+    assert all(call["end"] < clock() + 60 for call in split.calls)
+
+
+@pytest.mark.parametrize(
+    ("changes", "plans", "steps"),
+    [
+        ({}, 24, {20, 100, 300}),
+        ({"split_plans": 3}, 3, {20, 100, 300}),
+        ({"split_steps": ((7, 2),)}, 24, {7}),
+        ({"split_near": 0.0}, 24, {20}),
+        ({"split_partitions": 0}, 0, set()),
+    ],
+)
+def test_plans_of_split_bands(
+    monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], plans: int, steps: set[int]
+) -> None:
+    """So many plans at most, each with so many swaps; those that stay far off are left."""
+    runs: list[int] = []
+
+    def run(self: SplitSwaps, steps: int) -> bool:
+        runs.append(steps)
+        self.best = 1
+        return False
+
+    monkeypatch.setattr(SplitSwaps, "run", run)
+    split_bands(TIGHT, (3, 5), seed=0, params=replace(DEFAULTS, **changes))
+    assert set(runs) == steps
+    assert runs.count(20) <= 2 * plans  # bands split alone, then together
+
+
+@pytest.mark.parametrize("changes", [{}, {"regret_slack": -1.0}, {"regret_entries": 1}])
+def test_regrets_refute_what_the_table_leaves_out(changes: dict[str, float]) -> None:
+    """With the table too large; and not where the slack, or what regrets take, is more than is allowed."""
+    problem = GridProblem(3, 6, (7, 5, 5, 3))
+    search = PairSearch(Lattice(problem, 0.5, 0.5), Limits(seconds=60), replace(DEFAULTS, **changes))  # type: ignore[arg-type]
+    count_edges(search)
+    count_coverage(search)
+    assert not search.lattice.is_refuted((2, 2))
+    count_regrets(search)
+    assert search.lattice.is_refuted((2, 2)) is not bool(changes)
+    if not changes:
+        assert search.lattice.refutations[-1].by == "rectangles"
+        assert isinstance(search.lattice.refutations[-1].witness, Multipliers)
 
 
 TIGHT = GridProblem(46, 12, (77, 68, 63, 58, 56, 52, 46, 44, 41, 33, 20, 10))
