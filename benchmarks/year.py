@@ -23,7 +23,7 @@ from simulator.failures.failure_process import FailureModel
 from simulator.failures.rates import RATES
 from simulator.replay import prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.run_summary import run_ettr
+from simulator.results.run_ettr import run_ettr
 from simulator.traces import JobTrace
 from simulator.workload import WorkloadSpec, generate
 from topology.cluster import Cluster, FloatArray

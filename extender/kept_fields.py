@@ -13,8 +13,8 @@ from itertools import islice
 
 from msgspec.structs import force_setattr
 
+from extender.dialect_names import NAMES
 from extender.kubernetes_names import ANNOTATIONS_READ, FAIR_SHARE_WEIGHT, GROUP, MOST_TEXT
-from extender.peer_names import NAMES
 from extender.texts import LONGEST_KEY, cut
 from topology.kubernetes.kubernetes_objects import Metadata, OwnerReference
 from topology.kubernetes.kubernetes_pods import PodSpec

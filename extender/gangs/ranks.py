@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from extender import peer_names as d
+from extender import dialect_names as d
 from extender.gangs.gang_annotations import parse_whole
 from extender.gangs.types import GangMember, InvalidGang
 from extender.kubernetes_names import GANG_SIZE, RANK

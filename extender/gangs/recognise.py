@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as copied
 
-from extender import peer_names as d
-from extender.gangs.dialect_labels import requests_of, requests_of_group
+from extender import dialect_names as d
+from extender.gangs.dialect_requests import requests_of, requests_of_group
 from extender.gangs.gang_annotations import asked_by, parse_whole
 from extender.gangs.ranks import equal_parts, index_of, numbered_by
 from extender.gangs.types import GangKey, GangMember, InvalidGang, TopologyRequest

@@ -8,8 +8,8 @@ from math import inf
 import numpy as np
 
 from scheduler.queue.base_policy import PriorityFirst
+from scheduler.queue.priority_victims import victim_choices
 from scheduler.queue.queue_policy import ClusterState, HeldNodes, Running, Waiting
-from scheduler.queue.victim_sets import victim_choices
 
 
 class PriorityAge(PriorityFirst):
@@ -37,7 +37,7 @@ class PriorityAge(PriorityFirst):
 class PriorityPreempt(PriorityFirst):
     """Higher priority first; a job without room stops preemptible ones of lower priority if that gives it room.
 
-    Else it waits, and all behind it.  Which are stopped: :mod:`scheduler.queue.victim_sets`.
+    Else it waits, and all behind it.  Which are stopped: :mod:`scheduler.queue.priority_victims`.
     """
 
     name = "priority-preempt"

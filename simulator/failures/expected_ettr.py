@@ -9,6 +9,7 @@ that takes w seconds to write, and a replacement always at hand:
   order estimate of the optimum checkpoint interval", 2006: ``L d exp(-L u0) / (exp(L (d + w)) - 1)`` with L = N r.
 
 The first order is right while failures are rare beside restart and interval, and drops below 0 where they are not.
+That of a simulated run is :mod:`simulator.results.run_ettr`.
 """
 
 from __future__ import annotations

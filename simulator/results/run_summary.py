@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import fsum, isfinite, isnan
+from math import isfinite, isnan
 from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from annotated_types import Ge
 
+from simulator.results.run_ettr import gpu_seconds_worked, run_ettr, worst_ettr
 from simulator.results.run_history import RunHistory
-from simulator.results.time_series import time_series, worst_ettr
-from simulator.sim_job import UNITS, JobState, SimJob
+from simulator.results.time_series import time_series
+from simulator.sim_job import JobState, SimJob
 from topology.cluster import IntArray
 from topology.json_record import JsonRecord
 
@@ -78,24 +79,6 @@ def waits_by_size(jobs: Iterable[SimJob]) -> tuple[SizeWaits | None, ...]:
         for name, own in by_class
         for found in [distribution(own)]
     )
-
-
-def run_ettr(jobs: Iterable[SimJob]) -> float | None:
-    """Return ETTR, the effective training time ratio, of all jobs that ended; ``None`` = none did.
-
-    GPU-seconds of work that counted over those from first start to end.  What a single job may expect by formula is
-    :mod:`simulator.failures.expected_ettr`.
-    """
-    worked, wall = gpu_seconds_worked(jobs)
-    return worked / wall if wall else None
-
-
-def gpu_seconds_worked(jobs: Iterable[SimJob]) -> tuple[float, float]:
-    """Return GPU-seconds of work of jobs that ended, at the trace's pace, and those from first start to end."""
-    ended = [job for job in jobs if job.state is JobState.DONE]
-    wall = fsum(job.units * (job.end - job.first_start) for job in ended)
-    # Ends are rounded: a job may have held its nodes for a little less than it worked.
-    return min(wall, fsum(job.units * job.record.duration for job in ended)) / UNITS, wall / UNITS
 
 
 @dataclass(frozen=True, slots=True)

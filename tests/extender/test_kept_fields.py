@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender import peer_names
 from extender.gangs.gang_annotations import ANNOTATIONS
 from extender.kept_fields import MOST_LABELS
 from extender.kubernetes_names import MOST_TEXT
@@ -58,14 +57,14 @@ def test_pods_with_long_annotations() -> None:
 
 def test_what_is_read_stays() -> None:
     """Each annotation of the contract and of peers, as it was written; and nothing else."""
-    wanted = dict.fromkeys((*ANNOTATIONS.values(), *peer_names.NAMES), "v" * LONGEST_KEY)
+    wanted = dict.fromkeys((*ANNOTATIONS.values(), *dialect_names.NAMES), "v" * LONGEST_KEY)
     wanted |= {key: "v" * most for key, most in MOST_TEXT.items()}
     wanted |= {"arnold.dev/expected-duration": "1h", "arnold.dev/preemptible": "true"}
     kept = decode_pod(pod_json("p", annotations={**wanted, "kubectl.kubernetes.io/last-applied": "x"})).annotations
     assert kept == wanted
     # Constants of other kinds are no names of labels.
-    assert "leaderworkerset.sigs.k8s.io/size" in peer_names.NAMES
-    assert all("/" in name or name == "pod-group-name" for name in peer_names.NAMES)
+    assert "leaderworkerset.sigs.k8s.io/size" in dialect_names.NAMES
+    assert all("/" in name or name == "pod-group-name" for name in dialect_names.NAMES)
 
 
 @examples(100)

@@ -13,7 +13,7 @@ from simulator.engine.engine import Diverged, Engine, Overload
 from simulator.engine.hooks import Incident, Setback, Why
 from simulator.job_pace import CommPace
 from simulator.job_record import JobRecord
-from simulator.results.run_summary import run_ettr
+from simulator.results.run_ettr import run_ettr
 from simulator.sim_job import SimJob
 from tests.simulator.clusters import racks
 from tests.simulator.engine.incidents import Scripted

@@ -17,7 +17,7 @@ from simulator.failures.rates import RATES, failure_rate
 from simulator.job_record import JobRecord
 from simulator.replay import Replay, prepare
 from simulator.replay_settings import ReplaySettings
-from simulator.results.run_summary import run_ettr
+from simulator.results.run_ettr import run_ettr
 from simulator.traces import JobTrace
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import go_on

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.queue.priority_preemption import PriorityPreempt
-from scheduler.queue.victim_sets import DEAREST, victim_choices
+from scheduler.queue.priority_victims import DEAREST, victim_choices
 from tests.scheduler.queue.flat_clusters import Flat, Runs, Wants
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from extender.gangs.types import TopologyRequest
-from extender.objects import Owner
-from extender.peer_names import (
+from extender.dialect_names import (
     KAI_PREFERRED,
     KAI_REQUIRED,
     KUEUE_PREFERRED,
@@ -21,6 +19,8 @@ from extender.peer_names import (
     VOLCANO_TIER,
     VOLCANO_TIER_LABEL,
 )
+from extender.gangs.types import TopologyRequest
+from extender.objects import Owner
 
 _SMALL = re.compile(r"[0-9]{1,6}")
 
