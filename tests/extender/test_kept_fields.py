@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extender import dialect_names
 from extender.gangs.gang_annotations import ANNOTATIONS
 from extender.kept_fields import MOST_LABELS
 from extender.kubernetes_names import MOST_TEXT
