@@ -67,11 +67,13 @@ def split_bands(
     :returns: ``None`` when none was found, which proves nothing.
     """
     for joined in (False, True):
-        plans = _plans(problem, pair, params, joined=joined)
-        searches = [_search(problem, pair, plan, np.random.default_rng([seed, i])) for i, plan in enumerate(plans)]
-        left = list(zip(plans, searches, strict=True))
+        plans = enumerate(_plans(problem, pair, params, joined=joined))
+        left: Iterator[tuple[SplitPlan, SplitSwaps]] = (
+            (plan, _search(problem, pair, plan, np.random.default_rng([seed, i]))) for i, plan in plans
+        )
         for steps, kept in params.split_steps:
-            for plan, search in left[:kept]:
+            near = []
+            for plan, search in islice(left, kept):
                 if clock() > end:
                     return None
                 if search.run(steps):
@@ -79,9 +81,11 @@ def split_bands(
                     if problem.pair_of(cells)[1] <= pair[1]:
                         return cells
                     search.tighten()
-            # what is far off after some swaps stays so: its groups ask for other sizes than there are
-            near = [one for one in left[:kept] if one[1].best <= params.split_near * problem.cells]
-            left = sorted(near, key=lambda one: one[1].best)
+                    near.append((plan, search))
+                # what is far off after some swaps stays so: its groups ask for other sizes than there are
+                elif search.best <= params.split_near * problem.cells:
+                    near.append((plan, search))
+            left = iter(sorted(near, key=lambda one: one[1].best))
     return None
 
 

@@ -181,7 +181,7 @@ class SplitSwaps:
     def tighten(self) -> None:
         """Allow for fewer split rows, after more rows turned out to be shared than was allowed for."""
         self._most_split -= _TIGHTENED
-        self.best = _NEVER
+        self.best = self._row_cells * _TIGHTENED  # of what it has, at most
 
     def _swap(self, group: int, short: IndexArray, split: IndexArray) -> None:
         """Make the swap of a group with another, or with what is not in use, that leaves least to be wished for."""

@@ -77,6 +77,8 @@ class ExactParams:
     # with 13 on 124 domains 0.4 s
     regret_slack: float = 8.0
     regret_entries: int = 20_000_000  # Of all tables of one pair together
+    # Columns up to which bands are split: with more there are mostly few rows, and each that is shared counts
+    split_columns: int = 40
     # Split bands: partitions of the columns for each number of groups, the most even first, and how many domains more
     # than suffice are in use
     split_partitions: int = 6

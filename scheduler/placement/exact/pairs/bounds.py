@@ -26,9 +26,7 @@ CELL_PARTS = 2**40
 """Parts of a cell in which multipliers are handed on: 5e-13 cells a touch, so that rounding costs no refutation."""
 
 _GAIN_SECONDS = 2e-9  # Of work to weigh a shape of a domain by a pair of multipliers
-
 _TOGETHER = 200_000  # Elements of an array that stays in a processor's cache
-
 _NEVER = np.int32(-(10**9))  # Less than any number of cells
 
 
@@ -118,6 +116,7 @@ class CoverageBound:
         self._lambdas = np.concatenate([[0.0], np.geomspace(least, problem.columns, points)])
         self._mus = np.concatenate([[0.0], np.geomspace(least, problem.rows, points)])
         self._table = self._sum_of_gains(self._lambdas, self._mus)
+        self._known: dict[Pair, tuple[float, float, float]] = {}
 
     def _shapes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the useful cells and rows of each width and distinct capacity, shape [heights, P, kinds], and counts.
@@ -174,7 +173,9 @@ class CoverageBound:
         return allowed
 
     def _least(self, dp: int, pp: int) -> tuple[float, float, float]:
-        """Return the bound of a pair and the multipliers that it comes from."""
+        """Return the bound of a pair and the multipliers that it comes from, looked for once."""
+        if (known := self._known.get((dp, pp))) is not None:
+            return known
         problem, zooms = self._problem, self._params.coverage_zooms
         rows, columns = pp * problem.rows, dp * problem.columns
         lambdas, mus, table = self._lambdas, self._mus, self._table
@@ -185,7 +186,8 @@ class CoverageBound:
                 break
             lambdas, mus = self._around(lambdas, int(i)), self._around(mus, int(j))
             table = self._sum_of_gains(lambdas, mus)
-        return float(value[i, j]), float(lambdas[i]), float(mus[j])
+        found = self._known[dp, pp] = float(value[i, j]), float(lambdas[i]), float(mus[j])
+        return found
 
     def refutes(self, dp: int, pp: int) -> bool:
         """Return whether the pair cannot cover all cells."""

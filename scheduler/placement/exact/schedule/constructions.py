@@ -42,15 +42,15 @@ def build_long_tabu(search: PairSearch) -> None:
 
 
 def build_split_bands(search: PairSearch) -> None:
-    """Split some bands for some of their rows, on large grids."""
-    end = _end(search)
+    """Split some bands for some of their rows, on many cells or a full cluster: on others it hardly ever decides."""
+    end, params = _end(search), search.params
 
     def attempt(view: GridView, pair: Pair) -> IntArray | None:
-        if view.problem.columns > view.problem.rows:
-            return None  # with so few rows each that is shared counts
-        return split_bands(view.problem, pair, seed=search.limits.seed, params=search.params, end=end)
+        if view.problem.columns > params.split_columns:
+            return None
+        return split_bands(view.problem, pair, seed=search.limits.seed, params=params, end=end)
 
-    if search.problem.cells > search.params.many_cells:
+    if search.problem.cells > params.many_cells or _full(search):
         _from_the_roomiest(search, attempt, "split bands", end=end)
 
 

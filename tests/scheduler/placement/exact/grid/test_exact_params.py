@@ -66,6 +66,7 @@ def test_the_defaults() -> None:
         "credit_steps": 300,
         "regret_slack": 8.0,
         "regret_entries": 20_000_000,
+        "split_columns": 40,
         "split_partitions": 6,
         "split_domains": 2,
         "split_plans": 24,
@@ -292,11 +293,19 @@ def test_when_credits_come(monkeypatch: pytest.MonkeyPatch, full: float, first: 
     assert (len(credits_.calls) > before) is not first
 
 
-@pytest.mark.parametrize(("many", "tried"), [(3000, False), (10, True)])
-def test_when_bands_are_split(monkeypatch: pytest.MonkeyPatch, many: int, tried: bool) -> None:
-    """On many cells, where the columns are fewer than the rows, and no longer than the search may take."""
+@pytest.mark.parametrize(
+    ("changes", "tried"),
+    [
+        ({"full": 1.1}, False),
+        ({"full": 1.1, "many_cells": 10}, True),
+        ({"full": 0.5, "few_cells": 0}, True),
+        ({"full": 0.5, "few_cells": 0, "split_columns": 4}, False),
+    ],
+)
+def test_when_bands_are_split(monkeypatch: pytest.MonkeyPatch, changes: dict[str, float], tried: bool) -> None:
+    """On many cells or a full cluster, where the columns are few, and no longer than the search may take."""
     split = Calls(monkeypatch, "split_bands")
-    search = started(OPEN, many_cells=many)
+    search = started(OPEN, **changes)
     constructions.build_split_bands(search)
     assert bool(split.calls) is tried
     assert all(call["end"] < clock() + 60 for call in split.calls)
