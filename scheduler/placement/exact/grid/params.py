@@ -31,6 +31,16 @@ class FlowEffort:
 
 
 @dataclass(frozen=True, slots=True)
+class PeelEffort:
+    """How long flows beside peeled bands are looked for."""
+
+    flows: int  # of each pair, two beside each choice of bands
+    programs: int  # linear programs of each flow
+    share: float  # part of the time limit that they may take for all pairs
+    least: int  # domains of a band from which they are looked for
+
+
+@dataclass(frozen=True, slots=True)
 class SkeletonAttempt:
     """One way to look for a skeleton."""
 
@@ -169,6 +179,19 @@ class ExactParams:
     long_rings: FlowEffort = FlowEffort(programs=60, roundings=2, seeds=20)
     # Sets: of nineteen seeds two or three find what there is, a tenth of a second each
     set_flows: FlowEffort = FlowEffort(programs=60, roundings=3, seeds=20)
+    # Peeled bands: domains of one up to which all sets of them are listed, and how many sets times widths, tenths of a
+    # second: on loose clusters each set has many widths
+    peel_domains: int = 4
+    peel_sets: int = 100_000
+    peel_bands: int = 1000  # Bands that are put together, those that leave most to the others
+    peel_kept: int = 100  # Choices of as many bands that are kept, for each number of bands
+    # Segments of a row beside the bands: each of these was the first to build some pair
+    peel_parts: tuple[int, ...] = (2, 3, 4)
+    # First tries, before flows over all columns: of 31 pairs that peeled bands built most took a tenth of a second
+    quick_peel: PeelEffort = PeelEffort(flows=16, programs=30, share=0.05, least=1)
+    # Some took up to 43 flows; with 12 programs the flows of one failed that 30 find. With two domains to a column
+    # they built nothing that components had not
+    long_peel: PeelEffort = PeelEffort(flows=300, programs=30, share=0.2, least=3)
     # Offsets d, the largest useful ones, from which weights of column covers are made: each adds four constraints
     cover_offsets: int = 12
     # Numerators m of the rounded weights: 1 counts domains, 2 and 3 see a domain that does half or a third of it

@@ -10,10 +10,11 @@ from scheduler.placement.exact.bands.credit_bands import credit_bands
 from scheduler.placement.exact.bands.split_bands import split_bands
 from scheduler.placement.exact.bands.tabu_bands import tabu_bands
 from scheduler.placement.exact.flows.interval_flow import count_intervals, interval_flow
+from scheduler.placement.exact.flows.peeled_bands import peeled_bands
 from scheduler.placement.exact.flows.ring_flow import count_arcs, count_tilings, ring_flow
 from scheduler.placement.exact.flows.set_flow import count_sets, set_flow
 from scheduler.placement.exact.flows.whole_rows import FlowLimit
-from scheduler.placement.exact.grid.params import FlowEffort, TabuEffort
+from scheduler.placement.exact.grid.params import FlowEffort, PeelEffort, TabuEffort
 from scheduler.placement.exact.pairs.cut_outs import cut_outs
 from scheduler.placement.exact.pairs.pair_search import GridView, PairSearch
 from scheduler.placement.types import Pair
@@ -71,6 +72,31 @@ def _credits(search: PairSearch) -> None:
         return credit_bands(view.problem, pair, seed=search.limits.seed, params=search.params)
 
     _from_the_roomiest(search, attempt, "credit bands", end=_end(search))
+
+
+def build_quick_peels(search: PairSearch) -> None:
+    """Peel a few choices of bands off, with a flow over what they leave: it is small, where one over all is not."""
+    _peeled(search, search.params.quick_peel, seed=search.limits.seed)
+
+
+def build_long_peels(search: PairSearch) -> None:
+    """Peel more choices of bands off, with flows of other seeds over what they leave."""
+    _peeled(search, search.params.long_peel, seed=search.limits.seed + 1)
+
+
+def _peeled(search: PairSearch, effort: PeelEffort, *, seed: int) -> None:
+    params = search.params
+    if search.problem.cells > params.many_cells:
+        return
+    end = clock() + min(search.left, effort.share * search.limits.seconds)
+
+    def attempt(view: GridView, pair: Pair) -> IntArray | None:
+        if pair[0] < effort.least:
+            return None
+        limit = FlowLimit(end - clock(), effort.programs, roundings=1, seed=seed)
+        return peeled_bands(view.problem, pair, flows=effort.flows, limit=limit, params=params)
+
+    _from_the_roomiest(search, attempt, "peeled bands", end=end)
 
 
 def build_first_flows(search: PairSearch) -> None:

@@ -24,6 +24,8 @@ STAGES = [
     constructions.build_long_tabu,
     constructions.build_credits_if_full,
     constructions.build_credits,
+    constructions.build_quick_peels,
+    constructions.build_long_peels,
     constructions.build_first_flows,
     constructions.build_quick_flows,
     constructions.build_long_flows,
