@@ -1,4 +1,4 @@
-"""ETTR of a simulated run, the effective training time ratio: of all of it, over a window, and of its worst window.
+"""ETTR of a simulated run, the effective training time ratio: of all of it and of its worst window.
 
 It is GPU-seconds of work that counted over those since jobs first started (ByteRobust, arXiv 2509.16293).  What one job
 may expect by formula is :mod:`simulator.failures.expected_ettr`.
@@ -11,10 +11,9 @@ from math import fsum
 
 import numpy as np
 
-from simulator.results.buckets import integrals, ratio
 from simulator.results.run_history import RunHistory
+from simulator.results.time_series import sliding_ettr
 from simulator.sim_job import UNITS, JobState, SimJob
-from topology.cluster import FloatArray
 from topology.quantities import HOUR
 
 
@@ -30,31 +29,6 @@ def gpu_seconds_worked(jobs: Iterable[SimJob]) -> tuple[float, float]:
     wall = fsum(job.units * (job.end - job.first_start) for job in ended)
     # Ends are rounded: a job may have held its nodes for a little less than it worked.
     return min(wall, fsum(job.units * job.record.duration for job in ended)) / UNITS, wall / UNITS
-
-
-def work(history: RunHistory, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return GPU-seconds of work that counted, and of jobs from first start to end; shape [buckets] each."""
-    attempts = history.attempts
-    worked = np.isfinite(attempts.pace)
-    rate = attempts.gpus[worked] / np.maximum(attempts.pace[worked], 1e-12)
-    counted = integrals(edges, attempts.works[worked], attempts.counts[worked], rate)
-    present = history.present
-    gpus = np.array([history.jobs[key].units for key in present.number], dtype=np.float64) / UNITS
-    return np.maximum(counted, 0.0), np.maximum(integrals(edges, present.begin, present.end, gpus), 0.0)
-
-
-def sliding_ettr(history: RunHistory, at: FloatArray, *, window: float = HOUR) -> FloatArray:
-    """Return ETTR of the window in seconds before each instant; until the first window is over, of the time so far.
-
-    :param at: shape [instants], seconds since the first submission, above 0.
-    :returns: shape [instants]; NaN = no job was between its first start and its end.
-    """
-    since = np.maximum(at - window, 0.0)
-    edges = np.unique(np.concatenate([[0.0], since, at]))
-    sums = [np.concatenate([[0.0], np.cumsum(part)]) for part in work(history, edges)]
-    last, first = np.searchsorted(edges, at), np.searchsorted(edges, since)
-    counted, present = (total[last] - total[first] for total in sums)
-    return np.clip(ratio(counted, present), 0.0, 1.0)
 
 
 def worst_ettr(history: RunHistory, *, window: float = HOUR) -> float | None:

@@ -1,24 +1,35 @@
 """A run over time, bucket by bucket; each number by its formula in metrics.md of the docs, cut to the bucket.
 
-A quantity is a sum of intervals with weights, integrated over buckets exactly (:mod:`simulator.results.buckets`).
+A quantity is a sum of intervals with weights, integrated over buckets exactly, without stepping through events.  With
+G(x) = sum of w max(0, x - begin) - sum of w max(0, x - end), the integral over a bucket is the difference of G at its
+edges; sorted prefix sums give G at all edges in O((n + m) log n).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
+from math import floor, fsum, log10
 
 import numpy as np
+import numpy.typing as npt
 
-from simulator.results.buckets import bucket_length, counts, edges_of, integrals, ratio
-from simulator.results.run_ettr import sliding_ettr, work
 from simulator.results.run_history import ENDED, FAILURE, PREEMPTION, Attempts, RunHistory
 from simulator.sim_job import UNITS
 from topology.cluster import FloatArray
 from topology.errors import InvalidInput
+from topology.quantities import DAY, HOUR, MINUTE
 
 MOST = 480  # Buckets unless somebody says how long they are to be
 MOST_BUCKETS = 1_000_000  # And if somebody does
 ROUNDING = 1e-9  # Shares below are rounding
+STEPS = (
+    *(step * 1.0 for step in (1, 2, 5, 10, 15, 30)),
+    *(step * MINUTE for step in (1, 2, 5, 10, 15, 30)),
+    *(step * HOUR for step in (1, 2, 3, 6, 12)),
+    *(step * DAY for step in (1, 2, 7, 14, 28)),
+)
+"""Lengths of buckets that people like, seconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,3 +153,83 @@ def _use_of_nodes(attempts: Attempts) -> tuple[FloatArray, FloatArray, FloatArra
     busy = same & (used > 1e-6)
     following = np.append(time[1:], 0.0)
     return node[busy], time[busy], following[busy], used[busy]
+
+
+def work(history: RunHistory, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return GPU-seconds of work that counted, and of jobs from first start to end; shape [buckets] each."""
+    attempts = history.attempts
+    worked = np.isfinite(attempts.pace)
+    rate = attempts.gpus[worked] / np.maximum(attempts.pace[worked], 1e-12)
+    counted = integrals(edges, attempts.works[worked], attempts.counts[worked], rate)
+    present = history.present
+    gpus = np.array([history.jobs[key].units for key in present.number], dtype=np.float64) / UNITS
+    return np.maximum(counted, 0.0), np.maximum(integrals(edges, present.begin, present.end, gpus), 0.0)
+
+
+def sliding_ettr(history: RunHistory, at: FloatArray, *, window: float = HOUR) -> FloatArray:
+    """Return ETTR of the window in seconds before each instant; until the first window is over, of the time so far.
+
+    :param at: shape [instants], seconds since the first submission, above 0.
+    :returns: shape [instants]; NaN = no job was between its first start and its end.
+    """
+    since = np.maximum(at - window, 0.0)
+    edges = np.unique(np.concatenate([[0.0], since, at]))
+    sums = [np.concatenate([[0.0], np.cumsum(part)]) for part in work(history, edges)]
+    last, first = np.searchsorted(edges, at), np.searchsorted(edges, since)
+    counted, present = (total[last] - total[first] for total in sums)
+    return np.clip(ratio(counted, present), 0.0, 1.0)
+
+
+def ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
+    """Return part over whole; NaN where the whole is nothing but rounding."""
+    scale = float(np.max(np.abs(whole), initial=0.0))
+    sound = whole > max(1e-9 * scale, 1e-150)  # a smaller whole may be a denormal number, by which nothing divides
+    found: FloatArray = np.divide(part, whole, out=np.full(part.shape, np.nan), where=sound)
+    return found
+
+
+def integrals(edges: FloatArray, begin: FloatArray, end: FloatArray, weight: npt.ArrayLike = 1.0) -> FloatArray:
+    """Return the integral of the sum of weights over each bucket, shape [buckets], in units of weight times seconds.
+
+    Of a single bucket it is rounded once, so that what fills the bucket is neither more nor less than the bucket.
+
+    :param edges: shape [buckets + 1], ascending.
+    :param begin: shape [intervals], as ``weight``, which may be one for all, and ``end``, which is not before it.
+    """
+    weights = np.broadcast_to(np.asarray(weight, dtype=np.float64), begin.shape)
+    if len(edges) == 2:
+        # Differences of prefix sums would round by as much as the whole sum; fsum does not round on the way.
+        until, since = weights * np.clip(end, *edges), weights * np.clip(begin, *edges)
+        return np.array([fsum(chain(until.tolist(), (-since).tolist()))])
+    return np.diff(_ramps(edges, begin, weights) - _ramps(edges, end, weights))
+
+
+def counts(edges: FloatArray, times: FloatArray) -> FloatArray:
+    """Return how many of some times lie in each bucket; the last one has its end too."""
+    return np.histogram(times, edges)[0].astype(np.float64)
+
+
+def _ramps(x: FloatArray, at: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return the sum of w * max(0, x - at), for each x."""
+    order = np.argsort(at, kind="stable")
+    at, weight = at[order], weight[order]
+    passed = np.searchsorted(at, x, side="right")
+    weights = np.concatenate([[0.0], np.cumsum(weight)])[passed]
+    moments = np.concatenate([[0.0], np.cumsum(weight * at)])[passed]
+    ramps: FloatArray = weights * x - moments
+    return ramps
+
+
+def bucket_length(length: float, most: int) -> float:
+    """Return the least length of bucket that people like and of which a time in seconds has at most so many."""
+    least = length / most
+    for step in STEPS:
+        if step >= least:
+            return step if least > 0.2 else 10.0 ** floor(log10(least) + 1)
+    return float(np.ceil(least / STEPS[-1]) * STEPS[-1])
+
+
+def edges_of(length: float, step: float) -> FloatArray:
+    """Return the edges of buckets from 0 to the length; the last bucket may be shorter."""
+    edges = np.arange(0.0, length, step, dtype=np.float64)
+    return np.append(edges, length)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
-from simulator.results.buckets import bucket_length, counts, edges_of
 from simulator.results.run_summary import LIMITS, NAMES, distribution, size_class, wait_times
+from simulator.results.time_series import bucket_length, counts, edges_of
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 

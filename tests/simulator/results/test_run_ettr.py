@@ -8,10 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
-from simulator.results.buckets import ratio
-from simulator.results.run_ettr import run_ettr, sliding_ettr, work, worst_ettr
+from simulator.results.run_ettr import run_ettr, worst_ettr
 from simulator.results.run_summary import run_summary
-from simulator.results.time_series import time_series
+from simulator.results.time_series import ratio, sliding_ettr, time_series, work
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import log_attempts

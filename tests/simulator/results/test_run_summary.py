@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.job_record import JobRecord
-from simulator.results.buckets import integrals
 from simulator.results.run_summary import distribution, run_summary
+from simulator.results.time_series import integrals
 from tests.simulator.clusters import racks
 from tests.simulator.replays import replayed
 

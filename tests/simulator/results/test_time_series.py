@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from arnold.pages.replay.cluster_map import AWAY, frames
 from simulator.engine.hooks import Incident
 from simulator.job_record import JobRecord
-from simulator.results.buckets import bucket_length, edges_of, integrals
-from simulator.results.run_ettr import sliding_ettr, worst_ettr
+from simulator.results.run_ettr import worst_ettr
 from simulator.results.run_history import FAILURE, PREEMPTION
 from simulator.results.run_summary import run_summary
-from simulator.results.time_series import time_series
+from simulator.results.time_series import bucket_length, edges_of, integrals, sliding_ettr, time_series
 from tests.case_counts import examples
 from tests.simulator.clusters import racks
 from tests.simulator.engine.runs import log_attempts
