@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite, nan
+from math import inf, isfinite, isnan, nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -221,9 +221,8 @@ def _attempts(jobs: Sequence[SimJob], rows: Sequence[_Row], origin: float, *, pl
 def _rows(jobs: Sequence[SimJob], log: AttemptLog, end: float) -> Iterator[_Row]:
     for one in log.cut_short:
         works = min(one.begin + one.delay, one.end)
-        worked = one.done - one.before
-        pace = (one.end - works) / worked if worked > 0 else nan
-        counts = works + max(0.0, one.kept - one.before) * pace if worked > 0 else works
+        pace = _pace(one.end - works, one.done - one.before)
+        counts = works if isnan(pace) else works + max(0.0, one.kept - one.before) * pace
         spread = one.spread or (0, 0)
         yield one.key, one.begin, works, counts, one.end, pace, *spread, _WHY[one.why], one.places
     for job in jobs:
@@ -231,9 +230,13 @@ def _rows(jobs: Sequence[SimJob], log: AttemptLog, end: float) -> Iterator[_Row]
             continue
         until = job.end if job.state is JobState.DONE else end
         works = min(job.started + job.delay, until)
-        worked = job.record.duration - log.kept(job.key) - job.left
-        pace = (until - works) / worked if worked > 0 else nan
+        pace = _pace(until - works, job.record.duration - log.kept(job.key) - job.left)
         yield job.key, job.started, works, until, until, pace, *(job.spread or (0, 0)), ENDED, job.places
+
+
+def _pace(seconds: float, worked: float) -> float:
+    """Return the seconds that a second of work took; NaN = no work was done, or by rounding some in no time."""
+    return seconds / worked if worked > 0 and seconds > 0 else nan
 
 
 def _waits(job: SimJob, end: float) -> Iterator[tuple[float, float]]:
