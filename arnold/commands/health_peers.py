@@ -186,19 +186,21 @@ def _interval(text: str) -> tuple[float, float]:
 
 
 def _print(out: Console, found: PeersVerdict, *, window: int) -> None:
-    """Print the verdict, and of each metric who stood out longest: for as many windows, as an alert counts them.
+    """Print the verdict, and of each metric which machine stood out longest, as an alert counts it.
 
     :param window: samples of a window.
     """
+    from health.peers.pipeline import counted_seconds
+
     out.print(found.verdict, style="bold red" if found.flags else "bold green", soft_wrap=True)
     headers = ("metric", "machines", "sampled", "stood out longest", "for", "alert after", "score")
     rows = []
     for one in found.metrics:
         longest = one.stretches[0] if one.stretches else None
-        # its last window ends window - 1 samples after the end of what is counted, and windows are one more than steps
-        beyond = (window - 2) * one.step
-        shown = (longest.machine, f"{longest.end - longest.start - beyond:.0f} s") if longest else ("-", "-")
-        score = f"{longest.score:.1f}" if longest else "-"
+        shown, score = ("-", "-"), "-"
+        if longest:
+            shown = longest.machine, f"{counted_seconds(longest, step=one.step, window=window):.0f} s"
+            score = f"{longest.score:.1f}"
         rows.append((one.metric, one.machines, f"every {one.step:g} s", *shown, f"{one.needed:.0f} s", score))
     if any(one.step for one in found.metrics):
         print_rows(out, headers, rows, title="Metrics, as asked", left=["stood out longest"])

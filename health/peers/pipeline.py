@@ -221,6 +221,15 @@ def _alert(hit: BoolArray, windows: int, wanted: int) -> int | None:
     return int(enough[0]) + windows - 1 if len(enough) else None
 
 
+def counted_seconds(stretch: Stretch, *, step: float, window: int) -> float:
+    """Return for how long a machine stood out as an alert counts it: one step of the samples for each window.
+
+    :param step: seconds between samples; ``window``: samples of a window.
+    """
+    # its last window ends window - 1 samples after it begins, and there is one window more than steps between them
+    return stretch.end - stretch.start - (window - 2) * step
+
+
 def _stretch(grid: SampleGrid, run: Candidates, *, window: int, windows: int, hold: float) -> Stretch:
     """Return one machine's windows on end as a stretch, with an alert if so many windows hold it."""
     first, last, row = int(run.window[0]), int(run.window[-1]), int(run.machine[0])
