@@ -14,6 +14,11 @@ from scheduler.placement.types import Pair
 from tests.scheduler.placement.exact import brute_force
 from topology.cluster import BoolArray, IntArray
 
+FULL = GridProblem(
+    68, 16, (79, 78, 77, 75, 73, 70, 66, 60, 57, 52, 50, 47, 44, 41, 39, 37, 34, 31, 26, 20, 16, 14, 12, 8)
+)
+"""1,106 free nodes for 1,088 cells."""
+
 ALPHAS = (0.0, 0.1, 0.3, 0.5, 0.8, 1.0)
 
 SHAPES = [(3, 3, 4), (4, 3, 3), (3, 4, 3), (5, 2, 4), (2, 6, 3), (6, 2, 4), (2, 4, 5), (9, 1, 4), (1, 9, 4)]
@@ -155,6 +160,7 @@ def check_placement(problem: GridProblem, cells: IntArray, pair: Pair) -> None:
 
 def check_pair(problem: GridProblem, cells: IntArray, pair: Pair) -> None:
     """It fits, no column touches more than S domains and no row more than R."""
+    assert cells.min() >= 0
     assert problem.fits(cells)
     dp, pp = problem.pair_of(cells)
     assert dp <= pair[0]

@@ -12,12 +12,16 @@ from scheduler.placement.exact.bands.tabu_bands import tabu_bands
 from scheduler.placement.exact.grid.params import DEFAULTS
 from scheduler.placement.exact.grid.problem import GridProblem
 from tests.case_counts import examples
-from tests.scheduler.placement.exact.tiny import alike, check_placement, pairs, planted, problems
-
-TIGHT = GridProblem(
-    68, 16, (79, 78, 77, 75, 73, 70, 66, 60, 57, 52, 50, 47, 44, 41, 39, 37, 34, 31, 26, 20, 16, 14, 12, 8)
+from tests.scheduler.placement.exact.tiny import (
+    FULL,
+    Planted,
+    alike,
+    check_pair,
+    check_placement,
+    pairs,
+    planted,
+    problems,
 )
-"""1,106 free nodes for 1,088 cells."""
 
 
 @given(st.one_of(problems(), alike(most_cells=10)), st.data(), st.integers(0, 5))
@@ -34,13 +38,10 @@ def test_what_is_found_keeps_the_pair(problem: GridProblem, data: st.DataObject,
 @pytest.mark.parametrize("pair", [(8, 4), (6, 5)])
 def test_a_cluster_is_used_up(pair: tuple[int, int]) -> None:
     """18 nodes to spare, where whole rows of 24 domains waste more: bands with credits keep the pair."""
-    assert sum(TIGHT.capacities) - TIGHT.cells == 18
-    cells = credit_bands(TIGHT, pair, seed=0)
+    assert sum(FULL.capacities) - FULL.cells == 18
+    cells = credit_bands(FULL, pair, seed=0)
     assert cells is not None
-    assert TIGHT.fits(cells)
-    dp, pp = TIGHT.pair_of(cells)
-    assert dp <= pair[0]
-    assert pp <= pair[1]
+    check_pair(FULL, cells, pair)
 
 
 def test_shared_rows_lie_on_rows_with_a_credit() -> None:
@@ -82,20 +83,17 @@ def test_doubles_pay_for_all_rows_that_can_be_shared() -> None:
 
 @given(planted(served_by=3), st.integers(0, 3))
 @examples(100)
-def test_they_keep_the_pair_on_larger_problems(plant: object, seed: int) -> None:
+def test_they_keep_the_pair_on_larger_problems(plant: Planted, seed: int) -> None:
     """Problems made for a placement; that none with credits is found is allowed."""
-    problem, pair = plant.problem, plant.pair  # type: ignore[attr-defined]
+    problem, pair = plant.problem, plant.pair
     cells = credit_bands(problem, pair, seed=seed)
     if cells is not None:
-        assert problem.fits(cells)
-        dp, pp = problem.pair_of(cells)
-        assert dp <= pair[0]
-        assert pp <= pair[1]
+        check_pair(problem, cells, pair)
 
 
 def test_two_bands_have_no_credits_and_roomy_clusters_need_none() -> None:
     """A double of two bands out of two leaves no other band; with nodes to spare whole rows of bands do."""
-    assert credit_bands(TIGHT, (12, 2), seed=0) is None
+    assert credit_bands(FULL, (12, 2), seed=0) is None
     roomy = GridProblem(8, 8, (20,) * 8)
     assert credit_bands(roomy, (3, 3), seed=0) is None
     assert tabu_bands(roomy, (3, 3), effort=DEFAULTS.quick_tabu, seed=0) is not None
@@ -103,6 +101,6 @@ def test_two_bands_have_no_credits_and_roomy_clusters_need_none() -> None:
 
 def test_same_seed_same_cells() -> None:
     """However often."""
-    first, again = (credit_bands(TIGHT, (8, 4), seed=3) for _ in range(2))
+    first, again = (credit_bands(FULL, (8, 4), seed=3) for _ in range(2))
     assert first is not None
     assert np.array_equal(first, again)

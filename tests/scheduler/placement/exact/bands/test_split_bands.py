@@ -15,12 +15,16 @@ from scheduler.placement.exact.bands.tabu_bands import tabu_bands
 from scheduler.placement.exact.grid.params import DEFAULTS
 from scheduler.placement.exact.grid.problem import GridProblem
 from tests.case_counts import examples
-from tests.scheduler.placement.exact.tiny import alike, check_placement, pairs, planted, problems
-
-FULL = GridProblem(
-    68, 16, (79, 78, 77, 75, 73, 70, 66, 60, 57, 52, 50, 47, 44, 41, 39, 37, 34, 31, 26, 20, 16, 14, 12, 8)
+from tests.scheduler.placement.exact.tiny import (
+    FULL,
+    Planted,
+    alike,
+    check_pair,
+    check_placement,
+    pairs,
+    planted,
+    problems,
 )
-"""1,106 free nodes for 1,088 cells."""
 
 
 def swaps(rows: int, groups: tuple[SplitGroup, ...], capacities: tuple[int, ...], *, most_split: int) -> SplitSwaps:
@@ -42,21 +46,12 @@ def test_what_is_found_keeps_the_pair(problem: GridProblem, data: st.DataObject,
 
 @given(planted(served_by=3), st.integers(0, 3))
 @examples(100)
-def test_they_keep_the_pair_on_larger_problems(plant: object, seed: int) -> None:
+def test_they_keep_the_pair_on_larger_problems(plant: Planted, seed: int) -> None:
     """Problems made for a placement; that none of split bands is found is allowed."""
-    problem, pair = plant.problem, plant.pair  # type: ignore[attr-defined]
+    problem, pair = plant.problem, plant.pair
     cells = split_bands(problem, pair, seed=seed)
     if cells is not None:
-        check_fits(problem, cells, pair)
-
-
-def check_fits(problem: GridProblem, cells: np.ndarray, pair: tuple[int, int]) -> None:
-    """Every cell on a domain, within all capacities and both spreads."""
-    assert cells.min() >= 0
-    assert problem.fits(cells)
-    dp, pp = problem.pair_of(cells)
-    assert dp <= pair[0]
-    assert pp <= pair[1]
+        check_pair(problem, cells, pair)
 
 
 @given(st.data())
@@ -130,7 +125,7 @@ def test_more_domains_than_bands_have_slots(pair: tuple[int, int]) -> None:
     assert tabu_bands(problem, pair, effort=DEFAULTS.long_tabu, seed=0) is None
     cells = split_bands(problem, pair, seed=0)
     assert cells is not None
-    check_fits(problem, cells, pair)
+    check_pair(problem, cells, pair)
 
 
 def planted_split(widths: tuple[int, ...], dp: int, pp: int) -> GridProblem:
@@ -153,7 +148,7 @@ def test_a_full_cluster_is_used_up(pair: tuple[int, int]) -> None:
     assert tabu_bands(FULL, pair, effort=DEFAULTS.long_tabu, seed=0) is None
     cells = split_bands(FULL, pair, seed=0)
     assert cells is not None
-    check_fits(FULL, cells, pair)
+    check_pair(FULL, cells, pair)
 
 
 def test_same_seed_same_cells() -> None:
