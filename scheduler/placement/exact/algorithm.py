@@ -18,7 +18,7 @@ from scheduler.placement.exact.goals.soft_terms import goals_of, other_seats
 from scheduler.placement.exact.grid.params import DEFAULTS, ExactParams
 from scheduler.placement.exact.grid.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.plain_gang import place_plainly
-from scheduler.placement.exact.schedule.pair_seats import seat_cells, seating_seconds
+from scheduler.placement.exact.schedule.pair_seats import seat_cells, seat_pair, seating_seconds
 from scheduler.placement.exact.schedule.search import fill_front
 from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
 from scheduler.placement.heuristic import Heuristic
@@ -58,6 +58,8 @@ class Exact:
         chosen = min(searched, key=lambda one: (round(one.time, 9), one.reduction.slowest))
         # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
         claims = searched[-1] if job.avoid == "ignore" else chosen
+        # under `ignore` nothing is weighed: the step times of its thresholds take no notice of slow nodes
+        weighed = job.avoid == "price" and len(options) > 1
         solved = clock()
         end = max(start + limits.seconds, solved + self.params.least_seconds)
         begun = chosen.goals or goals_of(chosen.reduction, chosen.search, limits, end, self.params)
@@ -80,10 +82,7 @@ class Exact:
             pareto=claims.lattice.pareto() if job.grid.aligned else (),
             refutations=tuple(claims.lattice.refutations) if job.grid.aligned else (),
             proofs=_proofs(claims, searched) if job.grid.aligned else (),
-            # under `ignore` nothing is weighed: the step times of its thresholds take no notice of slow nodes
-            prices=tuple(one.option(chosen=one is chosen) for one in searched)
-            if job.avoid == "price" and len(options) > 1
-            else (),
+            prices=tuple(one.option(chosen=one is chosen) for one in searched) if weighed else (),
             solve_seconds=solved - start,
             statistics={"afterwards_seconds": clock() - solved, "domains": float(len(chosen.reduction.domains))},
         )
@@ -118,8 +117,8 @@ class Exact:
         """Offer the cheapest pair that is built by now: where time ran out the front may have a better one."""
         reduction, lattice = claims.reduction, claims.lattice
         if claims.goals is None and lattice.cost(lattice.best) < goals.best.worth.objective - TOLERANCE:
-            cells = reduction.domain_of_cell(lattice.built[lattice.best])
-            goals.offer(seat_cells(reduction, cells, seating_seconds(limits, self.params), self.params, end=end))
+            seconds = seating_seconds(limits, self.params)
+            goals.offer(seat_pair(reduction, lattice, lattice.best, seconds, self.params, end=end))
 
 
 def _proofs(claims: ThresholdSearch, searched: Sequence[ThresholdSearch]) -> tuple[GridProof, ...]:

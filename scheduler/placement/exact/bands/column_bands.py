@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from scheduler.placement.exact.grid.problem import GridProblem
 from topology.cluster import IntArray
 
 
@@ -30,15 +29,15 @@ def partitions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     return with_largest(total, parts, total)
 
 
-def lay_bands(problem: GridProblem, widths: Sequence[int], rows_in: IntArray) -> IntArray:
-    """Return the domain of each cell, shape [rows, columns], from the rows of each domain in each band.
+def lay_bands(rows: int, widths: Sequence[int], rows_in: IntArray) -> IntArray:
+    """Return the domain of each cell, shape [rows, columns of all bands], from the rows of each domain in each band.
 
     :param rows_in: shape [domains, bands]; rows of a band beyond D are left out.
     """
-    cells = np.empty((problem.rows, problem.columns), dtype=np.int32)
+    cells = np.empty((rows, sum(widths)), dtype=np.int32)
     left = 0
     for band, width in enumerate(widths):
         domains = np.repeat(np.arange(rows_in.shape[0], dtype=np.int32), rows_in[:, band])
-        cells[:, left : left + width] = domains[: problem.rows, None]
+        cells[:, left : left + width] = domains[:rows, None]
         left += width
     return cells

@@ -18,6 +18,8 @@ from topology.cluster import BoolArray, IntArray
 # Of work: to make a step, and to look at a swap
 _SWAP_SECONDS, _ELEMENT_SECONDS = 2e-4, 2e-8
 
+STAY = (5, 12)  # Steps for which a domain that was moved stays: drawn, from the first to below the second
+
 _NEVER = np.int32(1 << 30)  # Cells, more than any cluster has: a swap that must not be made
 
 
@@ -95,7 +97,7 @@ class SlotSwaps:
             other = np.where(after[every, pick] == _NEVER, worst * self.slots.shape[2] + mine, other)
             one, two = (every, worst, mine), (every, *np.divmod(other, self.slots.shape[2]))
             self.slots[one], self.slots[two] = self.slots[two], self.slots[one]
-            until[one], until[two] = step + rng.integers(5, 12, (2, len(self)))
+            until[one], until[two] = step + rng.integers(*STAY, (2, len(self)))
         self.slots = best_slots
         return best
 

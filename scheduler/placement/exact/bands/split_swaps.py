@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduler.placement.exact.bands.slot_swaps import STAY
 from scheduler.work_clock import spend
 from topology.cluster import IndexArray
 
@@ -205,7 +206,7 @@ class SplitSwaps:
         np.subtract.at(self._hosted, self.part_of[pair], self._in_part(self.domains[pair], self.part_of[pair]))
         self.domains[pair] = self.domains[pair[::-1]]
         np.add.at(self._hosted, self.part_of[pair], self._in_part(self.domains[pair], self.part_of[pair]))
-        self._until[pair] = self._step + self._rng.integers(5, 12, 2)
+        self._until[pair] = self._step + self._rng.integers(*STAY, 2)
 
     def _after_swaps(self, mine: IndexArray, others: IndexArray, short: IndexArray, split: IndexArray) -> IndexArray:
         """Return what swaps leave: cells without room, and rows split beyond what is allowed, counted as cells.

@@ -39,7 +39,7 @@ def tabu_bands(
     for i in complete if len(complete) else range(len(search)):
         rows_in = _shared_rows(problem, search.widths[i], search.capacities[i], search.slots[i])
         if rows_in is not None:
-            return lay_bands(problem, search.widths[i], rows_in)
+            return lay_bands(problem.rows, search.widths[i], rows_in)
     return None
 
 

@@ -45,7 +45,7 @@ def pack_quick_components(search: PairSearch) -> None:
 
 
 def _pack(search: PairSearch, params: ExactParams) -> None:
-    end = clock() + min(search.left, params.component_share * search.limits.seconds)
+    end = search.end_of(params.component_share)
     for view in search.views:
         if view.problem.columns > params.component_columns:
             continue

@@ -17,6 +17,7 @@ from math import comb, sqrt
 
 import numpy as np
 
+from scheduler.placement.exact.bands.column_bands import lay_bands
 from scheduler.placement.exact.flows.interval_flow import count_intervals, interval_flow
 from scheduler.placement.exact.flows.whole_rows import FlowLimit
 from scheduler.placement.exact.grid.params import ExactParams
@@ -54,7 +55,7 @@ def peeled_bands(
         for seed in range(2 * (limit.seed + i), 2 * (limit.seed + i) + 2):
             if clock() >= end:
                 return None
-            cells = choices.lay(choice, replace(limit, seconds=end - clock(), seed=seed), params)
+            cells = choices.lay(choice, replace(limit, seconds=end - clock(), seed=seed))
             if cells is not None:
                 return cells
     return None
@@ -97,11 +98,10 @@ class _Choices:
     """Choices of bands, those that leave the easiest problems first."""
 
     def __init__(self, problem: GridProblem, pair: Pair, params: ExactParams) -> None:
-        self._problem, self._pair = problem, pair
+        self._problem, self._pair, self._params = problem, pair, params
         self._capacities = np.array(problem.capacities, dtype=np.int64)
         self._spare = int(self._capacities.sum()) - problem.cells
         self._bands = self._listed(params.peel_bands)
-        self._kept = params.peel_kept
         self._parts = [parts for parts in params.peel_parts if parts < pair[1]]
 
     def __iter__(self) -> Iterator[_Choice]:
@@ -115,9 +115,9 @@ class _Choices:
             done[some] += count_intervals(choice.rest, choice.pair)
             yield choice
 
-    def lay(self, choice: _Choice, limit: FlowLimit, params: ExactParams) -> IntArray | None:
+    def lay(self, choice: _Choice, limit: FlowLimit) -> IntArray | None:
         """Return a placement with these bands, or nothing."""
-        rest, pair = choice.rest, choice.pair
+        rest, pair, params = choice.rest, choice.pair, self._params
         if rest.columns > params.flow_columns or count_intervals(rest, pair) > params.flow_intervals:
             return None
         coverage = CoverageBound(rest, params)
@@ -125,14 +125,11 @@ class _Choices:
         if found is None:
             return None
         beside = np.array(choice.others, dtype=np.int32)[found.T if choice.transposed else found]
-        return np.column_stack([*(self._laid(i) for i in choice.bands), beside])
-
-    def _laid(self, i: int) -> IntArray:
-        """Return the cells of a band, shape [rows, width], the largest domains on top."""
-        width = int(self._bands.widths[i])
-        members = [k for k in range(len(self._capacities)) if self._bands.domains[i] >> k & 1]
-        rows = np.repeat(np.array(members, dtype=np.int32), self._capacities[members] // width)[: self._problem.rows]
-        return np.repeat(rows[:, None], width, axis=1)
+        chosen = list(choice.bands)
+        widths = self._bands.widths[chosen]
+        inside = self._bands.domains[chosen] >> np.arange(self._capacities.size)[:, None] & 1
+        bands = lay_bands(self._problem.rows, widths.tolist(), inside * (self._capacities[:, None] // widths))
+        return np.column_stack([bands, beside])
 
     def _listed(self, most: int) -> _Bands:
         """Return the bands that waste no more than there is to spare; where there are many those that gain most."""
@@ -161,7 +158,7 @@ class _Choices:
 
     def _left(self) -> Iterator[list[_Choice]]:
         """Yield the best choices of each number of bands, one for each set of domains and number of columns left."""
-        bands, problem = self._bands, self._problem
+        bands, problem, kept = self._bands, self._problem, self._params.peel_kept
         # of each choice: domains, columns left, cells to spare left, gain
         domains, columns = np.zeros(1, dtype=np.int64), np.full(1, problem.columns)
         spare, gain = np.full(1, self._spare), np.zeros(1)
@@ -172,10 +169,10 @@ class _Choices:
             spend(_JOIN_SECONDS * fits.size)
             state, band = np.nonzero(fits)
             value = gain[state] + bands.gain[band]
-            best = np.argsort(-value, kind="stable")[: _ALIKE * self._kept]
+            best = np.argsort(-value, kind="stable")[: _ALIKE * kept]
             state, band, value = state[best], band[best], value[best]
             both = np.column_stack([domains[state] | bands.domains[band], columns[state] - bands.widths[band]])
-            first = np.sort(np.unique(both, axis=0, return_index=True)[1])[: self._kept]
+            first = np.sort(np.unique(both, axis=0, return_index=True)[1])[:kept]
             chosen = [(*chosen[i], int(j)) for i, j in zip(state[first], band[first], strict=True)]
             spare = spare[state[first]] - bands.waste[band[first]]
             (domains, columns), gain = both[first].T, value[first]

@@ -22,7 +22,7 @@ from scheduler.placement.exact.goals.tight_fills import tight_fills
 from scheduler.placement.exact.grid.params import ExactParams
 from scheduler.placement.exact.grid.problem import GridReduction, counted_where_held
 from scheduler.placement.exact.pairs.pair_search import PairSearch
-from scheduler.placement.exact.schedule.pair_seats import search_reduction, seat_cells, seating_seconds
+from scheduler.placement.exact.schedule.pair_seats import search_reduction, seat_cells, seat_pair, seating_seconds
 from scheduler.placement.types import Limits
 from scheduler.work_clock import clock
 from topology.cluster import Cluster, IntArray
@@ -81,14 +81,12 @@ def _starts(
     cluster, job, lattice = reduction.cluster, reduction.job, search.lattice
     seconds = seating_seconds(limits, params)
     if not has_more_terms(cluster, job):
-        yield seat_cells(reduction, reduction.domain_of_cell(lattice.built[lattice.best]), seconds, params, end=end)
+        yield seat_pair(reduction, lattice, lattice.best, seconds, params, end=end)
         return
     yield from quick_starts(reduction, limits, params, end=end)
     yield from tight_fills(reduction)
     for point in lattice.pareto():
-        yield seat_cells(
-            reduction, reduction.domain_of_cell(lattice.built[point.dp, point.pp]), seconds, params, end=end
-        )
+        yield seat_pair(reduction, lattice, (point.dp, point.pp), seconds, params, end=end)
     others = list(_others(cluster, job, params))
     for number, other in enumerate(others):
         asked = GridReduction(cluster, other, reduction.slowest)
@@ -96,7 +94,7 @@ def _starts(
             continue
         share = max(params.least_seconds, (end - clock()) / (len(others) - number + 1))
         found = search_reduction(asked, limits, share, params).lattice
-        yield seat_cells(asked, asked.domain_of_cell(found.built[found.best]), seconds, params, end=end)
+        yield seat_pair(asked, found, found.best, seconds, params, end=end)
 
 
 def _others(cluster: Cluster, job: Job, params: ExactParams) -> Iterator[Job]:

@@ -67,6 +67,10 @@ class PairSearch:
         """Seconds left."""
         return self._end - clock()
 
+    def end_of(self, share: float) -> float:
+        """Return when a part of the search stops, by ``scheduler.work_clock``, that may take so much of the limit."""
+        return clock() + min(self.left, share * self.limits.seconds)
+
     @property
     def complete(self) -> bool:
         """Whether the search ended by itself: the cheapest pair is proved, or nothing was left to try in time."""

@@ -88,7 +88,7 @@ def _peeled(search: PairSearch, effort: PeelEffort, *, seed: int) -> None:
     params = search.params
     if search.problem.cells > params.many_cells:
         return
-    end = clock() + min(search.left, effort.share * search.limits.seconds)
+    end = search.end_of(effort.share)
 
     def attempt(view: GridView, pair: Pair) -> IntArray | None:
         if pair[0] < effort.least:
@@ -149,7 +149,7 @@ def _flows(
     :param segments: of each row; ``None`` = any number.
     """
     params = search.params
-    end = _end(search) if kind == "interval" else clock() + min(search.left, params.ring_share * search.limits.seconds)
+    end = _end(search) if kind == "interval" else search.end_of(params.ring_share)
 
     @cache
     def small(view: GridView, pair: Pair) -> bool:
@@ -217,7 +217,7 @@ def _end(search: PairSearch) -> float:
     """Return when a longer construction stops, by ``scheduler.work_clock``: what comes after it needs time too."""
     params = search.params
     share = params.construction_share if search.problem.cells <= params.many_cells else params.many_cells_share
-    return clock() + min(search.left, share * search.limits.seconds)
+    return search.end_of(share)
 
 
 def _within(pair: Pair, other: Pair) -> bool:

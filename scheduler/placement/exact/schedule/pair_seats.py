@@ -13,7 +13,7 @@ from scheduler.placement.exact.pairs.pair_search import PairSearch
 from scheduler.placement.exact.schedule.bare_grids import solve_grid
 from scheduler.placement.exact.schedule.search import search_pairs
 from scheduler.placement.seating import seat
-from scheduler.placement.types import Limits
+from scheduler.placement.types import Limits, Pair
 from scheduler.work_clock import clock
 from topology.cluster import IntArray
 
@@ -44,6 +44,13 @@ def seat_cells(
         seconds=seconds,
         most_seconds=max(0.0, end - clock()) + max(seconds, params.least_seconds),
     )
+
+
+def seat_pair(
+    reduction: GridReduction, lattice: Lattice, pair: Pair, seconds: float, params: ExactParams, *, end: float = inf
+) -> IntArray:
+    """Return nodes for a pair that is built, as :func:`seat_cells`."""
+    return seat_cells(reduction, reduction.domain_of_cell(lattice.built[pair]), seconds, params, end=end)
 
 
 def seating_seconds(limits: Limits, params: ExactParams) -> float:

@@ -38,7 +38,7 @@ def decide_shapes_of_two(search: PairSearch) -> None:
 
 def _decide_in_turn(search: PairSearch, share: float, *, two: bool) -> None:
     """Decide choices of shapes of the open pairs in turn, a few choices at a time."""
-    end = clock() + min(search.left, share * search.limits.seconds)
+    end = search.end_of(share)
     views = {pair: _view_of_columns(search, pair) for pair in search.lattice.open() if _few_shapes(search, pair)}
     waiting = [ShapeChoices(search, pair, view) for pair, view in views.items() if (view is not None) == two]
     while waiting and clock() < end:
