@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -20,40 +19,20 @@ from topology.generate import minipods
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(file for package in (*PACKAGES, "benchmarks") for file in (ROOT / package).rglob("*.py"))
-LONGEST = 300
-LONGEST_FUNCTION = 50
 
 HEAVY = ("ortools", "pyarrow", "matplotlib", "networkx", "jinja2", "pandas", "numpy", "pydantic", "rich", "yaml")
 """Libraries that `arnold --help` has no use for and that would make it slow."""
 
 
-def test_files_are_short() -> None:
-    """One concept a file: none is longer than 300 lines."""
-    lengths = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in SOURCES}
-    assert lengths, "the packages were not found"
-    assert {name: length for name, length in lengths.items() if length > LONGEST} == {}
-
-
-def test_functions_are_short() -> None:
-    """None is longer than 50 lines, its docstring and signature counted."""
-    lengths = {
-        f"{file.relative_to(ROOT)}: {node.name}": node.end_lineno - node.lineno + 1
-        for file in SOURCES
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None
-    }
-    assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
-
-
 def test_names_stand_once() -> None:
-    """No module name and no public class name stands twice in the tree, but ``types`` of each room."""
-    modules, classes = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    """No module name stands twice in a room, but ``types``, and no public class name twice in the tree."""
+    modules, classes = defaultdict[tuple[str, str], list[str]](list), defaultdict[str, list[str]](list)
     for file in (file for file in SOURCES if not file.is_relative_to(ROOT / "benchmarks")):
-        name = str(file.relative_to(ROOT))
-        modules[file.stem].append(name)
-        for one in re.findall(r"^ *class ([A-Za-z]\w*)[(:\[]", file.read_text(encoding="utf-8"), re.MULTILINE):
-            classes[one].append(name)
-    twice = {stem: files for stem, files in modules.items() if len(files) > 1 and stem not in ("__init__", "types")}
+        path = file.relative_to(ROOT)
+        modules[path.parts[0], file.stem].append(str(path))
+        for name in re.findall(r"^ *class ([A-Za-z]\w*)[(:\[]", file.read_text(encoding="utf-8"), re.MULTILINE):
+            classes[name].append(str(path))
+    twice = {files[0]: files for (_, stem), files in modules.items() if len(files) > 1 and stem not in ("__init__", "types")}
     assert twice == {}
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}
 
