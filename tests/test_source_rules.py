@@ -32,7 +32,9 @@ def test_names_stand_once() -> None:
         modules[path.parts[0], file.stem].append(str(path))
         for name in re.findall(r"^ *class ([A-Za-z]\w*)[(:\[]", file.read_text(encoding="utf-8"), re.MULTILINE):
             classes[name].append(str(path))
-    twice = {files[0]: files for (_, stem), files in modules.items() if len(files) > 1 and stem not in ("__init__", "types")}
+    twice = {
+        files[0]: files for (_, stem), files in modules.items() if len(files) > 1 and stem not in ("__init__", "types")
+    }
     assert twice == {}
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}
 
