@@ -79,6 +79,14 @@ class Level:
         return [names[domain] for domain in self.domain_of.tolist()]
 
 
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """What Slurm's block topology says besides the levels that it makes: topology.conf(5), topology/block."""
+
+    names: tuple[str, ...]  # the base blocks in the order in which Slurm joins them, those without nodes among them
+    sizes: tuple[int, ...]  # BlockSizes, nodes: of a base block, then of the blocks joined from them; empty = not said
+
+
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """An immutable cluster; derive variants with :meth:`replace`."""
@@ -94,6 +102,7 @@ class Cluster:
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
     second_levels: tuple[Level, ...] = ()  # hierarchies beside the tree, each on its own
     cached: Mapping[str, frozenset[str]] = field(default_factory=dict)  # images -> names of the nodes that have them
+    blocks: Blocks | None = None  # where its closest level is the base blocks of Slurm; None = its levels are no blocks
 
     def __post_init__(self) -> None:
         of_levels = (level.domain_of for level in (*self.levels, *self.second_levels))
