@@ -80,7 +80,7 @@ class Level:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class SlurmBlocks:
     """What Slurm's block topology says besides the levels that it makes: topology.conf(5), topology/block."""
 
     names: tuple[str, ...]  # the base blocks in the order in which Slurm joins them, those without nodes among them
@@ -102,7 +102,9 @@ class Cluster:
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
     second_levels: tuple[Level, ...] = ()  # hierarchies beside the tree, each on its own
     cached: Mapping[str, frozenset[str]] = field(default_factory=dict)  # images -> names of the nodes that have them
-    blocks: Blocks | None = None  # where its closest level is the base blocks of Slurm; None = its levels are no blocks
+    blocks: SlurmBlocks | None = (
+        None  # where its closest level is the base blocks of Slurm; None = its levels are no blocks
+    )
 
     def __post_init__(self) -> None:
         of_levels = (level.domain_of for level in (*self.levels, *self.second_levels))

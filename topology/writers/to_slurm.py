@@ -288,7 +288,7 @@ def _nodes_of(cluster: Cluster, level: Level) -> list[tuple[str, ...]]:
 
 
 def _held(switch: Switch) -> str:
-    """Return the hostlist of what a switch or block holds; raise :class:`InvalidInput` for a name that Slurm cannot
+    """Return the hostlist of what a switch or block holds; raise ``InvalidInput`` for a name that Slurm cannot
     carry, its own too.
     """
     check_name(switch.name)
@@ -316,7 +316,7 @@ class SlurmBlockWriter:
     name = "slurm-block"
 
     def write(self, cluster: Cluster) -> Rendering:
-        """Return the cluster as text; raise :class:`InvalidTopology` for one without levels."""
+        """Return the cluster as text; raise ``InvalidTopology`` for one without levels."""
         listed = _blocks(cluster, self.name)
         lines = [f"BlockName={block.name}{' Nodes=' * bool(block.nodes)}{_held(block)}\n" for block in listed.blocks]
         if listed.sizes:

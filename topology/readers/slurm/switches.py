@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from topology.build import build_cluster
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Blocks, Cluster, Node
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, SlurmBlocks, Cluster, Node
 from topology.errors import InvalidTopology, did_you_mean, some
 from topology.hostlist import expand_hostlist
 from topology.readers.fabric import Fabric, read_fabric
@@ -156,7 +156,7 @@ def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str)
         ends = [(first, min(first + width, len(blocks)) - 1) for first, width in firsts]
         paths.append((*(f"{blocks[first].name}..{blocks[last].name}" for first, last in ends), block.name))
     cluster = _built([*(f"block-{size}" for _, size in aggregates), "block"], blocks, paths)
-    return cluster.replace(blocks=Blocks(tuple(block.name for block in blocks), tuple(sizes)))
+    return cluster.replace(blocks=SlurmBlocks(tuple(block.name for block in blocks), tuple(sizes)))
 
 
 def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:
