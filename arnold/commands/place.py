@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -12,8 +12,8 @@ from arnold.console.search_end import exit_code, log_outcome
 from arnold.options.command import JsonCommand
 from arnold.options.field_options import options_of, takes
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
-from arnold.options.placement_outputs import PlacementOutputs
-from arnold.options.shared_options import ALGORITHM_HELP, PAGE_HELP, complete_algorithm
+from arnold.options.placement_outputs import PlaceOptions
+from arnold.options.shared_options import complete_algorithm
 from topology.errors import InvalidInput
 from topology.files import write_files
 
@@ -36,16 +36,6 @@ Examples:
   arnold place --cluster cluster.csv --job job.yaml --certificate proof.json
   arnold place --cluster cluster.csv --job a.yaml --job b.yaml --weight a=2 --output 'placement-{job}.json'
 """
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceOptions(PlacementOutputs):
-    """What `arnold place` is asked beside the cluster and the jobs: by which algorithm, and what it writes."""
-
-    algorithm: str = field(default="exact", metadata={"metavar": "NAME", "help": ALGORITHM_HELP})
-    certificate: str | None = field(default=None, metadata={"file": "result"})
-    """Save what proves the answer, JSON, for `arnold verify`."""
-    html: str | None = field(default=None, metadata={"file": "result", "help": PAGE_HELP})
 
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)

@@ -19,9 +19,9 @@ from topology.quantities import decimal, plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from arnold.commands.place import PlaceOptions
     from arnold.documents.joint_answer import JointDocument
     from arnold.options.job_options import JointInputs
+    from arnold.options.placement_outputs import PlaceOptions
     from scheduler.outcome import Instance
     from scheduler.several.turns import TurnResult
 
