@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -37,6 +38,20 @@ def test_names_stand_once() -> None:
     }
     assert twice == {}
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}
+
+
+def test_commands_say_what_they_take() -> None:
+    """No command has options that types cannot see: an unpacked mapping hides a missing parameter until it runs.
+
+    What is handed to click itself is called ``settings``.
+    """
+    hidden = [
+        f"{file.relative_to(ROOT)}: {node.name}(**{node.args.kwarg.arg})"
+        for file in sorted((ROOT / "arnold" / "commands").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.args.kwarg is not None and node.args.kwarg.arg != "settings"
+    ]
+    assert hidden == []
 
 
 def test_tests_stand_where_their_modules_do() -> None:

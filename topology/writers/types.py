@@ -49,6 +49,7 @@ def bare_tree_losses(cluster: Cluster, format_name: str, *, as_blocks: bool = Fa
         "types of GPU": sum(cluster.nodes_of_type.values()),
         "GPUs in use": np.count_nonzero(cluster.free_gpus < cluster.gpus),
         "flags": len(cluster.flags),
+        "nodes kept out": len(cluster.kept_out),
     }
     kept = _BLOCK_LEVEL if as_blocks and cluster.blocks is not None else None
     levels = ", ".join(level.name for level in cluster.levels if kept is None or not kept.fullmatch(level.name))
@@ -79,6 +80,10 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     notes = []
     if lost := _block_losses(cluster):
         notes.append(f"{format_name} cannot carry {'; '.join(lost)}: left out")
+    if cluster.kept_out:
+        notes.append(
+            f"{format_name} has no word for nodes that are kept out, and calls them faulty: {len(cluster.kept_out)}"
+        )
     if detailed:
         notes.append(f"{format_name} carries slowdowns and times of flags and no more; reasons left out: {detailed}")
     if (trunks := cluster.trunks) is not None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from topology.build import build_cluster
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, SlurmBlocks, Cluster, Node
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node, SlurmBlocks
 from topology.errors import InvalidTopology, did_you_mean, some
 from topology.hostlist import expand_hostlist
 from topology.readers.fabric import Fabric, read_fabric
