@@ -6,11 +6,15 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
+from importlib.metadata import packages_distributions
 from inspect import signature
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from arnold.main import PACKAGES
 from scheduler.algorithm_run import run
@@ -60,6 +64,29 @@ def test_tests_stand_where_their_modules_do() -> None:
     folders = {file.parent.relative_to(ROOT / "tests") for file in tests}
     assert folders, "no tests were found"
     assert sorted(str(folder) for folder in folders if not any((ROOT / folder).glob("*.py"))) == []
+
+
+def test_libraries_that_are_imported_are_declared() -> None:
+    """Whatever the packages import of others is a dependency or in an extra, and not there by chance."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    listed = [*project["dependencies"], *(line for lines in extras for line in lines)]
+    declared = {canonicalize_name(Requirement(line).name) for line in listed}
+    imported = {
+        name.partition(".")[0]
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
+    }
+    distributions = packages_distributions()
+    others = imported - {*PACKAGES, *sys.stdlib_module_names}
+    assert {"numpy", "aiohttp", "yarl"} <= others
+    undeclared = {
+        name for name in others if not {canonicalize_name(of) for of in distributions.get(name, [name])} & declared
+    }
+    assert undeclared == set()
 
 
 def test_help_imports_nothing_heavy() -> None:
