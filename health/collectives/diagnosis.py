@@ -46,7 +46,7 @@ CAUSES: dict[Cause, str] = {
     "crossed-order": "ranks entered collectives in different orders and wait for one another: the program's mistake",
     "other-size": "it called a collective with another size or type than its group: the program's mistake",
     "unreachable": "it is dead or does not answer",
-    "no-record": "it left no record beside those of the others: it died before them, or its file is missing",
+    "no-record": "it left no record beside those of the others: it died before them, or its file is missing or broken",
     "late": "it spends far less time in its collectives than the others of its group, so it comes last",
     "slow-compute": "it works longer than its peers before each collective: a slow GPU or host",
     "slow-transfer": "transfers with it take longer, and flows wait at it: its network card, or the GPU behind it",

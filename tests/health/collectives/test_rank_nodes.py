@@ -17,7 +17,7 @@ from topology.files import Source
 NAME = st.from_regex(r"n[0-9]{1,3}", fullmatch=True)
 
 
-@given(st.dictionaries(st.integers(0, 20), NAME, max_size=8), st.lists(st.none() | NAME, max_size=10))
+@given(st.dictionaries(st.integers(0, 20), NAME, max_size=8), st.lists(st.none() | NAME, max_size=MOST_GPUS))
 def test_nodes_by_rank(table: dict[int, str], hosts: list[str | None]) -> None:
     """What the file says goes before the host of the record; a member that neither knows has no node."""
     members = [Member(f"rank {i}", i, host) for i, host in enumerate(hosts)]
@@ -27,7 +27,7 @@ def test_nodes_by_rank(table: dict[int, str], hosts: list[str | None]) -> None:
     assert nodes_of(members) == {i: host for i, host in enumerate(hosts) if host is not None}
 
 
-@given(st.dictionaries(NAME, NAME, max_size=8), st.lists(st.none() | NAME, max_size=10))
+@given(st.dictionaries(NAME, NAME, max_size=8), st.lists(st.none() | NAME, max_size=MOST_GPUS))
 def test_nodes_by_host(table: dict[str, str], hosts: list[str | None]) -> None:
     """Hosts are translated where the file knows them; a member without host gets no node from it."""
     members = [Member(f"rank {i}", i, host) for i, host in enumerate(hosts)]
