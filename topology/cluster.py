@@ -94,6 +94,8 @@ class Cluster:
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
     second_levels: tuple[Level, ...] = ()  # hierarchies beside the tree, each on its own
     cached: Mapping[str, frozenset[str]] = field(default_factory=dict)  # images -> names of the nodes that have them
+    # levels with domains that broader ones cut in pieces, each a domain of its own here -> a sentence that says so
+    cut: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         of_levels = (level.domain_of for level in (*self.levels, *self.second_levels))
