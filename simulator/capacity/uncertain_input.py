@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import acos, copysign, cos, exp, inf, lgamma, log, sqrt
+from math import exp, inf, lgamma, log
 from random import Random
 from statistics import NormalDist, mean, variance
 
+from scheduler.queue.run_times import student_quantile
 from topology.errors import InvalidInput
 
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9  # Probabilities of the percentiles that are told: P10, P50, P90
@@ -59,16 +60,11 @@ def numbered_input(count: int, name: str, words: str) -> UncertainInput:
 
 
 def chance_of(probability: float) -> float:
-    """Return by how many standard errors a run is off, at a probability: Student's distribution of :data:`BATCHES`.
-
-    It is cut at :data:`MOST_CHANCE`.  With four degrees of freedom its quantiles have a closed form (Shaw, "Sampling
-    Student's T distribution", J. Comput. Finance 9(4), 2006).
+    """Return by how many standard errors a run is off, at a probability between 0 and 1: Student's distribution of
+    :data:`BATCHES`, cut at :data:`MOST_CHANCE`.
     """
-    root = sqrt(4.0 * probability * (1.0 - probability))
-    if not root:
-        return copysign(MOST_CHANCE, probability - 0.5)
-    quantile = 2.0 * sqrt(max(0.0, cos(acos(min(1.0, root)) / 3.0) / root - 1.0))
-    return copysign(min(MOST_CHANCE, quantile), probability - 0.5)
+    quantile = student_quantile(NormalDist().inv_cdf(probability), BATCHES - 1)
+    return min(MOST_CHANCE, max(-MOST_CHANCE, quantile))
 
 
 def source_of(question: object, name: str) -> str:

@@ -12,6 +12,7 @@ from annotated_types import Interval
 
 from simulator.capacity.affinity_question import spelled
 from simulator.capacity.answer_range import AnswerRange, answer_range, percentiles
+from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.cluster_question import ShapesQuestion
 from simulator.capacity.grow.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario
 from simulator.capacity.grow.grow_sheet import grow_sheet, order_words, quarters_words
@@ -233,6 +234,15 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             f"the 95th percentile of the waits is above {found.objective_wait:g} min "
             f"{quarters_words(first.breaks)}, and hardware takes {range_words(self.lead_time)} months. "
             f"With {plural(one.more, found.level)} more, it is {quarters_words(one.lasts)}."
+        )
+
+    def figure(self, found: GrowAnswer) -> AnswerFigure:
+        """Return when to order in the first scenario."""
+        low, median, high = found.scenarios[0].order
+        late = f"{order_words(median).removeprefix('now, ')}; " if median <= 0.0 else ""
+        value = "now" if median <= 0.0 else order_words(median)
+        return AnswerFigure(
+            value, f"when to order more {found.level}s", f"{late}P10 {order_words(low)}, P90 {order_words(high)}"
         )
 
     def assumptions(self, found: GrowAnswer) -> Sequence[str]:
