@@ -16,7 +16,13 @@ from dataclasses import replace
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, step_time, trivial_bound
 from scheduler.outcome import Instance, Outcome, PredictedStep
-from scheduler.placement.admission import TypeChoice, prices_slow_nodes, shortage, type_choices
+from scheduler.placement.admission import (
+    TypeChoice,
+    held_in_cut_domains,
+    prices_slow_nodes,
+    shortage,
+    type_choices,
+)
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.subproblems.gpu_types import best_of_types
 from scheduler.subproblems.preferred_nodes import Preference, prefer, pulls_of
@@ -43,6 +49,8 @@ def run(
         return _run(algorithm, part, job, replace(limits, seconds=seconds))
 
     found = answer(cluster, limits.seconds)
+    if found.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
+        found = replace(found, reason=f"{found.reason}. It rests on domains that are cut: {cut}")
     if costs is None:
         costs = pulls_of(cluster, job)
     if costs is None or found.evaluation is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from arnold.console.verbosity import note
 from arnold.options.field_options import options_of
@@ -11,7 +11,6 @@ from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:
     from arnold.live_clusters import OpenedCluster
-    from topology.cluster import Cluster
     from topology.readers import LoadedTopology
 
 
@@ -26,7 +25,7 @@ class ClusterFiles:
         metadata={"metavar": "NAME", "help": "Format of the input.  [default: recognised by content]"},
     )
     levels: str | None = field(default=None, metadata={"metavar": "LABEL,.."})
-    """Node labels that are the levels, from broad to close (Kubernetes)."""
+    """Node labels that are the levels, from broad to close; LABEL:1 is the first part of RACK.PART (Kubernetes)."""
     level_names: str | None = field(default=None, metadata={"metavar": "NAME,..", "default": "those of the input"})
     """Names of the levels, from broad to close, such as pod,spine,leaf: Slurm gives none."""
     domains: str | None = field(
@@ -104,12 +103,3 @@ state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
 
 overlay_options = options_of(ClusterFiles, only=OVERLAY)
 """Give a command what lies over a cluster file, flags aside; its ``--format`` is that of another file."""
-
-
-def read_cluster(**files: Any) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster that the options of :class:`ClusterFiles` describe, and notes about it.
-
-    :raises ArnoldError: a file is unusable.
-    """
-    loaded = ClusterFiles(**files).read()
-    return loaded.cluster, loaded.notes

@@ -16,9 +16,10 @@ from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import unknown_format
 from topology.files import Source, read_source
-from topology.kubernetes.kubernetes_labels import check_labels
+from topology.kubernetes.kubernetes_labels import check_labels, label_of
 from topology.node_list import NodeList, read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
+from topology.plugins import noted
 from topology.readers.types import TOPOLOGY_READERS, CountsResource, Reading, TopologyReader
 
 
@@ -144,7 +145,8 @@ def _read(
             if given is not None and not reader.chooses_levels:
                 wrong = f"the format {reader.format.name} names its own {option.removeprefix('--')}"
                 raise InvalidInput(wrong, where=option, fix=f"leave {option} out")
-        reading = _with_domains(reader.read(source, levels=levels, now=now), domains)
+        with noted(f"reading {source.name}"):
+            reading = _with_domains(reader.read(source, levels=levels, now=now), domains)
     except InvalidInput as error:
         error.where = error.where or source.name
         raise
@@ -159,12 +161,12 @@ def _with_domains(reading: Reading, domains: Mapping[str, str]) -> Reading:
     for label in domains.values():
         check_labels([label], labels, where="--domains")
     try:
-        named = {name: [node.get(label, "") for node in labels] for name, label in domains.items()}
+        named = {name: [label_of(node, label) for node in labels] for name, label in domains.items()}
         cluster = with_second_levels(reading.cluster, named)
     except InvalidTopology as error:
         error.where = "--domains"
         raise
-    lacking = ((name, label, sum(not node.get(label) for node in labels)) for name, label in domains.items())
+    lacking = ((name, label, sum(not label_of(node, label) for node in labels)) for name, label in domains.items())
     notes = (
         f"without the label {label}, so each a domain of {name} by itself: {count} of {len(labels)} nodes"
         for name, label, count in lacking
@@ -178,7 +180,7 @@ HEAD = 65_536  # Characters of a text that readers look at to recognise their fo
 
 def recognise(source: Source) -> TopologyReader:
     """Return the reader of a text by its content; raise an error where none, or more than one, recognises it."""
-    readers = [TOPOLOGY_READERS.load(name) for name in TOPOLOGY_READERS.names()]
+    readers = list(TOPOLOGY_READERS.load_all())
     head = source.text[:HEAD]
     fitting = [reader for reader in readers if reader.recognises(head)]
     if len(fitting) == 1:
