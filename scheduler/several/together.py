@@ -82,14 +82,13 @@ def place_together(
         # alone each job may do without slow nodes; together they may need them
         any_node = tuple(job.replace(avoid="ignore") if job.avoid == "price" else job for job in jobs)
         again = _answer(replace(question, jobs=any_node), solver, limits, notes=(SLOW_NEEDED,))
-        if again.status != "infeasible":
-            found = _as_asked(question, again)
+        found = again if again.status == "infeasible" else _as_asked(question, again)
     return replace(found, solve_seconds=perf_counter() - started)
 
 
 SLOW_LEFT_OUT = (
-    "Slow nodes have a price: each job has nodes no slower than alone, among which the sum is the least as far as the "
-    "status says, and the bound is of all nodes."
+    "Slow nodes have a price: the status is about nodes no slower than each job takes alone, and the bound is of all "
+    "nodes."
 )
 SLOW_NEEDED = "Not all jobs fit on the nodes that each would use alone, so slow nodes are used whatever their price."
 
