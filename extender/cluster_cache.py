@@ -190,7 +190,7 @@ class ClusterCache:
         """Take up a plan that was read or written."""
         old = self._plans.get(plan.key)
         self._plans[plan.key] = plan
-        if old is None:
+        if (old is not None and old.speaks_for_pods) != plan.speaks_for_pods:
             self._note_pins(plan.key)
         if old is None or old.pods != plan.pods:
             self._forget_ranks(old)
@@ -280,9 +280,9 @@ class ClusterCache:
             self._note_pin(uid, key)
 
     def _note_pin(self, uid: str, key: GangKey) -> None:
-        """Promise to its gang the node that a pod was released to, as long as no plan says which nodes the gang has."""
-        member, node = self._member.get(uid), None
-        if member is not None and member.needed and key not in self._plans:
+        """Promise to its gang the node that a pod was released to, until a plan speaks for the gang's pods."""
+        member, node, plan = self._member.get(uid), None, self._plans.get(key)
+        if member is not None and member.needed and (plan is None or not plan.speaks_for_pods):
             pod = member.pod
             node = (pod.node or pod.pin) if pod.released else None
         self.fleet.pin(uid, node, key)

@@ -11,6 +11,7 @@ from extender.cluster_cache import ClusterCache
 from extender.controller.actions import Decision, Forget, Learn, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.decide_gangs import decide
 from extender.controller.pacing import Timeouts
+from extender.controller.planning import without_spare
 from extender.controller.pod_release import release_patch
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import GATE, PLANNED
@@ -192,3 +193,7 @@ class World:
             self.write(answer.plan.replace(phase=phase, expires=expires))
         elif action.else_keep is not None:
             self.write(action.else_keep)
+        elif not action.plan.holding:
+            told = without_spare(action.plan, self.state.plans.get(action.plan.key), "no spare", self.now)
+            if told != self.state.plans.get(action.plan.key):
+                self.write(told)
