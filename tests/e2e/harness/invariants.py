@@ -62,7 +62,7 @@ def half_placed(client: Client) -> list[str]:
 def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[str]:
     """Released pods on no node whose gang does not have the node that they are pinned to.
 
-    A plan that has nodes has theirs.  Without one it is their own gang's, and in no other plan, until one gives it back.
+    A plan that has nodes has theirs.  Without one it is in the plan of no other gang, until one gives it back.
     """
     of_gang = {(plan.namespace, plan.name): plan for plan in plans}
     holder = {node: (plan.namespace, plan.name) for plan in plans if plan.holding for node in plan.nodes}
