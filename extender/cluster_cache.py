@@ -84,7 +84,14 @@ class ClusterCache:
         if not members:
             return None
         if key not in self._gangs:
-            self._gangs[key] = gang = assemble(key, members.values())
+            plan = self._plans.get(key)
+            if plan is None or not plan.nodes:
+                gang = assemble(key, members.values())
+            else:
+                ranks = ((uid, plan.rank_of_pod.get(canonical_uid(uid))) for uid in members)
+                seats = {uid: rank for uid, rank in ranks if rank is not None}
+                gang = assemble(key, members.values(), seats=seats, size=len(plan.nodes))
+            self._gangs[key] = gang
             self._sizes[key] = gang.size or 0
         return self._gangs[key]
 
@@ -192,6 +199,8 @@ class ClusterCache:
         self._plans[plan.key] = plan
         if (old is not None and old.speaks_for_pods) != plan.speaks_for_pods:
             self._note_pins(plan.key)
+        if old is None or old.pods != plan.pods or len(old.nodes) != len(plan.nodes):
+            self._gangs.pop(plan.key, None)
         if old is None or old.pods != plan.pods:
             self._forget_ranks(old)
             for uid, rank in plan.rank_of_pod.items():
@@ -204,6 +213,7 @@ class ClusterCache:
         """Forget a plan, and its promises with it, but for the nodes of pods that were released to them."""
         self._last_pod.pop(key, None)
         self._forget_ranks(self._plans.pop(key, None))
+        self._gangs.pop(key, None)
         self._note_pins(key)
         self.fleet.promise(key, ())
         self.changed(key)

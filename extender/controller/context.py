@@ -259,9 +259,8 @@ class Context:
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
         """Return the plan with its time to bind once more."""
-        spec, expires = spec_of(gang, plan.spec), self.now + self.terms.bind
         new = plan.replace(phase=PlanPhase.PLANNED, reason="Planned", message="")
-        new = new.replace(pods=uids_of(gang), expires=expires, spec=spec)
+        new = new.replace(pods=uids_of(gang), expires=self.now + self.terms.bind)
         return self._undone(new, "Planned", "").with_condition("Planned", True, "Planned", "", self.now)
 
     def give_back(self, plan: GangPlan, phase: PlanPhase, reason: str, message: str) -> None:
