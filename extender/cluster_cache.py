@@ -18,6 +18,7 @@ from extender.gangs.types import Gang, GangKey, GangMember
 from extender.kubernetes_names import SCHEDULER
 from extender.namespace_weights import NamespaceWeights
 from extender.objects import Owner
+from extender.plans.definitions import Definitions
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, canonical_uid
 from extender.plans.gang_predictor import GangPredictor
@@ -52,6 +53,7 @@ class ClusterCache:
             gpu_classes, put_node=self.put_node, put_pod=self.put_pod, put_owner=self.put_owner
         )
         self.power_caps = power_caps
+        self.definitions = Definitions()  # of our kinds in the cluster; until they were read, they lack nothing
         self._scheduler = scheduler
         self.weights = NamespaceWeights(self.fleet.outdate)
         self._changed: set[GangKey] = set()

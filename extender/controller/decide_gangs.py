@@ -65,7 +65,7 @@ def decide(
     for key in sorted({*state.plans, *(gang.key for gang in state.gangs())}) if keys is None else keys:
         gang, plan = state.gang(key), state.plans.get(key)
         estimate = None if gang is None else state.prediction(gang)
-        context = Context(key, state.fleet, state.plans, now, terms, decision, estimate)
+        context = Context(key, state.fleet, state.plans, now, terms, decision, estimate, state.definitions)
         if gang is None or gang.over:
             if plan is not None:
                 run = ended_run(plan, () if gang is None else gang.pods, state.last_pod(key), now)

@@ -217,6 +217,7 @@ def _changed(context: Context, sight: PlanProgress) -> str:
     closest = levels[-1] if job is not None and job.nodes_of_tp > 1 else None
     if sight.started:
         broadest, closest = spec.level, spec.tp_level
+    asked, spec = context.definitions.kept_spec(asked), context.definitions.kept_spec(spec)
     same = _ASKED(asked) == _ASKED(spec) and _same_level(asked.level, spec.level, broadest)
     same = same and _same_level(asked.tp_level, spec.tp_level, closest)
     # the plan also holds what peers ask of levels by their numbers

@@ -131,7 +131,7 @@ class Planning:
             return
         note = f"{action.why}, and no other node can be had: {reason}"
         known = self.shared.state.plans.get(before.key)
-        told = without_spare(before, known, note, self.shared.now())
+        told = self.shared.state.definitions.kept(without_spare(before, known, note, self.shared.now()))
         if told != known:
             await self._write(told, EventNote("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
@@ -148,7 +148,8 @@ class Planning:
     async def _settle(self, question: Question, answer: Answer) -> PlanningOutcome:
         """Write what came of a question."""
         await self.told(answer.key)
-        before, plan, now = self.shared.state.plans.get(answer.key), answer.plan, self.shared.now()
+        before, now = self.shared.state.plans.get(answer.key), self.shared.now()
+        plan = self.shared.state.definitions.kept(answer.plan)
         if question.before is None and before is not None and before.reason == IN_LINE:
             question = replace(question, before=before)
             plan = plan.replace(uid=before.uid, resource_version=before.resource_version)

@@ -224,7 +224,14 @@ def _read(document: StoredObject) -> dict[str, Any]:
     if pods and len(pods) != len(nodes):
         raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
     meta, spec = document.metadata, document.spec
-    known = {"key": (meta.namespace or "default", spec.get("gang") or meta.name), "nodes": nodes, "pods": pods}
+    known: dict[str, Any] = {
+        "key": (meta.namespace or "default", spec.get("gang") or meta.name),
+        "nodes": nodes,
+        "pods": pods,
+    }
+    if nodes and "podsPerNode" not in document.status:
+        # a definition from before pods shared nodes drops it; the nodes say it too
+        known["podsPerNode"] = next((rank for rank, node in enumerate(nodes) if node != nodes[0]), len(nodes))
     asked = msgspec.convert(spec, PlanSpec)
     if not asked.parallelism:
         return known

@@ -6,10 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 
-from extender.cluster_api.client import NAMESPACES, PODS
+from extender.cluster_api.api_errors import ClusterError
+from extender.cluster_api.client import NAMESPACES, PODS, ClusterApi
 from extender.cluster_api.events import EventRecorder, Regarding
 from extender.cluster_cache import ClusterCache
 from extender.kubernetes_names import FAIR_SHARE_WEIGHT, GANG, GATE, SCHEDULER
+from extender.plans.definitions import OPENAPI, read_definitions
 from extender.texts import clip
 from topology.errors import InvalidInput
 from topology.kubernetes.kubernetes_pods import Pod
@@ -17,6 +19,7 @@ from topology.kubernetes.kubernetes_pods import Pod
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 5.0  # how often the cluster is looked at for news
+DEFINITIONS_SECONDS = 10.0  # how often the definitions of our kinds are read: some 30 kB
 
 
 async def log_topology(state: ClusterCache, *, ready: Callable[[], bool]) -> None:
@@ -38,6 +41,31 @@ async def log_topology(state: ClusterCache, *, ready: Callable[[], bool]) -> Non
                 logger.info("mended: %s", said[about])
             said = news
         await asyncio.sleep(LOOK_SECONDS)
+
+
+async def look_at_definitions(state: ClusterCache, api: ClusterApi) -> None:
+    """Read which of our fields the cluster keeps; where that cannot be read, what was known of it stands."""
+    try:
+        found = read_definitions(await api.read(OPENAPI))
+    except (ClusterError, InvalidInput) as error:
+        # without our kinds there is no such document: that they cannot be listed is said louder
+        logger.debug("the definitions of our kinds cannot be read: %s", error)
+        return
+    if found != state.definitions:
+        for sentence in found.sentences or ["the definitions in the cluster have all fields"]:
+            logger.log(logging.WARNING if found.lacking else logging.INFO, "%s", sentence)
+    state.definitions = found
+
+
+async def follow_definitions(state: ClusterCache, api: ClusterApi, *, changed: Callable[[], None]) -> None:
+    """Read now and then which of our fields the cluster keeps, for ever, as definitions are replaced under us."""
+    while True:
+        await asyncio.sleep(DEFINITIONS_SECONDS)
+        before = state.definitions
+        await look_at_definitions(state, api)
+        if state.definitions != before:
+            state.changed()
+            changed()
 
 
 async def report_faults(state: ClusterCache, events: EventRecorder, *, leads: Callable[[], bool]) -> None:

@@ -35,7 +35,7 @@ from extender.controller.object_store import Stores
 from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
-from extender.service.announcements import log_topology, report_faults
+from extender.service.announcements import follow_definitions, log_topology, look_at_definitions, report_faults
 from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
 from extender.service.logs import set_up_logs
@@ -121,11 +121,14 @@ class _Process:
             metrics=metrics,
             now=shared.now,
             unready=readiness.reasons,
+            lacks=lambda: state.definitions.sentences,
             policy=self.policy,
             bodies=BodyReader(settings.body_limit),
             mutual_tls=self.tls is not None,
         )
+        await look_at_definitions(state, api)
         tasks = self._started(shared, reflectors, credentials)
+        tasks.start("definitions", follow_definitions(state, api, changed=changed.set))
         tasks.start("election", election.run())
         tasks.start("controller", controller.run())
         tasks.start("reservations", ReservationController(shared).run())

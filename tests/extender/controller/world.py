@@ -176,9 +176,9 @@ class World:
                 answer = solve(question, LIMITS)
                 queue.tell(answer)
                 expires = self.now + TERMS.bind if answer.found else None
-                before = self.state.plans.get(answer.key)
-                if before is None or (before.phase, before.message) != (answer.plan.phase, answer.plan.message):
-                    plan = answer.plan.with_condition("Valid", True, "Consistent", "", self.now)
+                before, plan = self.state.plans.get(answer.key), self.state.definitions.kept(answer.plan)
+                if before is None or (before.phase, before.message) != (plan.phase, plan.message):
+                    plan = plan.with_condition("Valid", True, "Consistent", "", self.now)
                     self.write(plan.replace(expires=expires))
 
     def _tell(self, pod: Json) -> None:
