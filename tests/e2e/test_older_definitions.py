@@ -1,4 +1,4 @@
-"""A new extender on a cluster with the definition of GangPlan of a version before: gangs start, what is missing is said."""
+"""A new extender beside a definition of GangPlan from before: gangs start, and what is missing is said."""
 
 from __future__ import annotations
 
@@ -68,17 +68,20 @@ def test_gangs_start(arnold_plane: ControlPlane, namespace: str, version: str, l
     plane = arnold_plane
     cluster = generate("minipods", minipods=2, nodes=16)
     make_real(plane.admin, cluster)
-    with _defined(plane, OLDER / f"{version}.yaml", "spreadCost"):
-        with running(plane, levels=level_labels(cluster)) as arnold, guarded(plane):
-            pods = gang("llm", namespace, size=8, parallelism="tp=8,pp=2,dp=4", annotations=SAYS_MUCH)
-            plane.admin.create_all(pods)
-            wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "eight pods on their nodes")
-            assert len(bound(plane.admin, namespace)) == 8
-            assert all(field in _ready(plane, arnold) for field in lacks)
-            caller = plane.certificates.client("arnold-scheduler")
-            _, metrics = arnold.call("GET", "metrics", caller=caller)
-            written = re.findall(r'arnold_writes_total\{kind="plan",outcome="\w+"\} ([0-9.]+)', metrics)
-            # told that it is queued, planned, released, bound in part, bound; it was a hundred in twelve seconds
-            assert 0 < sum(map(float, written)) <= 10
-            plane.define(yaml.safe_load_all((MANIFESTS / "crds" / "gangplans.yaml").read_text(encoding="utf-8")))
-            wait_until(lambda: _ready(plane, arnold) == "ok", "the extender to see today's definition")
+    with (
+        _defined(plane, OLDER / f"{version}.yaml", "spreadCost"),
+        running(plane, levels=level_labels(cluster)) as arnold,
+        guarded(plane),
+    ):
+        pods = gang("llm", namespace, size=8, parallelism="tp=8,pp=2,dp=4", annotations=SAYS_MUCH)
+        plane.admin.create_all(pods)
+        wait_until(lambda: plan_in(plane.admin, "llm", namespace, "Bound"), "eight pods on their nodes")
+        assert len(bound(plane.admin, namespace)) == 8
+        assert all(field in _ready(plane, arnold) for field in lacks)
+        caller = plane.certificates.client("arnold-scheduler")
+        _, metrics = arnold.call("GET", "metrics", caller=caller)
+        written = re.findall(r'arnold_writes_total\{kind="plan",outcome="\w+"\} ([0-9.]+)', metrics)
+        # told that it is queued, planned, released, bound in part, bound; it was a hundred in twelve seconds
+        assert 0 < sum(map(float, written)) <= 10
+        plane.define(yaml.safe_load_all((MANIFESTS / "crds" / "gangplans.yaml").read_text(encoding="utf-8")))
+        wait_until(lambda: _ready(plane, arnold) == "ok", "the extender to see today's definition")
