@@ -35,7 +35,13 @@ from extender.controller.object_store import Stores
 from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
-from extender.service.announcements import follow_definitions, log_topology, look_at_definitions, report_faults
+from extender.service.announcements import (
+    follow_definitions,
+    log_topology,
+    look_at_definitions,
+    passed_over,
+    report_faults,
+)
 from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
 from extender.service.logs import set_up_logs
@@ -99,7 +105,12 @@ class _Process:
         election = self._election(api, changed)
         reflectors = make_reflectors(api, stores, changed=changed.set, sharing=self.policy.sharing)
         readiness = Readiness(reflectors, clock=monotonic)
-        metrics = Metrics(plans=state.plans.values, leads=election.leads, reservations=state.reservations.values)
+        metrics = Metrics(
+            plans=state.plans.values,
+            leads=election.leads,
+            reservations=state.reservations.values,
+            passed_over=lambda: sum(map(len, passed_over(state).values())),
+        )
         for_plans = api.lane(rate=200, parallel=8)
         writer = Writer(
             state=state, stores=stores, for_pods=api, for_plans=for_plans, leads=election.leads, metrics=metrics
