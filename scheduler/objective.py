@@ -178,6 +178,8 @@ def spread_by_level(cluster: Cluster, grid: Grid, nodes: IntArray) -> dict[str, 
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:
     if nodes.shape != (grid.rows, grid.columns):
         raise InvalidPlacement(f"the placement has shape {nodes.shape}, the job {(grid.rows, grid.columns)}")
+    if (limit := cluster.node_limit) is not None and nodes.size > limit.nodes:
+        raise InvalidPlacement(f"the placement has {nodes.size} nodes, and may have {limit.nodes} ({limit.why})")
     flat = nodes.ravel()
     ordered = np.sort(flat)
     if ordered[0] < 0 or ordered[-1] >= len(cluster):
@@ -186,7 +188,8 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
         twice = int(flat[np.flatnonzero(np.bincount(flat)[flat] > 1)[0]])
         raise InvalidPlacement(f"node {cluster.names[twice]!r} is used twice")
     if (bad := flat[~cluster.idle[flat]]).size:
-        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free")
+        why = f": {cluster.kept_out[int(bad[0])]}" if int(bad[0]) in cluster.kept_out else ""
+        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free{why}")
     if (bad := flat[cluster.gpus[flat] != job.gpus_per_node]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} has not {job.gpus_per_node} GPUs")
     _check_types(cluster, job, flat)

@@ -122,5 +122,5 @@ def warnings(cluster: Cluster) -> list[str]:
     if len(types) > 1:
         found.append("nodes differ in type of GPU; a job uses nodes of one type, unless it says gpu_types: any")
     if not cluster.idle.any():
-        found.append("no node is free: every one is in use or faulty")
+        found.append("no node is free: every one is in use, kept out or faulty")
     return found

@@ -54,6 +54,7 @@ def paint(cluster: Cluster, job: Job, outcome: Outcome) -> Painting:
     base = np.zeros(len(cluster), dtype=np.int32)
     base[cluster.free_gpus < cluster.gpus] = 1
     base[cluster.free_gpus == 0] = 2
+    base[list(cluster.kept_out)] = 2
     colours = base.copy()
     if outcome.evaluation is not None and outcome.proposal.nodes is not None:
         nodes = outcome.proposal.nodes
