@@ -76,6 +76,7 @@ def build_cluster(
             for k, name in enumerate(second)
         ),
         flags={},
+        sharing={i: row.sharing for i, row in enumerate(rows) if row.sharing},
     )
     return cluster.with_flags([*own_flags, *flags])
 
@@ -166,6 +167,9 @@ def _row_fault(row: Node, depth: int, second: int) -> _Fault | None:
         return free, "free GPUs lie between 0 and the node's GPUs"
     if not row.gpu_type.isprintable():
         return _unprintable("GPU type", row.gpu_type)
+    if not row.sharing.isprintable():
+        fix = "write how its GPUs are shared, such as time-slicing x4, or leave the cell empty"
+        return f"the sharing of node {row.name!r} has control characters: {row.sharing[:60]!r}", fix
     return None
 
 

@@ -52,11 +52,12 @@ class Node:
     slowdown: float = HEALTHY
     gpu_type: str = ""  # of its GPUs, such as H100; empty = not said
     second_path: tuple[str, ...] = ()  # its domain in each second hierarchy; empty text = it is in none
+    sharing: str = ""  # how it hands out GPUs in parts, such as time-slicing x4; empty = whole ones alone
 
     @property
     def free(self) -> bool:
-        """Whether a gang of whole nodes may use it: no GPU of it is in use, and it is not faulty."""
-        return self.free_gpus == self.gpus and self.slowdown != FAULTY
+        """Whether a gang of whole nodes may use it: no GPU of it is in use or shared, and it is not faulty."""
+        return self.free_gpus == self.gpus and self.slowdown != FAULTY and not self.sharing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +91,8 @@ class Cluster:
     gpu_type_of: IntArray  # shape [nodes], index into gpu_types: all GPUs of a node are of one type
     levels: tuple[Level, ...]  # from the broadest to the closest
     flags: Mapping[int, NodeFlag]  # findings about nodes, at most one a node, active ones only
+    # nodes that hand out GPUs in parts -> how, such as time-slicing x4: no job of whole GPUs may have any of them
+    sharing: Mapping[int, str] = field(default_factory=dict)
     gpus_assumed: bool = False  # whether nothing says how many GPUs some nodes have, so that a usual number was taken
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
     second_levels: tuple[Level, ...] = ()  # hierarchies beside the tree, each on its own
@@ -122,8 +125,10 @@ class Cluster:
 
     @cached_property
     def idle(self) -> BoolArray:
-        """Shape [nodes]: no GPU of the node is in use and the node is not faulty."""
+        """Shape [nodes]: no GPU of the node is in use or shared, and the node is not faulty."""
         idle: BoolArray = self.free_gpus == self.gpus
+        if self.sharing:
+            idle &= self.whole
         # most states have no flag, and a replay has a new one for every event
         if self.flags:
             idle &= np.isfinite(self.slowdown)
@@ -131,9 +136,19 @@ class Cluster:
         return idle
 
     @cached_property
+    def whole(self) -> BoolArray:
+        """Shape [nodes]: the node hands out whole GPUs, and no parts of any."""
+        whole = np.ones(len(self), dtype=np.bool_)
+        whole[list(self.sharing)] = False
+        whole.setflags(write=False)
+        return whole
+
+    @cached_property
     def usable_gpus(self) -> IntArray:
-        """Shape [nodes]: GPUs that a job can be given, those not in use; none of a faulty node."""
-        usable = np.where(np.isfinite(self.slowdown), self.free_gpus, 0).astype(np.int32)
+        """Shape [nodes]: GPUs that a job can be given, those not in use; none of a faulty node, or of one that shares
+        its GPUs.
+        """
+        usable = np.where(np.isfinite(self.slowdown) & self.whole, self.free_gpus, 0).astype(np.int32)
         usable.setflags(write=False)
         return usable
 
@@ -158,7 +173,8 @@ class Cluster:
         gpus, free, gpu_type = int(self.gpus[i]), int(self.free_gpus[i]), self.gpu_types[self.gpu_type_of[i]]
         named = ((level.domain_of[i], level) for level in self.second_levels)
         second = tuple("" if level.implicit[domain] else level.domains[domain] for domain, level in named)
-        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second)
+        sharing = self.sharing.get(i, "")
+        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second, sharing)
 
     def index(self, name: str) -> int:
         """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
@@ -276,6 +292,7 @@ class Cluster:
             levels=tuple(levels),
             second_levels=tuple(_part_of(level, nodes, top)[0] for level in self.second_levels),
             flags={int(new_index[node]): flag for node, flag in self.flags.items() if kept[node]},
+            sharing={int(new_index[node]): how for node, how in self.sharing.items() if kept[node]},
         )
 
 

@@ -24,7 +24,7 @@ class ClusterSummary(JsonRecord):
     nodes: int
     """Nodes in all."""
     free: int
-    """Nodes that are idle and not faulty."""
+    """Nodes that are idle, of whole GPUs and not faulty."""
     flagged: int
     """Nodes with a flag, faulty ones among them."""
     levels: Mapping[str, int]
@@ -33,6 +33,8 @@ class ClusterSummary(JsonRecord):
     """Number of domains of each second hierarchy, such as @power; a node in none of them is not counted."""
     gpu_types: Mapping[str, int]
     """Nodes of each type of GPU, most first; nodes of which no type is said are in none."""
+    sharing: Mapping[str, int]
+    """Nodes that hand out GPUs in parts, by how (time-slicing x4), most first: jobs of whole GPUs get none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ def summarise_cluster(cluster: Cluster, source: str) -> ClusterSummary:
         levels={level.name: len(level) for level in cluster.levels},
         second_levels={level.name: int((~level.implicit).sum()) for level in cluster.second_levels},
         gpu_types=cluster.nodes_of_type,
+        sharing=dict(Counter(cluster.sharing.values()).most_common()),
     )
 
 
@@ -122,5 +125,5 @@ def warnings(cluster: Cluster) -> list[str]:
     if len(types) > 1:
         found.append("nodes differ in type of GPU; a job uses nodes of one type, unless it says gpu_types: any")
     if not cluster.idle.any():
-        found.append("no node is free: every one is in use or faulty")
+        found.append("no node is free: every one is in use, shared or faulty")
     return found

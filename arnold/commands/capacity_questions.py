@@ -37,7 +37,7 @@ QUESTIONS = {
     }.items()
 }
 
-READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource")
+READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")
 """Options of how a cluster file is read."""
 
 EXAMPLES = """

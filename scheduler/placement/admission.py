@@ -1,9 +1,9 @@
 """Which nodes a gang may use, and which of its cells must stay together, decided in one place for every algorithm.
 
-A gang takes whole nodes: idle (no GPU in use), of the job's size, of types of GPU that it admits, never faulty.  Slow
-nodes are admitted unless the job says ``avoid: strict``; weighing them under ``avoid: price`` is the business of the
-algorithm that can, and it narrows the admitted nodes with ``slowest``.  Hard constraints of a job (``holds``) concern
-groups, not nodes: they make blocks.
+A gang takes whole nodes: idle (no GPU in use, none shared), of the job's size, of types of GPU that it admits, never
+faulty.  Slow nodes are admitted unless the job says ``avoid: strict``; weighing them under ``avoid: price`` is the
+business of the algorithm that can, and it narrows the admitted nodes with ``slowest``.  Hard constraints of a job
+(``holds``) concern groups, not nodes: they make blocks.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 def flags_of_usable(cluster: Cluster, job: Job) -> tuple[NodeFlag, ...]:
     """Return flags of the nodes that the job could use if nothing were held against them, by node."""
-    usable = sized(cluster, job) & (cluster.free_gpus == cluster.gpus) & typed(cluster, job.gpu_types)
+    unheld = cluster.whole & (cluster.free_gpus == cluster.gpus)
+    usable = sized(cluster, job) & unheld & typed(cluster, job.gpu_types)
     flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
     return tuple(sorted(flagged, key=lambda flag: flag.node))
 
@@ -149,15 +150,18 @@ def _short_of_all(cluster: Cluster, job: Job, each: Sequence[str]) -> str:
 
 def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
-    fits_size = cluster.gpus == job.gpus_per_node
+    shared, of_size = ~cluster.whole, cluster.gpus == job.gpus_per_node
+    ways = " or ".join(sorted({*cluster.sharing.values()}))
+    fits_size = of_size & ~shared
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
-    whole_nodes = "" if fits_size.any() else ": ask for whole nodes"
+    whole_nodes = "" if of_size.any() else ": ask for whole nodes"
     if whole_nodes and cluster.gpus_assumed:
         whole_nodes = f", which is assumed: give --gpus-per-node {job.gpus_per_node} if that is what they have"
     fits = fits_size & typed(cluster, job.gpu_types)
     held = {
-        f"with another number of GPUs{whole_nodes}": ~fits_size,
+        f"whose GPUs are shared: {ways}": shared,
+        f"with another number of GPUs{whole_nodes}": ~of_size & ~shared,
         "with another type of GPU": fits_size & ~fits,
         "faulty": fits & faulty,
         "in use": fits & ~faulty & in_use,
@@ -181,7 +185,7 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
     """
     parts = job.nodes_of_tp > 1 and not job.node_sizes  # of types that differ, each is looked at when it is tried
     size = job.gpus_per_node
-    alike = (cluster.gpus == size) & typed(cluster, job.gpu_types)
+    alike = cluster.whole & (cluster.gpus == size) & typed(cluster, job.gpu_types)
     holds = job.holds_on(cluster) if job.holds or parts else ()
     held = [(cluster.level_index(hold.level), hold.family) for hold in holds if job.holds]
     for depth in sorted({within for within, _ in held}):

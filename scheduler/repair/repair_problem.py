@@ -174,12 +174,15 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     others[gone] = others[problem.old] = False
     other_type = others & ~typed(cluster, job.gpu_types)
     others &= ~other_type
+    shared = others & ~cluster.whole
+    others &= ~shared
     away = others & _away(cluster, problem.old)
     faulty = others & ~away & (cluster.slowdown == FAULTY)
     used = others & ~away & ~faulty & (cluster.free_gpus < cluster.gpus)
     slow = others & ~away & ~faulty & ~used
     kinds = {
         "with another type of GPU": other_type,
+        "that share their GPUs": shared,
         "joined to those of the job by no switch": away,
         "in use": used,
         "flagged, refused by avoid: strict": slow,

@@ -82,6 +82,7 @@ def test_a_flag_outranks_use_and_states_add_up() -> None:
         Node("free", (), 8, 8),
         Node("partly", (), 8, 3),
         Node("busy", (), 8, 0),
+        Node("shared", (), 8, 8, sharing="time-slicing x4"),
         Node("slow", (), 8, 8, 1.19),
         Node("slower", (), 8, 0, 1.2),
         Node("slowest", (), 8, 4, 1.5),
@@ -89,4 +90,4 @@ def test_a_flag_outranks_use_and_states_add_up() -> None:
     ]
     states = node_states(build_cluster([], rows))
     assert [State(state).name.lower() for state in states] == [row.name for row in rows]
-    assert count_states(states) == (1,) * 7
+    assert count_states(states) == (1,) * 8

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from topology.build import nesting_depth
 from topology.errors import InvalidInput, InvalidTopology, UnknownName, did_you_mean
+from topology.node_gpus import without_profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,9 @@ GPU_TYPES = ("nvidia.com/gpu.product", "amd.com/gpu.product-name", "alibabacloud
 
 
 def gpu_type(labels: Mapping[str, str]) -> str:
-    """Return the type of GPU in the labels of a node; empty = not said."""
-    return next((labels[label] for label in GPU_TYPES if labels.get(label)), "")
+    """Return the type of GPU in the labels of a node, without the marks that it is shared or cut; empty = not said."""
+    name = next((labels[label] for label in GPU_TYPES if labels.get(label)), "")
+    return without_profile(name.removesuffix("-SHARED"))
 
 
 def choose_labels(nodes: Sequence[Mapping[str, str]]) -> tuple[tuple[str, ...], str]:

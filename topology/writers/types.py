@@ -44,6 +44,7 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
         f"GPU counts other than {DEFAULT_GPUS}": np.count_nonzero(cluster.gpus != DEFAULT_GPUS),
         "types of GPU": sum(cluster.nodes_of_type.values()),
         "GPUs in use": np.count_nonzero(cluster.free_gpus < cluster.gpus),
+        "GPUs shared": len(cluster.sharing),
         "flags": len(cluster.flags),
     }
     levels = ", ".join(level.name for level in cluster.levels)
