@@ -176,8 +176,8 @@ def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Itera
     del shards[1]
     if shards:
         yield (
-            f"GPUs that Slurm gives away whole or in shards ({' or '.join(map(str, sorted(shards)))} a GPU), so whole on "
-            f"a node of which nothing is in use: {shards.total():,} of {len(cluster):,} nodes"
+            f"GPUs that Slurm gives away whole or in shards ({' or '.join(map(str, sorted(shards)))} a GPU), so whole "
+            f"on a node of which nothing is in use: {shards.total():,} of {len(cluster):,} nodes"
         )
     if one.strangers:
         everything = "" if here else ", and nothing else is listed, so no node is in use by it"

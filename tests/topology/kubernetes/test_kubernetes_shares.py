@@ -75,7 +75,9 @@ WAYS: dict[str, tuple[dict[str, str], dict[str, int], str]] = {
     ),
     "MIG mixed": (MIXED, {GPU: 0, "nvidia.com/mig-1g.10gb": 56}, "MIG 1g.10gb"),
     "MIG mixed, some whole": (
-        MIXED, {GPU: 6, "nvidia.com/mig-1g.10gb": 7, "nvidia.com/mig-3g.40gb": 2}, "MIG 1g.10gb, 3g.40gb on 2 of 8 GPUs",
+        MIXED,
+        {GPU: 6, "nvidia.com/mig-1g.10gb": 7, "nvidia.com/mig-3g.40gb": 2},
+        "MIG 1g.10gb, 3g.40gb on 2 of 8 GPUs",
     ),
     "MIG mixed, without labels": ({}, {GPU: 6, "nvidia.com/mig-1g.10gb": 14}, "MIG 1g.10gb on 2 of 8 GPUs"),
     "more than the label counts": (gfd(), {GPU: 80}, "shared x10"),
@@ -105,7 +107,7 @@ def test_gpus_that_hami_registers(annotation: str) -> None:
 
 
 def test_pods_hold_parts() -> None:
-    """Two pods with three slices in all, and one with two shares: as many GPUs are not free for sure, and none faulty."""
+    """Two pods with three slices, and one with two shares: as many GPUs are not free for sure, and none faulty."""
 
     def pod(name: str, node: str, resource: str, amount: int) -> Json:
         limits = {"resources": {"limits": {resource: str(amount)}}}

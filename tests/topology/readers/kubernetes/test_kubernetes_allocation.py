@@ -128,8 +128,8 @@ def test_pools_as_kube_scheduler_takes_them(slices: list[Json], found: tuple[int
 
 
 def test_gpus_that_are_cut_into_slices_of_mig() -> None:
-    """Two GPUs cut in two and one whole are three, and shared, told by the UUIDs of the GPUs that the slices are of; where
-    a device may be given to several claims, all are.
+    """Two GPUs cut in two and one whole are three, and shared, told by the UUIDs of the GPUs that the slices are of;
+    where a device may be given to several claims, all are.
     """
 
     def mig(name: str, parent: str) -> Json:
