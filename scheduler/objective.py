@@ -113,10 +113,9 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
     """Check a placement and say what it is worth.
 
     :param nodes: shape [rows, columns], index of the node of each cell.
-    :raises InvalidPlacement: wrong shape, a cell without a node, a node twice, a node that is not free, shares its GPUs
-        or has the wrong number of them, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken,
-        GPUs of a type that the job does not admit or several that it does not mix, nodes in several trunks that nothing
-        joins.
+    :raises InvalidPlacement: wrong shape, a cell without a node, a node twice, a node that is not free or has the wrong
+        number of GPUs, a faulty node, a slow node under ``avoid: strict``, a hard constraint broken, GPUs of a type
+        that the job does not admit or several that it does not mix, nodes in several trunks that nothing joins.
     """
     grid = job.grid
     _check_nodes(cluster, job, grid, nodes)
@@ -179,6 +178,8 @@ def spread_by_level(cluster: Cluster, grid: Grid, nodes: IntArray) -> dict[str, 
 def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> None:
     if nodes.shape != (grid.rows, grid.columns):
         raise InvalidPlacement(f"the placement has shape {nodes.shape}, the job {(grid.rows, grid.columns)}")
+    if (limit := cluster.node_limit) is not None and nodes.size > limit.nodes:
+        raise InvalidPlacement(f"the placement has {nodes.size} nodes, and may have {limit.nodes} ({limit.why})")
     flat = nodes.ravel()
     ordered = np.sort(flat)
     if ordered[0] < 0 or ordered[-1] >= len(cluster):
@@ -186,10 +187,9 @@ def _check_nodes(cluster: Cluster, job: Job, grid: Grid, nodes: IntArray) -> Non
     if np.count_nonzero(ordered[1:] == ordered[:-1]):
         twice = int(flat[np.flatnonzero(np.bincount(flat)[flat] > 1)[0]])
         raise InvalidPlacement(f"node {cluster.names[twice]!r} is used twice")
-    if cluster.sharing and (bad := flat[~cluster.whole[flat]]).size:
-        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} shares its GPUs: {cluster.sharing[int(bad[0])]}")
     if (bad := flat[~cluster.idle[flat]]).size:
-        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free")
+        why = f": {cluster.kept_out[int(bad[0])]}" if int(bad[0]) in cluster.kept_out else ""
+        raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} is not free{why}")
     if (bad := flat[cluster.gpus[flat] != job.gpus_per_node]).size:
         raise InvalidPlacement(f"node {cluster.names[bad[0]]!r} has not {job.gpus_per_node} GPUs")
     _check_types(cluster, job, flat)

@@ -136,7 +136,7 @@ def fingerprint(settings: object, trace: JobTrace, clusters: Mapping[str, Cluste
     for record in trace.records:
         digest.update(repr(record).encode())
     for name, cluster in sorted(clusters.items()):
-        nodes = cluster.names, sorted(cluster.flags.items()), sorted(cluster.sharing.items())
+        nodes = cluster.names, sorted(cluster.flags.items()), sorted(cluster.kept_out.items())
         digest.update(repr((name, *nodes)).encode())
         for level in cluster.levels:
             digest.update(repr((level.name, level.domains)).encode() + level.domain_of.tobytes())

@@ -77,7 +77,9 @@ def prepare(trace: JobTrace, cluster: Cluster, settings: ReplaySettings, *, leni
     start = trace.records[0].submit
     epoch = settings.epoch if settings.epoch is not None else trace.epoch
     cluster, spans = lay_out(cluster, settings.flags, epoch=epoch, start=start)
-    sound = np.flatnonzero(np.isfinite(cluster.slowdown)).tolist()  # nodes that may fail: those that have not
+    present = np.isfinite(cluster.slowdown)
+    present[list(cluster.kept_out)] = False
+    sound = np.flatnonzero(present).tolist()  # nodes that may fail: those of the run that have not
     trace = _with_types(trace, settings, policy, cluster, lenient=lenient)
     pool = _pool(cluster, settings)
     pace = job_pace(settings, pool, spans) if isinstance(pool, NodePool) else None

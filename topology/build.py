@@ -76,9 +76,9 @@ def build_cluster(
             for k, name in enumerate(second)
         ),
         flags={},
-        sharing={i: row.sharing for i, row in enumerate(rows) if row.sharing},
     )
-    return cluster.with_flags([*own_flags, *flags])
+    shared = {i: row.sharing for i, row in enumerate(rows) if row.sharing}
+    return cluster.with_sharing(shared).with_flags([*own_flags, *flags])
 
 
 def _invalid(fault: _Fault, where: Callable[[int], str] | None, i: int) -> InvalidTopology:

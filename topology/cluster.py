@@ -13,11 +13,11 @@ nodes, independent of the tree.  A node that is in none of its domains is there 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,12 +52,20 @@ class Node:
     slowdown: float = HEALTHY
     gpu_type: str = ""  # of its GPUs, such as H100; empty = not said
     second_path: tuple[str, ...] = ()  # its domain in each second hierarchy; empty text = it is in none
+    kept_out: str = ""  # why the job may not have it, though nothing is wrong with it; empty = it may
     sharing: str = ""  # how it hands out GPUs in parts, such as time-slicing x4; empty = whole ones alone
 
     @property
     def free(self) -> bool:
-        """Whether a gang of whole nodes may use it: no GPU of it is in use or shared, and it is not faulty."""
-        return self.free_gpus == self.gpus and self.slowdown != FAULTY and not self.sharing
+        """Whether a gang of whole nodes may use it: no GPU of it is in use, it is not faulty, and not kept out."""
+        return self.free_gpus == self.gpus and self.slowdown != FAULTY and not self.kept_out
+
+
+class NodeLimit(NamedTuple):
+    """A limit to the nodes of one job, whatever is free."""
+
+    nodes: int  # at most so many
+    why: str  # who says so, "MaxNodes of the partition debug"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,12 +99,15 @@ class Cluster:
     gpu_type_of: IntArray  # shape [nodes], index into gpu_types: all GPUs of a node are of one type
     levels: tuple[Level, ...]  # from the broadest to the closest
     flags: Mapping[int, NodeFlag]  # findings about nodes, at most one a node, active ones only
-    # nodes that hand out GPUs in parts -> how, such as time-slicing x4: no job of whole GPUs may have any of them
-    sharing: Mapping[int, str] = field(default_factory=dict)
     gpus_assumed: bool = False  # whether nothing says how many GPUs some nodes have, so that a usual number was taken
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
     second_levels: tuple[Level, ...] = ()  # hierarchies beside the tree, each on its own
     cached: Mapping[str, frozenset[str]] = field(default_factory=dict)  # images -> names of the nodes that have them
+    # nodes that this job may not have, though nothing is wrong with them, and why: "not in the partition batch"
+    kept_out: Mapping[int, str] = field(default_factory=dict)
+    # nodes that hand out GPUs in parts -> how, such as time-slicing x4; all of them kept out (`with_sharing`)
+    sharing: Mapping[int, str] = field(default_factory=dict)
+    node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
 
     def __post_init__(self) -> None:
         of_levels = (level.domain_of for level in (*self.levels, *self.second_levels))
@@ -125,13 +136,12 @@ class Cluster:
 
     @cached_property
     def idle(self) -> BoolArray:
-        """Shape [nodes]: no GPU of the node is in use or shared, and the node is not faulty."""
+        """Shape [nodes]: no GPU of the node is in use, and the node is neither faulty nor kept out."""
         idle: BoolArray = self.free_gpus == self.gpus
-        if self.sharing:
-            idle &= self.whole
         # most states have no flag, and a replay has a new one for every event
         if self.flags:
             idle &= np.isfinite(self.slowdown)
+        idle[list(self.kept_out)] = False
         idle.setflags(write=False)
         return idle
 
@@ -145,10 +155,9 @@ class Cluster:
 
     @cached_property
     def usable_gpus(self) -> IntArray:
-        """Shape [nodes]: GPUs that a job can be given, those not in use; none of a faulty node, or of one that shares
-        its GPUs.
-        """
-        usable = np.where(np.isfinite(self.slowdown) & self.whole, self.free_gpus, 0).astype(np.int32)
+        """Shape [nodes]: GPUs that a job can be given, those not in use; none of a faulty node or one kept out."""
+        usable = np.where(np.isfinite(self.slowdown), self.free_gpus, 0).astype(np.int32)
+        usable[list(self.kept_out)] = 0
         usable.setflags(write=False)
         return usable
 
@@ -173,8 +182,8 @@ class Cluster:
         gpus, free, gpu_type = int(self.gpus[i]), int(self.free_gpus[i]), self.gpu_types[self.gpu_type_of[i]]
         named = ((level.domain_of[i], level) for level in self.second_levels)
         second = tuple("" if level.implicit[domain] else level.domains[domain] for domain, level in named)
-        sharing = self.sharing.get(i, "")
-        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second, sharing)
+        held = self.kept_out.get(i, ""), self.sharing.get(i, "")
+        return Node(self.names[i], path, gpus, free, float(self.slowdown[i]), gpu_type, second, *held)
 
     def index(self, name: str) -> int:
         """Return the index of the node of that name; raise :class:`UnknownName` where none has it."""
@@ -258,6 +267,29 @@ class Cluster:
                 merged[i] = flag
         return self.replace(flags=merged)
 
+    def with_kept_out(self, reasons: Mapping[int, str]) -> Cluster:
+        """Return a copy in which more nodes are kept out, by index; of two reasons for one node the first stays."""
+        return self.replace(kept_out={**reasons, **self.kept_out})
+
+    def with_sharing(self, ways: Mapping[int, str]) -> Cluster:
+        """Return a copy in which more nodes, by index, hand out GPUs in parts: they are kept out of jobs of whole GPUs."""
+        sharing = {**self.sharing, **ways}
+        return self.replace(sharing=sharing).with_kept_out({i: f"GPUs shared: {how}" for i, how in ways.items()})
+
+    def without_sharing(self) -> Cluster:
+        """Return a copy as if every node handed out whole GPUs."""
+        return self.replace(
+            sharing={}, kept_out={node: why for node, why in self.kept_out.items() if node not in self.sharing}
+        )
+
+    def excused(self, nodes: Collection[int]) -> Cluster:
+        """Return a copy with nothing held against some nodes, nor against how many there are: a job runs on them."""
+        return self.replace(
+            flags={node: flag for node, flag in self.flags.items() if node not in nodes},
+            kept_out={node: why for node, why in self.kept_out.items() if node not in nodes},
+            node_limit=None,
+        )
+
     def with_gpu_types(self, types: Mapping[int, str]) -> Cluster:
         """Return a copy in which some nodes, by index, have GPUs of another type."""
         named = [self.gpu_types[of] for of in self.gpu_type_of.tolist()]
@@ -267,7 +299,9 @@ class Cluster:
         return self.replace(gpu_types=names, gpu_type_of=type_of)
 
     def emptied(self) -> Cluster:
-        """Return a copy in which no GPU is in use (flags stay): for "would it fit if the cluster were empty?"."""
+        """Return a copy in which no GPU is in use (flags and what keeps nodes out stay): for "would it fit if the
+        cluster were empty?".
+        """
         return self.replace(free_gpus=self.gpus.copy())
 
     def subset(self, nodes: IntArray) -> Cluster:
@@ -292,6 +326,7 @@ class Cluster:
             levels=tuple(levels),
             second_levels=tuple(_part_of(level, nodes, top)[0] for level in self.second_levels),
             flags={int(new_index[node]): flag for node, flag in self.flags.items() if kept[node]},
+            kept_out={int(new_index[node]): why for node, why in self.kept_out.items() if kept[node]},
             sharing={int(new_index[node]): how for node, how in self.sharing.items() if kept[node]},
         )
 

@@ -158,8 +158,7 @@ def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str,
         if listed.use is Use.UNUSABLE
     ]
     cut = {i: listed.gpus.sharing for i, listed in here.items() if listed.gpus is not None and listed.gpus.sharing}
-    laid = cluster.with_busy(busy).with_flags(flags).replace(sharing={**cluster.sharing, **cut})
-    return laid, tuple(_notes(cluster, one, here))
+    return cluster.with_busy(busy).with_flags(flags).with_sharing(cut), tuple(_notes(cluster, one, here))
 
 
 def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a node is to the next job: free, in use, shared, slow, faulty.  A slow node in use counts as slow."""
+"""What a node is to the next job: free, in use, kept out, slow, faulty.  A slow node in use counts as slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class State(IntEnum):
     FREE = 0
     PARTLY = 1
     BUSY = 2
-    SHARED = 3
+    KEPT_OUT = 3
     SLOW = 4
     SLOWER = 5
     SLOWEST = 6
@@ -34,7 +34,7 @@ _LABELS = {
     State.FREE: "free",
     State.PARTLY: "partly busy",
     State.BUSY: "busy",
-    State.SHARED: "shared GPUs",
+    State.KEPT_OUT: "kept out",
     State.SLOW: f"slow (below {SLOWER_FROM:g}x)",
     State.SLOWER: f"slow ({SLOWER_FROM:g}x to {SLOWEST_FROM:g}x)",
     State.SLOWEST: f"slow ({SLOWEST_FROM:g}x and more)",
@@ -47,7 +47,7 @@ def node_states(cluster: Cluster) -> IntArray:
     states = np.full(len(cluster), State.FREE, dtype=np.int32)
     states[cluster.free_gpus < cluster.gpus] = State.PARTLY
     states[cluster.free_gpus == 0] = State.BUSY
-    states[~cluster.whole] = State.SHARED
+    states[list(cluster.kept_out)] = State.KEPT_OUT
     slowdown = cluster.slowdown
     states[slowdown > 1.0] = State.SLOW
     states[slowdown >= SLOWER_FROM] = State.SLOWER

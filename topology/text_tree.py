@@ -17,13 +17,13 @@ COLUMNS: tuple[tuple[str, tuple[State, ...]], ...] = (
     ("free", (State.FREE,)),
     ("partly busy", (State.PARTLY,)),
     ("busy", (State.BUSY,)),
-    ("shared", (State.SHARED,)),
+    ("kept out", (State.KEPT_OUT,)),
     ("slow", (State.SLOW, State.SLOWER, State.SLOWEST)),
     ("faulty", (State.FAULTY,)),
 )
 """Columns of counts and the states each adds up."""
 
-BAR_MARKS = ("█", "▒", "░", "÷", "!", "x")  # What stands for each column in a bar
+BAR_MARKS = ("█", "▒", "░", "-", "!", "x")  # What stands for each column in a bar
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class ClusterSummary(JsonRecord):
     nodes: int
     """Nodes in all."""
     free: int
-    """Nodes that are idle, of whole GPUs and not faulty."""
+    """Nodes that are idle and not faulty."""
     flagged: int
     """Nodes with a flag, faulty ones among them."""
     levels: Mapping[str, int]
@@ -125,5 +125,5 @@ def warnings(cluster: Cluster) -> list[str]:
     if len(types) > 1:
         found.append("nodes differ in type of GPU; a job uses nodes of one type, unless it says gpu_types: any")
     if not cluster.idle.any():
-        found.append("no node is free: every one is in use, shared or faulty")
+        found.append("no node is free: every one is in use, kept out or faulty")
     return found

@@ -276,5 +276,6 @@ def _with_missing(cluster: Cluster, names: Sequence[str], own: Own) -> Cluster:
         levels=levels,
         second_levels=second_levels,
         flags={**cluster.flags, **dict(enumerate(gone, start=first))},
+        kept_out=cluster.kept_out,
         sharing=cluster.sharing,
     )

@@ -124,7 +124,7 @@ def _admit_flagged(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limit
 def _admit_shared(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
     if not cluster.sharing:
         return
-    if (worth := _solved(cluster.replace(sharing={}), job, solver, limits)) is not None:
+    if (worth := _solved(cluster.without_sharing(), job, solver, limits)) is not None:
         ways = " or ".join(sorted({*cluster.sharing.values()}))
         sentence = f"Hand out whole GPUs instead of shared ones ({ways}) on {len(cluster.sharing)} nodes"
         yield _change("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)

@@ -1,13 +1,14 @@
 """Which nodes a gang may use, and which of its cells must stay together, decided in one place for every algorithm.
 
-A gang takes whole nodes: idle (no GPU in use, none shared), of the job's size, of types of GPU that it admits, never
-faulty.  Slow nodes are admitted unless the job says ``avoid: strict``; weighing them under ``avoid: price`` is the
-business of the algorithm that can, and it narrows the admitted nodes with ``slowest``.  Hard constraints of a job
-(``holds``) concern groups, not nodes: they make blocks.
+A gang takes whole nodes: idle (no GPU in use), of the job's size, of types of GPU that it admits, never faulty, none
+that is kept out.  Slow nodes are admitted unless the job says ``avoid: strict``; weighing them under ``avoid: price``
+is the business of the algorithm that can, and it narrows the admitted nodes with ``slowest``.  Hard constraints of a
+job (``holds``) concern groups, not nodes: they make blocks.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -86,15 +87,16 @@ class TypeChoice:
     job: Job
     gpu_types: tuple[str, ...]  # of the cluster; empty text = nodes of which no type is said, empty = nothing says any
     usable: int  # nodes that may host a cell, where types are said
-    shortage: str = ""  # why it cannot fit whatever its shape, looked for where there are several choices
+    # why it cannot fit whatever its shape: it has more nodes than it may, or, of several choices, too few are free
+    shortage: str = ""
 
 
 def type_choices(cluster: Cluster, job: Job) -> tuple[tuple[TypeChoice, ...], str]:
     """Return the job for each of its :func:`choices`; and why it fits on none of several, empty = it may."""
     jobs = choices(cluster, job)
     if len(jobs) == 1 and not any(cluster.gpu_types):
-        return (TypeChoice(job, (), 0),), ""
-    each = [_short(cluster, one) if len(jobs) > 1 else "" for one in jobs]
+        return (TypeChoice(job, (), 0, over_limit(cluster, job)),), ""
+    each = [_short(cluster, one) if len(jobs) > 1 else over_limit(cluster, one) for one in jobs]
     usable = [int(admissible(cluster, one).sum()) for one in jobs]
     names = [types_of(cluster, one) for one in jobs]
     found = tuple(TypeChoice(*known) for known in zip(jobs, names, usable, each, strict=True))
@@ -108,8 +110,8 @@ def types_of(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 def flags_of_usable(cluster: Cluster, job: Job) -> tuple[NodeFlag, ...]:
     """Return flags of the nodes that the job could use if nothing were held against them, by node."""
-    unheld = cluster.whole & (cluster.free_gpus == cluster.gpus)
-    usable = sized(cluster, job) & unheld & typed(cluster, job.gpu_types)
+    usable = sized(cluster, job) & (cluster.free_gpus == cluster.gpus) & typed(cluster, job.gpu_types)
+    usable[list(cluster.kept_out)] = False
     flagged = [flag for i, flag in cluster.flags.items() if usable[i] and flag.slowdown > HEALTHY]
     return tuple(sorted(flagged, key=lambda flag: flag.node))
 
@@ -126,6 +128,8 @@ def shortage(cluster: Cluster, job: Job) -> str:
 
 def _short(cluster: Cluster, job: Job) -> str:
     """Return why a job for nodes of one size cannot fit, on any of its types; empty = there are enough nodes."""
+    if too_many := over_limit(cluster, job):
+        return too_many
     admitted = admissible(cluster, job)
     if (free := int(admitted.sum())) < job.grid.cells:
         return _too_few(cluster, job, free)
@@ -137,6 +141,8 @@ def _short_of_all(cluster: Cluster, job: Job, each: Sequence[str]) -> str:
     """Return why a job fits on none of its several :func:`choices`, given why not on each; empty = on one it may."""
     if not all(each):
         return ""
+    if too_many := over_limit(cluster, job):
+        return too_many
     if job.node_sizes:
         return "; ".join(each)
     admitted = admissible(cluster, job)
@@ -148,26 +154,37 @@ def _short_of_all(cluster: Cluster, job: Job, each: Sequence[str]) -> str:
     return f"{_needs(job)}, all with the same type of GPU; free are {listed} (gpu_types: any would mix them)"
 
 
+def over_limit(cluster: Cluster, job: Job) -> str:
+    """Return that the job has more nodes than any job may have, and who says so; empty = it has not."""
+    limit = cluster.node_limit
+    if limit is None or job.grid.cells <= limit.nodes:
+        return ""
+    return f"the job has {job.grid.cells:,} nodes, and may have {limit.nodes:,} ({limit.why})"
+
+
 def _too_few(cluster: Cluster, job: Job, free: int) -> str:
     """Return that fewer nodes than the job has cells are admissible, and what holds the others."""
-    shared, of_size = ~cluster.whole, cluster.gpus == job.gpus_per_node
-    ways = " or ".join(sorted({*cluster.sharing.values()}))
-    fits_size = of_size & ~shared
+    shared = ~cluster.whole  # told before their size, which is that of GPUs that no job gets
+    fits_size = cluster.gpus == job.gpus_per_node
     faulty = cluster.slowdown == FAULTY
     in_use = cluster.free_gpus != cluster.gpus
-    whole_nodes = "" if of_size.any() else ": ask for whole nodes"
+    whole_nodes = "" if fits_size.any() else ": ask for whole nodes"
     if whole_nodes and cluster.gpus_assumed:
         whole_nodes = f", which is assumed: give --gpus-per-node {job.gpus_per_node} if that is what they have"
     fits = fits_size & typed(cluster, job.gpu_types)
+    kept_out = np.zeros(len(cluster), dtype=np.bool_)
+    kept_out[list(cluster.kept_out)] = True
+    reasons = Counter(why for i, why in cluster.kept_out.items() if (fits[i] or shared[i]) and not faulty[i])
     held = {
-        f"whose GPUs are shared: {ways}": shared,
-        f"with another number of GPUs{whole_nodes}": ~of_size & ~shared,
-        "with another type of GPU": fits_size & ~fits,
-        "faulty": fits & faulty,
-        "in use": fits & ~faulty & in_use,
-        "flagged (avoid: strict)": fits & ~faulty & ~in_use & (cluster.slowdown > _slowest(job)),
+        f"with another number of GPUs{whole_nodes}": int((~fits_size & ~shared).sum()),
+        "with another type of GPU": int((fits_size & ~fits & ~shared).sum()),
+        "faulty": int((fits & faulty).sum()),
+        **reasons,
     }
-    others = ", ".join(f"{int(nodes.sum()):,} {why}" for why, nodes in held.items() if nodes.any())
+    fits &= ~faulty & ~kept_out
+    held["in use"] = int((fits & in_use).sum())
+    held["flagged (avoid: strict)"] = int((fits & ~in_use & (cluster.slowdown > _slowest(job))).sum())
+    others = ", ".join(f"{nodes:,} {why}" for why, nodes in held.items() if nodes)
     return f"{_needs(job)}, the cluster has {free:,} of {len(cluster):,}" + (f" ({others})" if others else "")
 
 

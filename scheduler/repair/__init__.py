@@ -115,12 +115,11 @@ def repair(
 
 
 def _worth_before(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
-    """Return the worth of the placement when its nodes were its own and had no flag."""
+    """Return the worth of the placement when its nodes were its own, with nothing held against them."""
     free = cluster.free_gpus.copy()
     free[nodes] = cluster.gpus[nodes]
     own = set(nodes.ravel().tolist())
-    flags = {node: flag for node, flag in cluster.flags.items() if node not in own}
-    return evaluate(cluster.replace(free_gpus=free, flags=flags), job, nodes)
+    return evaluate(cluster.replace(free_gpus=free).excused(own), job, nodes)
 
 
 def _plan(problem: RepairProblem, limits: Limits, *, prefer: Prefer, algorithm: PlacementAlgorithm) -> RepairPlan:

@@ -74,7 +74,11 @@ def problem_of(cluster: Cluster, job: Job, nodes: IntArray, lost: Sequence[str])
     unused, refused = np.setdiff1d(gone, nodes), np.setdiff1d(nodes[~admitted[nodes]], gone)
     notes = [f"{cluster.names[i]} is not used by the job; it is not taken as a spare either" for i in unused]
     for i in refused:
-        fault = "faulty" if cluster.slowdown[i] == FAULTY else "flagged and the job says avoid: strict"
+        fault = (
+            "faulty"
+            if cluster.slowdown[i] == FAULTY
+            else cluster.kept_out.get(int(i), "flagged and the job says avoid: strict")
+        )
         notes.append(f"{cluster.names[i]} is {fault}: replaced as if lost")
     if away.any():
         notes.append(f"no spare is taken from {int(away.sum()):,} nodes that no switch joins to those of the job")
@@ -174,16 +178,18 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     others[gone] = others[problem.old] = False
     other_type = others & ~typed(cluster, job.gpu_types)
     others &= ~other_type
-    shared = others & ~cluster.whole
-    others &= ~shared
     away = others & _away(cluster, problem.old)
     faulty = others & ~away & (cluster.slowdown == FAULTY)
+    kept_out = np.zeros(len(cluster), dtype=np.bool_)
+    kept_out[list(cluster.kept_out)] = True
+    kept_out &= others & ~away & ~faulty
+    others &= ~kept_out
     used = others & ~away & ~faulty & (cluster.free_gpus < cluster.gpus)
     slow = others & ~away & ~faulty & ~used
     kinds = {
         "with another type of GPU": other_type,
-        "that share their GPUs": shared,
         "joined to those of the job by no switch": away,
+        "kept out": kept_out,
         "in use": used,
         "flagged, refused by avoid: strict": slow,
         "faulty": faulty,

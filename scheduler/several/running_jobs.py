@@ -39,8 +39,7 @@ class RunningJob:
 
     def excused(self, cluster: Cluster) -> Cluster:
         """Return the cluster with nothing held against the nodes that it has."""
-        own = set(self.nodes.ravel().tolist())
-        return cluster.replace(flags={node: flag for node, flag in cluster.flags.items() if node not in own})
+        return cluster.excused(set(self.nodes.ravel().tolist()))
 
 
 def opened(cluster: Cluster, running: Sequence[RunningJob]) -> Cluster:

@@ -99,6 +99,8 @@ class NodePool:
             where = "one node" if nodes == 1 else f"{nodes:,} nodes with {each:g} each"
             asked = f"job {record.job_id} needs {record.gpus:,g} GPUs ({where})"
             raise NoSuchNodes(f"{asked}, and the cluster has {there:,} such nodes")
+        if (limit := self.cluster.node_limit) is not None and nodes > limit.nodes:
+            raise Disagreement("more nodes than a job may have", f"{nodes} nodes, of {limit.nodes} ({limit.why})")
         gpus = ceil(round(each * UNITS, 6))
         need = Need(nodes, gpus, nodes * gpus)
         gang = self._gang(need, record) if self._is_gang(nodes, gpus, types) else None

@@ -82,12 +82,12 @@ def test_a_flag_outranks_use_and_states_add_up() -> None:
         Node("free", (), 8, 8),
         Node("partly", (), 8, 3),
         Node("busy", (), 8, 0),
-        Node("shared", (), 8, 8, sharing="time-slicing x4"),
+        Node("kept_out", (), 8, 0),
         Node("slow", (), 8, 8, 1.19),
         Node("slower", (), 8, 0, 1.2),
         Node("slowest", (), 8, 4, 1.5),
         Node("faulty", (), 8, 0, float("inf")),
     ]
-    states = node_states(build_cluster([], rows))
+    states = node_states(build_cluster([], rows).with_kept_out({3: "excluded"}))
     assert [State(state).name.lower() for state in states] == [row.name for row in rows]
     assert count_states(states) == (1,) * 8

@@ -109,7 +109,7 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
     """Return what the script of a page knows of each square, in the order of the squares.
 
     Keys: ``names``, ``places`` (distinct paths of domains), ``place`` (which path), ``gpus``, ``free``, ``types``
-    (of GPU) and ``type`` (which of them), ``flags`` (square -> sentence about its flag, or how its GPUs are shared).
+    (of GPU) and ``type`` (which of them), ``flags`` (square -> sentence about its flag, or why it is kept out).
     """
     columns = [[level.domains[i] for i in level.domain_of[layout.nodes]] for level in cluster.levels]
     paths = [" / ".join(dict.fromkeys(path)) for path in zip(*columns, strict=True)] or [""] * len(layout.nodes)
@@ -132,9 +132,9 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
 
 
 def _said_of(cluster: Cluster, node: int) -> Iterator[str]:
-    """Yield how a node shares its GPUs, and its flag."""
-    if how := cluster.sharing.get(node):
-        yield f"GPUs are shared: {how}"
+    """Yield why a node is kept out, and its flag."""
+    if node in cluster.kept_out:
+        yield f"kept out: {cluster.kept_out[node]}"
     if node in cluster.flags:
         yield flag_sentence(cluster.flags[node])
 

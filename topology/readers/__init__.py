@@ -21,6 +21,7 @@ from topology.kubernetes.kubernetes_labels import check_labels
 from topology.node_gpus import SharedGpus, alike_types
 from topology.node_list import NodeList, read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
+from topology.plugins import noted
 from topology.readers.types import TOPOLOGY_READERS, CountsResource, Reading, TopologyReader
 
 
@@ -85,7 +86,7 @@ def load_topology(
     notes += of_state
     if cluster.sharing:
         notes.append(_of_sharing(cluster, shared_gpus))
-        cluster = cluster.replace(sharing={}) if shared_gpus == "whole" else cluster
+        cluster = cluster.without_sharing() if shared_gpus == "whole" else cluster
     if alike := alike_types(cluster.gpu_types):
         notes.append(f"{alike}; write each in one way, as no gang is on both unless it says gpu_types: any")
     called = path.name if isinstance(path, Source) else str(path)
@@ -162,7 +163,8 @@ def _read(
             if given is not None and not reader.chooses_levels:
                 wrong = f"the format {reader.format.name} names its own {option.removeprefix('--')}"
                 raise InvalidInput(wrong, where=option, fix=f"leave {option} out")
-        reading = _with_domains(reader.read(source, levels=levels, now=now), domains)
+        with noted(f"reading {source.name}"):
+            reading = _with_domains(reader.read(source, levels=levels, now=now), domains)
     except InvalidInput as error:
         error.where = error.where or source.name
         raise
@@ -196,7 +198,7 @@ HEAD = 65_536  # Characters of a text that readers look at to recognise their fo
 
 def recognise(source: Source) -> TopologyReader:
     """Return the reader of a text by its content; raise an error where none, or more than one, recognises it."""
-    readers = [TOPOLOGY_READERS.load(name) for name in TOPOLOGY_READERS.names()]
+    readers = list(TOPOLOGY_READERS.load_all())
     head = source.text[:HEAD]
     fitting = [reader for reader in readers if reader.recognises(head)]
     if len(fitting) == 1:

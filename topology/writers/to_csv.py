@@ -29,6 +29,8 @@ class ClusterCsvWriter:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         slowdowns = [_cell(slowdown) for slowdown in cluster.slowdown.tolist()]
+        for node in cluster.kept_out.keys() - cluster.sharing.keys():
+            slowdowns[node] = _cell(FAULTY)
         columns += [cluster.gpus.tolist(), cluster.free_gpus.tolist(), slowdowns]
         timed = any(flag.since or flag.until for flag in cluster.flags.values())
         said = {GPU_TYPE: bool(cluster.nodes_of_type), SHARING: bool(cluster.sharing), CACHE: bool(cluster.cached)}

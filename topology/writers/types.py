@@ -44,8 +44,8 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
         f"GPU counts other than {DEFAULT_GPUS}": np.count_nonzero(cluster.gpus != DEFAULT_GPUS),
         "types of GPU": sum(cluster.nodes_of_type.values()),
         "GPUs in use": np.count_nonzero(cluster.free_gpus < cluster.gpus),
-        "GPUs shared": len(cluster.sharing),
         "flags": len(cluster.flags),
+        "nodes kept out": len(cluster.kept_out),
     }
     levels = ", ".join(level.name for level in cluster.levels)
     lost = [f"names of levels ({levels})"] if levels else []
@@ -59,6 +59,8 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     """Say what is lost in the CSV, which carries slowdown, begin and end of a flag alone."""
     detailed = sum(flag.kind == "degraded" or any((flag.score, flag.evidence)) for flag in cluster.flags.values())
     notes = []
+    if without := len(cluster.kept_out.keys() - cluster.sharing.keys()):
+        notes.append(f"{format_name} has no word for nodes that are kept out, and calls them faulty: {without}")
     if detailed:
         notes.append(f"{format_name} carries slowdowns and times of flags and no more; reasons left out: {detailed}")
     if (trunks := cluster.trunks) is not None:
