@@ -272,7 +272,7 @@ class Cluster:
         return self.replace(kept_out={**reasons, **self.kept_out})
 
     def with_sharing(self, ways: Mapping[int, str]) -> Cluster:
-        """Return a copy in which more nodes, by index, hand out GPUs in parts: they are kept out of jobs of whole GPUs."""
+        """Return a copy in which more nodes, by index, hand out GPUs in parts, and so are kept out."""
         sharing = {**self.sharing, **ways}
         return self.replace(sharing=sharing).with_kept_out({i: f"GPUs shared: {how}" for i, how in ways.items()})
 

@@ -132,3 +132,10 @@ def with_domain(cluster: Cluster, nodes: int, *, level: str | None = None) -> Cl
         kept_out=cluster.kept_out,
         sharing=cluster.sharing,
     )
+
+
+def _fresh(name: str, taken: Container[str]) -> str:
+    """Return a name that is not taken."""
+    while name in taken:
+        name += "-"
+    return name
