@@ -21,7 +21,7 @@ from extender.fleet.node_resources import NodeResources
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import BoolArray, Cluster
-from topology.kubernetes.kubernetes_labels import PRESETS
+from topology.kubernetes.kubernetes_labels import NVLINK, PRESETS, label_of
 from topology.kubernetes.kubernetes_objects import NodeObject
 from topology.kubernetes.kubernetes_pods import Pod
 
@@ -39,15 +39,15 @@ class Fleet:
         self, levels: Sequence[str] | None = None, *, domains: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         self._configured, self._domains = None if levels is None else tuple(levels), dict(domains)
-        placing = self._configured or tuple(label for preset in PRESETS for label in preset.labels)
-        self._placing = (*placing, *self._domains.values())
+        placing = self._configured or (*NVLINK, *(label for preset in PRESETS for label in preset.labels))
+        self._placing = tuple(dict.fromkeys((*placing, *self._domains.values())))
         self._hosts: dict[str, Host] = {}
         self.held = HeldGpus()
         self._resources = NodeResources()
         self.images = NodeImages()  # no plan has to be made anew for them
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
-        # node -> pods released to it whose gang has no plan -> the gang
+        # node -> pods released to it for which no plan speaks -> their gang
         self._pins: defaultdict[str, dict[str, GangKey]] = defaultdict(dict)
         self._pin_of: dict[str, tuple[str, GangKey]] = {}
         self._table: FleetTable | None = None
@@ -108,7 +108,7 @@ class Fleet:
             self._changed(name)
 
     def pin(self, uid: str, node: str | None, key: GangKey) -> None:
-        """Promise the node that a pod was released to, and no other, to the pod's gang, which has no plan.
+        """Promise the node that a pod was released to, and no other, to the pod's gang, as no plan speaks for it.
 
         :param node: ``None`` = the pod keeps no node any more.
         """
@@ -125,7 +125,7 @@ class Fleet:
             self._changed(after[0])
 
     def promised_to(self, name: str) -> GangKey | None:
-        """Return the gang that a node is promised to: by a plan, or else by the pin of a pod whose gang has none.
+        """Return the gang that a node is promised to: by a plan, or else by the pin of a pod for which none speaks.
 
         Of several, which forged plans can bring about, the first.
         """
@@ -261,7 +261,7 @@ class Fleet:
 
     def _place(self, host: Host) -> tuple[object, ...]:
         """Return what the tree depends on."""
-        return host.gpus, host.gpu_type, *(host.labels.get(label) for label in self._placing)
+        return host.gpus, host.gpu_type, *(label_of(host.labels, label) for label in self._placing)
 
     def outdate(self) -> None:
         """Take note that something else has changed that plans depend on: which gangs may use which nodes."""

@@ -37,6 +37,13 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     return admitted if job.gpu_types is None else admitted & typed(cluster, job.gpu_types)
 
 
+def prices_slow_nodes(cluster: Cluster, job: Job) -> bool:
+    """Return whether slow nodes have a price: the job weighs them against spread, and might be on one."""
+    if job.avoid != "price" or not cluster.flags:
+        return False
+    return bool((cluster.slowdown[admissible(cluster, job)] > HEALTHY).any())
+
+
 def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
     """Return the job as a job for one type of GPU and size of node, for each that it may be on; then for several types,
     where it may mix them.
@@ -222,6 +229,14 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
         where="parallelism.tp" if job.tp_level is None else "tp_level",
         fix=f"choose tp among the divisors and the multiples of {size}, at most {most * size}{wider}",
     )
+
+
+def held_in_cut_domains(cluster: Cluster, job: Job) -> str:
+    """Return why domains that the job holds groups inside are cut in pieces, so that what fits none of the pieces may
+    fit the whole; empty = none is known to be.
+    """
+    held = dict.fromkeys(hold.level for hold in (job.holds_on(cluster) if job.holds_groups else ()))
+    return "; ".join(cluster.cut[level] for level in held if level in cluster.cut)
 
 
 def typed(cluster: Cluster, gpu_types: Collection[str] | None) -> BoolArray:
