@@ -35,7 +35,7 @@ _VIRTUAL = re.compile(r"\bvirtual_pipeline_model_parallel_size \.+ (\d{1,7})\b")
 _DIMENSIONS = ("tp", "cp", "dp", "pp")  # Families of groups that are degrees, in the order in which ranks are numbered
 
 
-class Group(NamedTuple):
+class ProcessGroup(NamedTuple):
     """A process group, as a profile records it."""
 
     description: str
@@ -52,12 +52,12 @@ class Group(NamedTuple):
 class JobEvidence:
     """What the profile of one rank shows of its job beside what it computes."""
 
-    groups: tuple[Group, ...] = ()  # smaller than the job, of two ranks or more
+    groups: tuple[ProcessGroup, ...] = ()  # smaller than the job, of two ranks or more
     hops: tuple[int, ...] = ()  # distances in ranks of transfers between two ranks; 0 = not recorded
     parts: int = 0  # stages of the model that ranges name, counted over all chunks: the largest and one; 0 = none
 
 
-def groups_of(info: Mapping[str, Any]) -> Iterable[Group]:
+def groups_of(info: Mapping[str, Any]) -> Iterable[ProcessGroup]:
     """Yield the groups in ``distributedInfo`` that are smaller than the job and no rank alone; odd entries are none."""
     world, listed = info.get("world_size"), info.get("pg_config")
     for entry in listed if isinstance(listed, list) else ():
@@ -65,7 +65,7 @@ def groups_of(info: Mapping[str, Any]) -> Iterable[Group]:
         if not isinstance(ranks, list) or not all(type(rank) is int and rank >= 0 for rank in ranks):
             continue
         if len(ranks) not in (0, 1, world):
-            yield Group(str(entry.get("pg_desc", "")), tuple(sorted(ranks)))
+            yield ProcessGroup(str(entry.get("pg_desc", "")), tuple(sorted(ranks)))
 
 
 def degrees_of_profiles(paths: Sequence[str]) -> JobSizes:
@@ -74,7 +74,7 @@ def degrees_of_profiles(paths: Sequence[str]) -> JobSizes:
     :raises TraceFormatError: there are smaller groups, and they do not describe every dimension of the job.
     """
     ranks, where = len(paths), paths[0]
-    groups: dict[Group, None] = {}
+    groups: dict[ProcessGroup, None] = {}
     for path in paths:
         info = _distributed_info(path)
         world, rank = (value if type(value := info.get(key)) is int else -1 for key in ("world_size", "rank"))
@@ -132,7 +132,7 @@ def _distributed_info(path: str) -> Mapping[str, Any]:
                 return info if isinstance(info, dict) else {}
 
 
-def _described(groups: Iterable[Group], world: int) -> JobSizes | None:
+def _described(groups: Iterable[ProcessGroup], world: int) -> JobSizes | None:
     """Return the sizes by the descriptions of groups; ``None`` = some dimension of the job has none."""
     of_family: dict[str, set[int]] = {}
     for group in groups:
@@ -148,7 +148,7 @@ def _described(groups: Iterable[Group], world: int) -> JobSizes | None:
     return JobSizes(dp=dp, pp=pp, tp=tp, dsp=cp, world=world)
 
 
-def are_alike(groups: Iterable[Group], world: int) -> bool:
+def are_alike(groups: Iterable[ProcessGroup], world: int) -> bool:
     """Return whether groups that do not say what for are at most one partition of the ranks: of replicas, then, as a
     second dimension would need groups of its own.
     """

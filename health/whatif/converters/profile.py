@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from health.whatif.converters.chrome_json import ChromeTrace
 from health.whatif.converters.covered_time import CoveredTime
-from health.whatif.converters.degrees import Group, JobEvidence, groups_of
+from health.whatif.converters.degrees import JobEvidence, ProcessGroup, groups_of
 from health.whatif.converters.names import (
     AUTOGRAD,
     LOADS_DATA,
@@ -270,7 +270,7 @@ class _Collector:
         for description, members in self._groups:
             ranks = tuple(sorted({int(text) for text in re.findall(r"\d{1,9}", members)}))
             if "..." not in members and 1 < len(ranks) < self._layout.world_size:
-                groups[Group(description, ranks)] = None
+                groups[ProcessGroup(description, ranks)] = None
         return JobEvidence(tuple(groups), tuple(sorted(self._hops)), self._parts)
 
     def _named_by_calls(
