@@ -168,7 +168,8 @@ class Ledger(FlagLog):
 
     def _agreed(self, node: str, now: datetime, rules: Rules) -> list[FlagEvent]:
         """Write that a node is faulty where evidence about a process of it meets a fault of the node itself."""
-        last = [event for event in self.latest(LAST, "node = ?", node) if event.steps]
+        of_sources = "number IN (SELECT max(number) FROM events WHERE node = ? GROUP BY source)"
+        last = [event for event in self.events(of_sources, node) if event.steps]
         flags = [event.steps[0].flag for event in last]
         signals = [flag for flag in flags if flag.rank is None and flag.kind != "straggler" and flag.active(now)]
         written: list[FlagEvent] = []
