@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from arnold.console.verbosity import note
 from arnold.options.field_options import options_of
@@ -49,6 +49,10 @@ class ClusterFiles:
             "help": "Resource of Kubernetes that is GPUs.  [default: nvidia.com/gpu and amd.com/gpu]",
         },
     )
+    shared_gpus: Literal["unusable", "whole"] = field(
+        default="unusable",
+        metadata={"help": "What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."},
+    )
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Nodes in use: a node or Slurm hostlist a line, what sinfo or scontrol print of nodes, or a placement."""
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
@@ -80,6 +84,7 @@ class ClusterFiles:
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
             gpu_resource=self.gpu_resource,
+            shared_gpus=self.shared_gpus,
             busy=(*opened.in_use, *self.busy),
             flags=self.flags,
         )
@@ -96,7 +101,7 @@ class ClusterFiles:
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy")
+OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "shared_gpus", "busy")
 
 state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""
