@@ -35,9 +35,10 @@ class Switch:
 
 
 def expand_switch(name: str, children: str | None, nodes: str | None, *, place: str, limit: int) -> Switch:
-    """Return a switch by the hostlists of what hangs on it; it may hold so many nodes."""
-    texts = (children, nodes)
-    below, held = (() if one is None else tuple(expand_hostlist(one, where=place, limit=limit)) for one in texts)
+    """Return a switch or block by the hostlists of what hangs on it, at most ``limit`` names; an empty hostlist is
+    none.
+    """
+    below, held = (tuple(expand_hostlist(text, where=place, limit=limit)) if text else () for text in (children, nodes))
     return Switch(name, below, held, place)
 
 
