@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.console.output import GOOD, console, emit_json, print_rows, print_sentences, progress
 from arnold.console.verbosity import note
-from arnold.options.cluster_options import ClusterFiles, read_cluster
+from arnold.options.cluster_options import OF_SLURM, ClusterFiles, read_cluster
 from arnold.options.command import JsonCommand, object_at
 from arnold.options.field_options import file_option, options_of, take
 from arnold.options.shared_options import CLUSTER_HELP, html_option
@@ -96,7 +96,7 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
     from simulator.capacity.cluster_question import ClusterQuestion
 
     # what lies over a cluster counts where jobs are placed on it; elsewhere its levels alone do
-    over = ("gpus_per_node", "busy", "flags") if issubclass(kind, ClusterQuestion) else ()
+    over = ("gpus_per_node", "busy", *OF_SLURM, "flags") if issubclass(kind, ClusterQuestion) else ()
     reading = (*READING, *over) if hasattr(kind, "cluster") else ()
 
     def ask(*, as_json: bool, html: str | None, svg: str | None, tornado: str | None, **options: Any) -> int:
@@ -141,7 +141,7 @@ def _cluster(cluster: str | None, state: dict[str, Any]) -> dict[str, Any]:
     """
     if cluster is None:
         # refused, rather than lost
-        if given := [f"--{name.replace('_', '-')}" for name, value in state.items() if value not in (None, ())]:
+        if given := [f"--{name.replace('_', '-')}" for name, value in state.items() if value not in (None, (), "")]:
             raise InvalidInput(f"{given[0]} belongs to a cluster file", where=given[0], fix="give --cluster FILE too")
         return {}
     tree, notes = read_cluster(cluster=cluster, **state)
