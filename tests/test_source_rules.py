@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+import tomllib
 from collections import defaultdict
+from importlib.metadata import packages_distributions
 from inspect import signature
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from arnold.main import PACKAGES
 from scheduler.algorithm_run import run
@@ -39,12 +44,49 @@ def test_names_stand_once() -> None:
     assert {name: files for name, files in classes.items() if len(files) > 1} == {}
 
 
+def test_commands_say_what_they_take() -> None:
+    """No command has options that types cannot see: an unpacked mapping hides a missing parameter until it runs.
+
+    What is handed to click itself is called ``settings``.
+    """
+    hidden = [
+        f"{file.relative_to(ROOT)}: {node.name}(**{node.args.kwarg.arg})"
+        for file in sorted((ROOT / "arnold" / "commands").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and node.args.kwarg is not None and node.args.kwarg.arg != "settings"
+    ]
+    assert hidden == []
+
+
 def test_tests_stand_where_their_modules_do() -> None:
     """Tests of a package lie in folders that the package has: a room that is renamed takes its tests along."""
     tests = [file for package in PACKAGES for file in (ROOT / "tests" / package).rglob("*.py")]
     folders = {file.parent.relative_to(ROOT / "tests") for file in tests}
     assert folders, "no tests were found"
     assert sorted(str(folder) for folder in folders if not any((ROOT / folder).glob("*.py"))) == []
+
+
+def test_libraries_that_are_imported_are_declared() -> None:
+    """Whatever the packages import of others is a dependency or in an extra, and not there by chance."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"].values()
+    listed = [*project["dependencies"], *(line for lines in extras for line in lines)]
+    declared = {canonicalize_name(Requirement(line).name) for line in listed}
+    imported = {
+        name.partition(".")[0]
+        for package in PACKAGES
+        for file in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""])
+    }
+    distributions = packages_distributions()
+    others = imported - {*PACKAGES, *sys.stdlib_module_names}
+    assert {"numpy", "aiohttp", "yarl"} <= others
+    undeclared = {
+        name for name in others if not {canonicalize_name(of) for of in distributions.get(name, [name])} & declared
+    }
+    assert undeclared == set()
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from arnold.commands.command_table import CommandRow, LazyGroup
 from arnold.console.output import GOOD, console, emit_json, print_rows, print_sentences, progress
-from arnold.console.verbosity import note
-from arnold.options.cluster_options import OF_SLURM, ClusterFiles, read_cluster
 from arnold.options.command import JsonCommand, object_at
-from arnold.options.field_options import file_option, options_of, take
-from arnold.options.shared_options import CLUSTER_HELP, html_option
+from arnold.options.field_options import file_option
+from arnold.options.question_options import question_options
+from arnold.options.shared_options import html_option
 from topology.errors import InvalidInput
 from topology.files import write_file
 from topology.quantities import capitalised
@@ -36,9 +33,6 @@ QUESTIONS = {
         "cache": "How to split a cache of training data.",
     }.items()
 }
-
-READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource")
-"""Options of how a cluster file is read."""
 
 EXAMPLES = """
   arnold capacity minipods
@@ -93,18 +87,10 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
 
     :param kind: dataclass whose fields are the options.
     """
-    from simulator.capacity.cluster_question import ClusterQuestion
 
-    # what lies over a cluster counts where jobs are placed on it; elsewhere its levels alone do
-    over = ("gpus_per_node", "busy", *OF_SLURM, "flags") if issubclass(kind, ClusterQuestion) else ()
-    reading = (*READING, *over) if hasattr(kind, "cluster") else ()
-
-    def ask(*, as_json: bool, html: str | None, svg: str | None, tornado: str | None, **options: Any) -> int:
-        state = {name: options.pop(name) for name in reading}
-        given = _cluster(options.pop("cluster"), state) if reading else {}
-        if given:
-            _refuse_made(options)
-        question = take(kind, options, **given)
+    def ask(
+        *, as_json: bool, html: str | None, svg: str | None, tornado: str | None, question: CapacityQuestion[Any]
+    ) -> int:
         with progress(name.capitalize(), total=question.steps) as step:
             answer = question.answer(step=step)
         sheet = question.sheet(answer)
@@ -119,44 +105,15 @@ def question_command(name: str, kind: type[CapacityQuestion[Any]]) -> click.Comm
         file_option("--tornado", written=True, help="Save the figure of the inputs that decide the answer, SVG."),
         file_option("--svg", written=True, help="Save the figure of the answer, SVG."),
         html_option,
-        options_of(kind),
+        question_options(kind),
     ):
         ask = option(ask)
-    if reading:
-        cluster = file_option("--cluster", help=CLUSTER_HELP)
-        ask = cluster(options_of(ClusterFiles, only=reading)(ask))
     examples = [line for line in EXAMPLES.splitlines() if line.split()[2:3] == [name]]
     document = f"{kind.answer_type.__module__}:{kind.answer_type.__name__}"
     decorate = click.command(
         name, cls=JsonCommand, document=document, help=getdoc(kind), epilog="\n".join(["\b\nExamples:", *examples, ""])
     )
     return decorate(ask)
-
-
-def _cluster(cluster: str | None, state: dict[str, Any]) -> dict[str, Any]:
-    """Read the cluster of a file with what lies over it; notes about it go to standard error.
-
-    :param state: options of :class:`ClusterFiles` beside the file.
-    :raises ArnoldError: a file is unusable, or something is to lie over no file.
-    """
-    if cluster is None:
-        # refused, rather than lost
-        if given := [f"--{name.replace('_', '-')}" for name, value in state.items() if value not in (None, (), "")]:
-            raise InvalidInput(f"{given[0]} belongs to a cluster file", where=given[0], fix="give --cluster FILE too")
-        return {}
-    tree, notes = read_cluster(cluster=cluster, **state)
-    note(*notes)
-    return {"cluster": tree, "source": cluster}
-
-
-def _refuse_made(options: Iterable[str]) -> None:
-    """Refuse, by :class:`InvalidInput`, what a made cluster is like beside one that is given."""
-    context = click.get_current_context()
-    for name in ("made", "busy_share"):
-        if name in options and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            option = f"--{name.replace('_', '-')}"
-            fix = f"leave --cluster or {option} away"
-            raise InvalidInput("is of a cluster that is made, and one is given", where=option, fix=fix)
 
 
 def _save(sheet: Sheet, answer: CapacityAnswer, *, html: str | None, svg: str | None, tornado: str | None) -> None:

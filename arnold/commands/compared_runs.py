@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from arnold.console.output import console, emit_json, plain, print_rows, progress
 from arnold.console.verbosity import note
@@ -14,6 +14,7 @@ from topology.quantities import HOUR, duration, label_of, plural
 
 if TYPE_CHECKING:
     from scheduler.study.executors import Executor
+    from simulator.replay_settings import ReplaySettings
     from simulator.study.compared import ComparedMetric, Comparison, RunGroup
     from simulator.study.study_run import Inputs, StudyGrid
 
@@ -39,12 +40,12 @@ def _scales_in(text: str) -> list[float]:
     return scales
 
 
-def grid_of(options: dict[str, Any], *, clusters: Sequence[str], seeds: Sequence[int]) -> StudyGrid:
+def grid_of(settings: ReplaySettings, scale_load: str, *, clusters: Sequence[str], seeds: Sequence[int]) -> StudyGrid:
     """Return the runs that ``--policy``, ``--algorithm`` and ``--scale-load`` ask for."""
     from simulator.study.study_run import StudyGrid
 
-    policies, algorithms = (_names_in(options[name], f"--{name}") for name in ("policy", "algorithm"))
-    return StudyGrid(policies, algorithms, clusters, _scales_in(options["scale_load"]), seeds)
+    policies, algorithms = _names_in(settings.policy, "--policy"), _names_in(settings.algorithm, "--algorithm")
+    return StudyGrid(policies, algorithms, clusters, _scales_in(scale_load), seeds)
 
 
 def compare_runs(

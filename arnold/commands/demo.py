@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,7 +14,7 @@ from arnold.console.output import BAD, answer, print_sentences, progress
 from arnold.console.search_end import exit_code
 from arnold.console.verbosity import note
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, take
+from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.result_files import refuse_clashes
 from arnold.options.shared_options import PAGE_HELP, SAVE_HELP
 from scheduler.placement.types import ALGORITHMS, Limits
@@ -43,7 +43,8 @@ Examples:
 @options_of(Limits, defaults={"seconds": 5.0})
 @file_option("--html", written=True, default=PAGE, show_default=True, help=PAGE_HELP)
 @file_option("--save", metavar="FOLDER", written=True, help=SAVE_HELP)
-def command(*, as_json: bool, html: str, save: str | None, **options: Any) -> int:
+@takes(limits=Limits)
+def command(*, as_json: bool, html: str, save: str | None, limits: Limits) -> int:
     """See it work: the paper's 9,600-GPU job on a fragmented cluster, placed by every algorithm.
 
     Prints the comparison and writes one self-contained HTML page, which needs no network: the cluster with the job on
@@ -58,7 +59,6 @@ def command(*, as_json: bool, html: str, save: str | None, **options: Any) -> in
     from arnold.pages.placement import placement_page
     from scheduler.outcome import Instance
 
-    limits = take(Limits, options)
     cluster, job = demo_instance(limits.seed)
     instance = Instance(cluster, job, "the demo's cluster")
     files = [] if save is None else _save(save, demo_files(cluster, job, limits.seed), page=html)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from arnold.options.command import Command, Group
-from arnold.options.field_options import options_of, take
+from arnold.options.field_options import options_of, takes
 from extender.service.settings import ServeOptions
 
 EXAMPLES = """\b
@@ -25,7 +23,8 @@ def command() -> None:
 
 @command.command("serve", cls=Command, epilog=EXAMPLES)
 @options_of(ServeOptions)
-def serve(**given: Any) -> None:
+@takes(options=ServeOptions)
+def serve(*, options: ServeOptions) -> None:
     """Answer kube-scheduler and plan gangs, until SIGTERM.
 
     POST /filter and /preempt are for kube-scheduler; GET /healthz, /readyz and /metrics for monitoring. Of several
@@ -33,4 +32,4 @@ def serve(**given: Any) -> None:
     """
     from extender.service.server import serve as run
 
-    run(take(ServeOptions, given))
+    run(options)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.console.output import GOOD, SO_SO, answer, print_rows, print_sentences, progress
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option
+from arnold.options.field_options import file_option, takes
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
 from topology.files import read_source
 
@@ -35,7 +35,8 @@ Examples:
     "--failure-level", metavar="NAME", help="Level of the cluster whose domains fail at once.  [default: the closest]"
 )
 @html_option
-def command(*, as_json: bool, html: str | None, placement: str, failure_level: str | None, **inputs: Any) -> None:
+@takes(files=ClusterFiles)
+def command(*, as_json: bool, html: str | None, placement: str, failure_level: str | None, files: ClusterFiles) -> None:
     """Say which machine keeps the backup of each machine, so that both are not lost at once.
 
     A peer shares no PP, DP or TP group and no rack with the machine; each machine keeps the backup of exactly one, as
@@ -47,7 +48,7 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     from health.recovery.machines import Machines
     from scheduler.job_files.placement_file import load_placement
 
-    loaded = ClusterFiles(**inputs).read_aloud()
+    loaded = files.read_aloud()
     cluster = loaded.cluster
     depth = -1 if failure_level is None else cluster.level_index(failure_level, where="--failure-level")
     rack = cluster.levels[depth].name if cluster.levels else None
@@ -56,7 +57,7 @@ def command(*, as_json: bool, html: str | None, placement: str, failure_level: s
     machines = Machines(saved.job, tuple(cluster.names[node] for node in nodes))
     with progress(f"Assigning peers of {saved.job.name}"):
         peers = checkpoint_peers(cluster, machines, nodes, level=rack)
-    document = peers_document(peers, cluster, source=inputs["cluster"], level=rack, notes=loaded.notes)
+    document = peers_document(peers, cluster, source=files.cluster, level=rack, notes=loaded.notes)
     answer(document, _print, as_json=as_json, html=html)
 
 

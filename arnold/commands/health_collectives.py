@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.console.output import answer, print_rows, progress, save_flags
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, file_option, options_of, take
+from arnold.options.field_options import FILE, file_option, options_of, takes
 from arnold.options.shared_options import flags_out_option, html_option, lenient_option
 from health.collectives.trigger_settings import TriggerSettings
 from topology.files import read_source
@@ -64,6 +64,7 @@ def _print_converter(ctx: click.Context, _: click.Parameter, wanted: bool) -> No
     help="Print the script that turns pickles into JSON where they were written.",
 )
 @html_option
+@takes(settings=TriggerSettings)
 def command(
     *,
     as_json: bool,
@@ -73,7 +74,7 @@ def command(
     node_map: str | None,
     flags_out: str | None,
     lenient: bool,
-    **options: Any,
+    settings: TriggerSettings,
 ) -> None:
     """Find which rank makes a job's collectives hang or slow, and how sure that is.
 
@@ -92,7 +93,6 @@ def command(
         for file in files:
             say(file)
             sources.append(read_trace(file))
-    settings = take(TriggerSettings, options)
     found, diagnosis = diagnose_files(sources, format=format, settings=settings, lenient=lenient)
     node_of = nodes_of(diagnosis.members, read_source(node_map) if node_map is not None else None)
     flags = flags_of(diagnosis, node_of, now=datetime.now(UTC))

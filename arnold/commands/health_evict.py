@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.console.output import BAD, GOOD, SO_SO, answer, print_rows, print_sentences
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import options_of, take
+from arnold.options.field_options import options_of, takes
 from arnold.options.running_job_options import read_machines, running_job_options
 from arnold.options.shared_options import HOLD_HELP, html_option, lenient_option
 from health.recovery.stacks import StackView
@@ -60,6 +60,7 @@ Examples:
 )
 @lenient_option
 @html_option
+@takes(view=StackView)
 def command(
     *,
     as_json: bool,
@@ -71,7 +72,7 @@ def command(
     unit: UnitFamily | None,
     hold_hours: float,
     lenient: bool,
-    **options: Any,
+    view: StackView,
 ) -> None:
     """Say which machines to evict, from stack dumps of a job that hangs or crawls.
 
@@ -83,7 +84,7 @@ def command(
     from health.recovery.dumps import read_dumps
     from health.recovery.eviction import decide, look_at
 
-    machines, view = read_machines(job_file, placement), take(StackView, options)
+    machines = read_machines(job_file, placement)
     looks = [read_dumps(paths, ranks=machines.ranks, lenient=lenient) for paths in _looks(dumps, rounds=rounds)]
     eviction = decide(machines, [look_at(look, machines, view=view) for look in looks], family=unit)
     flags = eviction.flags(datetime.now(UTC).replace(microsecond=0), hold=timedelta(hours=hold_hours))

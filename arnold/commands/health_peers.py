@@ -12,7 +12,7 @@ from annotated_types import Gt, Interval
 
 from arnold.console.output import answer, emit_json, print_rows, progress, save_flags
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import FILE, options_of, take
+from arnold.options.field_options import FILE, options_of, takes
 from arnold.options.shared_options import flags_out_option, html_option, lenient_option
 from health.peers.sample_sources import SampleColumns
 
@@ -109,6 +109,7 @@ Examples:
 @lenient_option
 @options_of(SampleColumns)
 @html_option
+@takes(columns=SampleColumns, detector=DetectorOptions)
 def peers(
     *,
     as_json: bool,
@@ -118,7 +119,8 @@ def peers(
     sample_interval: float | None,
     all_metrics: bool,
     lenient: bool,
-    **given: Any,
+    columns: SampleColumns,
+    detector: DetectorOptions,
 ) -> None:
     """Compare a job's machines with each other by their recorded metrics, after Minder.
 
@@ -131,9 +133,7 @@ def peers(
     from health.peers.pipeline import detect
     from health.peers.recording_files import load_recordings
 
-    columns = take(SampleColumns, given)
     columns = replace(columns, metric=None) if columns.metric == "none" else columns
-    detector = take(DetectorOptions, given)
     settings = detector.settings(step=sample_interval)
     with progress("Comparing machines") as say:
         recording = load_recordings(files, columns=columns, machines=detector.machines, lenient=lenient)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.commands.health_peers import DetectorOptions, positive_option
 from arnold.console.output import as_written, save_flags
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, take
+from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.shared_options import STORE_HELP, flags_out_option
 from health.peers.sample_sources import DEFAULT_QUERIES, MACHINE_LABELS, WatchPlan
 from topology.errors import InvalidInput
@@ -53,6 +54,7 @@ Examples:
 @click.option("--once", is_flag=True, help="Make one round and end; exit 2 where nothing could be judged.")
 @options_of(DetectorOptions)
 @flags_out_option
+@takes(detector=DetectorOptions, plan=WatchPlan)
 def watch(
     *,
     as_json: bool,
@@ -64,7 +66,8 @@ def watch(
     store: str | None,
     once: bool,
     flags_out: str | None,
-    **given: Any,
+    detector: DetectorOptions,
+    plan: WatchPlan,
 ) -> None:
     """Compare a job's machines again and again by what a Prometheus server has of them, until SIGTERM.
 
@@ -79,10 +82,8 @@ def watch(
     from health.peers.watch import watch as rounds
 
     endpoint = Endpoint(prometheus, token=_token(token_file), timeout=timeout)
-    detector = take(DetectorOptions, given)
-    plan = take(
-        WatchPlan,
-        given,
+    plan = replace(
+        plan,
         queries=_queries(queries) or DEFAULT_QUERIES,
         labels=(machine_label,) if machine_label else MACHINE_LABELS,
         machines=detector.machines,

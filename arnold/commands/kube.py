@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.console.output import answer, plain, print_rows, print_sentences
 from arnold.options.cluster_options import ClusterFiles
 from arnold.options.command import Group, JsonCommand
-from arnold.options.field_options import options_of
+from arnold.options.field_options import options_of, takes
 from arnold.options.kubeconfig_options import kubeconfig_options
 from scheduler.job import FAMILIES
 from topology.errors import ArnoldError, InvalidInput, UnknownName, did_you_mean
@@ -49,6 +51,7 @@ Examples:
 
 _namespace = click.option("--namespace", "-n", metavar="NAME", help="Namespace to look at.  [default: all]")
 _labels = options_of(ClusterFiles, only=("levels", "domains"))
+NODE_LABELS = partial(ClusterFiles, cluster="")  # Of a cluster that is listed already
 
 
 @click.group("kube", cls=Group)
@@ -79,7 +82,8 @@ def gangs(*, as_json: bool, namespace: str | None, which: WhichCluster) -> None:
 @_namespace
 @_labels
 @kubeconfig_options
-def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichCluster, **labels: Any) -> None:
+@takes(labels=NODE_LABELS)
+def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichCluster, labels: ClusterFiles) -> None:
     """Show a gang: its plan, spread, ranks.
 
     GANG is its name, or NAMESPACE/NAME. The answer has what it asks, its plan, its largest spread at every level as
@@ -102,28 +106,28 @@ def describe(*, as_json: bool, gang: str, namespace: str | None, which: WhichClu
         try:
             loaded = _read(listed, labels, plan.spec.level)
         except ArnoldError as error:
-            if labels["levels"] or labels["domains"]:
+            if labels.levels or labels.domains:
                 raise
             notes.append(f"domains are not known: {error.message}")
         document = gang_document(plan, None if loaded is None else loaded.cluster, tuple(notes))
     answer(document, _print_gang, as_json=as_json)
 
 
-def _read(listed: ListedCluster, labels: dict[str, Any], level: str | None) -> LoadedTopology:
+def _read(listed: ListedCluster, labels: ClusterFiles, level: str | None) -> LoadedTopology:
     """Return the cluster with the levels that are asked for, or known; where the level of a gang is none of these, it
     is the only one.
     """
     from arnold.live_clusters import open_kubernetes
 
-    files, opened = ClusterFiles("", **labels), open_kubernetes(listed)
+    opened = open_kubernetes(listed)
     try:
-        loaded = files.over(opened)
-        if level is None or labels["levels"] or level in (known.name for known in loaded.cluster.levels):
+        loaded = labels.over(opened)
+        if level is None or labels.levels or level in (known.name for known in loaded.cluster.levels):
             return loaded
     except InvalidInput:
-        if level is None or labels["levels"]:
+        if level is None or labels.levels:
             raise
-    return ClusterFiles("", **labels | {"levels": level}).over(opened)
+    return replace(labels, levels=level).over(opened)
 
 
 def _named(plans: Sequence[GangPlan], name: str, namespace: str | None) -> GangPlan:
@@ -152,7 +156,8 @@ def _named(plans: Sequence[GangPlan], name: str, namespace: str | None) -> GangP
 @command.command("nodes", cls=JsonCommand, document=f"{ANSWERS}:KubernetesNodesDocument", epilog=NODES_EXAMPLES)
 @_labels
 @kubeconfig_options
-def nodes(*, as_json: bool, which: WhichCluster, **labels: Any) -> None:
+@takes(labels=NODE_LABELS)
+def nodes(*, as_json: bool, which: WhichCluster, labels: ClusterFiles) -> None:
     """List nodes: place, use, flags, gang.
 
     Each node with GPUs is listed with its domains, free GPUs and flags, and the gang that it is promised to.
@@ -162,7 +167,7 @@ def nodes(*, as_json: bool, which: WhichCluster, **labels: Any) -> None:
     from extender.live_cluster import list_cluster
 
     listed = list_cluster(which)
-    loaded = ClusterFiles("", **labels).over(open_kubernetes(listed))
+    loaded = labels.over(open_kubernetes(listed))
     answer(nodes_document(loaded, listed.promised), _print_nodes, as_json=as_json)
 
 

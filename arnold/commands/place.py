@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.console.output import answer, progress, to_json
 from arnold.console.search_end import exit_code, log_outcome
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, take
+from arnold.options.field_options import options_of, takes
 from arnold.options.job_options import JointInputs, PlacementInputs, joint_inputs
-from arnold.options.placement_outputs import PlacementOutputs
-from arnold.options.shared_options import ALGORITHM_HELP, complete_algorithm, html_option
+from arnold.options.placement_outputs import PlaceOptions
+from arnold.options.shared_options import complete_algorithm
 from topology.errors import InvalidInput
 from topology.files import write_files
 
@@ -40,51 +40,33 @@ Examples:
 
 @click.command("place", cls=JsonCommand, document="arnold.documents.place_answer:PlaceDocument", epilog=EXAMPLES)
 @joint_inputs
-@click.option(
-    "--algorithm",
-    default="exact",
-    show_default=True,
-    metavar="NAME",
-    shell_complete=complete_algorithm,
-    help=ALGORITHM_HELP,
-)
-@options_of(PlacementOutputs)
-@file_option("--certificate", written=True, help="Save what proves the answer, JSON, for `arnold verify`.")
-@html_option
-def command(*, inputs: PlacementInputs | JointInputs, **options: Any) -> int:
+@options_of(PlaceOptions, completions={"algorithm": complete_algorithm})
+@takes(options=PlaceOptions)
+def command(*, inputs: PlacementInputs | JointInputs, options: PlaceOptions, as_json: bool) -> int:
     """Find where a job goes, proved optimal or with its gap; several jobs (`--job a --job b`) all at once.
 
     With --running, of equally good placements the job gets the one nearest to running jobs that read its data sets.
     Several jobs get the placement with the least weighted sum of objectives; their --output and --html have {job} in
     the name. Exits 3 if a job does not fit, 4 if time ran out with nothing valid.
     """
-    files = take(PlacementOutputs, options)
-    files.formats()
+    options.formats()
     if isinstance(inputs, JointInputs):
         from arnold.commands.place_jobs import place_jobs
 
-        return place_jobs(inputs, files, **options)
-    return place_job(inputs, files, **options)
+        return place_jobs(inputs, options, as_json=as_json)
+    return place_job(inputs, options, as_json=as_json)
 
 
-def place_job(
-    inputs: PlacementInputs,
-    files: PlacementOutputs,
-    *,
-    as_json: bool,
-    algorithm: str,
-    certificate: str | None,
-    html: str | None,
-) -> int:
+def place_job(inputs: PlacementInputs, options: PlaceOptions, *, as_json: bool) -> int:
     """Place one job, write its files and print the answer."""
     from arnold.documents.place_answer import place_document
     from arnold.texts.place_text import print_placement
     from scheduler.algorithm_run import fits, run
 
-    if inputs.running and certificate is not None:
+    if inputs.running and options.certificate is not None:
         fix = "leave one of the two out, or name the nodes of running jobs with --busy instead"
         raise InvalidInput("a certificate is of a cluster as its files say it", where="--running", fix=fix)
-    solver = load_algorithm(algorithm)
+    solver = load_algorithm(options.algorithm)
     instance = inputs.read()
     cluster, job = instance.cluster, instance.job
     with progress(f"Placing {job.name}") as say:
@@ -97,13 +79,13 @@ def place_job(
             would_fit = fits(cluster.emptied(), job, solver=load_algorithm("exact"), limits=of_a_change(limits))
         instance = instance.settled(outcome)
         document = place_document(instance, outcome, would_fit_if_empty=would_fit)
-    texts = {} if certificate is None else certificate_text(certificate, instance, outcome)
+    texts = {} if options.certificate is None else certificate_text(options.certificate, instance, outcome)
     if outcome.evaluation is not None:
-        texts |= files.texts(document, instance.job)
-        if html is not None:
+        texts |= options.texts(document, instance.job)
+        if options.html is not None:
             from arnold.pages.placement import placement_page
 
-            texts[html] = placement_page(cluster, instance.job, [outcome])
+            texts[options.html] = placement_page(cluster, instance.job, [outcome])
     write_files(texts)
     answer(document, lambda out, shown: print_placement(out, instance, outcome, shown), as_json=as_json)
     return exit_code(outcome.status)

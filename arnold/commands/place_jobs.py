@@ -10,7 +10,6 @@ import click
 
 from arnold.console.output import BAD, answer, print_rows, print_sentences, progress
 from arnold.console.search_end import exit_code
-from arnold.options.placement_outputs import PlacementOutputs
 from arnold.options.result_files import refuse_clashes
 from topology.errors import InvalidInput
 from topology.files import write_files
@@ -22,42 +21,43 @@ if TYPE_CHECKING:
 
     from arnold.documents.joint_answer import JointDocument
     from arnold.options.job_options import JointInputs
+    from arnold.options.placement_outputs import PlaceOptions
     from scheduler.outcome import Instance
     from scheduler.several.turns import TurnResult
 
 JOB = "{job}"  # What stands for the name of the job in the name of a file
 
 
-def place_jobs(
-    inputs: JointInputs,
-    files: PlacementOutputs,
-    *,
-    as_json: bool,
-    algorithm: str,
-    certificate: str | None,
-    html: str | None,
-) -> int:
-    """Place several jobs at once, write their files and print the answer; the options are those of `arnold place`."""
+def place_jobs(inputs: JointInputs, options: PlaceOptions, *, as_json: bool) -> int:
+    """Place several jobs at once, write their files and print the answer."""
     from arnold.documents.joint_answer import joint_document
     from scheduler.placement.types import ALGORITHMS
     from scheduler.several.together import place_together
 
     for of_one_job, option, why in (
-        (algorithm != "exact", "--algorithm", "several jobs at once are placed by exact alone"),
-        (certificate is not None, "--certificate", "a certificate is of one job"),
+        (options.algorithm != "exact", "--algorithm", "several jobs at once are placed by exact alone"),
+        (options.certificate is not None, "--certificate", "a certificate is of one job"),
         (inputs.running, "--running", "running jobs are looked at for one job"),
     ):
         if of_one_job:
             raise InvalidInput(why, where=option, fix=f"leave {option} out, or place one job at a time")
     instances, weights = inputs.read()
     jobs = [instance.job for instance in instances]
-    files_of = {job.name: replace(files, output=tuple(_file(one, job.name) for one in files.output)) for job in jobs}
-    pages = {job.name: None if html is None else _file(html, job.name) for job in jobs}
-    written = [file for name, own in files_of.items() for file in (*own.output, pages[name]) if file is not None]
+    options_for = {
+        job.name: replace(
+            options,
+            output=tuple(_file(pattern, job.name) for pattern in options.output),
+            html=None if options.html is None else _file(options.html, job.name),
+        )
+        for job in jobs
+    }
+    written = [file for own in options_for.values() for file in (*own.output, own.html) if file is not None]
     refuse_clashes(written, click.get_current_context())
     with progress(f"Placing {len(jobs)} jobs") as say:
         limits = replace(inputs.limits, progress=say)
-        found = place_together(instances[0].cluster, jobs, weights, solver=ALGORITHMS.load(algorithm), limits=limits)
+        found = place_together(
+            instances[0].cluster, jobs, weights, solver=ALGORITHMS.load(options.algorithm), limits=limits
+        )
     # without a placement no job has nodes of one size
     placed = zip(instances, found.outcomes, strict=True) if found.outcomes else ()
     instances = [instance.settled(outcome) for instance, outcome in placed] or instances
@@ -65,8 +65,8 @@ def place_jobs(
     texts: dict[str, str] = {}
     for instance, outcome in zip(instances, found.outcomes, strict=False):
         job = instance.job
-        texts |= files_of[job.name].texts(document.jobs[job.name], job)
-        if (page := pages[job.name]) is not None:
+        texts |= options_for[job.name].texts(document.jobs[job.name], job)
+        if (page := options_for[job.name].html) is not None:
             from arnold.pages.placement import placement_page
 
             texts[page] = placement_page(instances[0].cluster, job, [outcome], more=_together(document))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.console.output import GOOD, answer, print_rows, print_sentences, progress
 from arnold.options.cluster_options import ClusterFiles, cluster_options
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import options_of, take
+from arnold.options.field_options import options_of, takes
 from arnold.options.placement_outputs import PlacementOutputs
 from arnold.options.result_files import EARLIER, check_stdin
 from arnold.options.shared_options import PLACEMENT_HELP, html_option
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from arnold.documents.place_answer import RepairDocument
     from scheduler.job import Job
     from scheduler.repair import Repair
+    from scheduler.repair.repair_problem import Prefer
     from topology.cluster import Cluster
 
 EXAMPLES = """\b
@@ -57,8 +58,17 @@ Examples:
 @options_of(Limits)
 @options_of(PlacementOutputs)
 @html_option
+@takes(files=ClusterFiles, limits=Limits, outputs=PlacementOutputs)
 def command(
-    *, as_json: bool, html: str | None, placement: str, lost: tuple[str, ...], prefer: Any, **inputs: Any
+    *,
+    as_json: bool,
+    html: str | None,
+    placement: str,
+    lost: tuple[str, ...],
+    prefer: Prefer,
+    files: ClusterFiles,
+    limits: Limits,
+    outputs: PlacementOutputs,
 ) -> None:
     """Replace lost nodes of a placement, moving as little as possible.
 
@@ -70,20 +80,19 @@ def command(
     from scheduler.outcome import Instance
     from scheduler.repair import repair
 
-    limits, files = take(Limits, inputs), take(PlacementOutputs, inputs)
-    files.formats()
+    outputs.formats()
     lists = [text.removeprefix("@") for text in lost if text.startswith("@")]
     check_stdin(click.get_current_context(), {"--lost": lists})
-    loaded = ClusterFiles(**inputs).read_aloud()
+    loaded = files.read_aloud()
     cluster = loaded.cluster
     saved = load_placement(read_source(placement), cluster)
     gone = _lost_nodes(lost, cluster)
     with progress(f"Repairing {saved.job.name}") as say:
         limits = replace(limits, progress=say)
         repaired = repair(cluster, saved.job, saved.nodes, gone, prefer=prefer, limits=limits)
-    document = repair_document(Instance(cluster, saved.job, inputs["cluster"], loaded.notes), repaired, lost=gone)
+    document = repair_document(Instance(cluster, saved.job, files.cluster, loaded.notes), repaired, lost=gone)
     pages = {} if html is None else {html: _page(cluster, saved.job, repaired, document)}
-    write_files(files.texts(document, saved.job) | pages)
+    write_files(outputs.texts(document, saved.job) | pages)
     answer(document, _print, as_json=as_json)
 
 

@@ -17,6 +17,7 @@ from arnold.commands.command_table import arnold
 from arnold.console.interrupts import INTERRUPTED
 from arnold.console.output import emit_json, settle_streams, silence
 from topology.errors import ArnoldError, TooLarge
+from topology.plugins import PluginFailed, failed_plugin
 
 FAULT = 1
 BROKEN_PIPE = 141
@@ -24,7 +25,9 @@ BROKEN_PIPE = 141
 EXTRAS = {
     "pyarrow": "tables",
     "matplotlib": "plots",
-    **dict.fromkeys(("httptools", "kubernetes", "prometheus_client", "starlette", "uvicorn"), "kubernetes"),
+    **dict.fromkeys(
+        ("aiohttp", "httptools", "kubernetes", "prometheus_client", "starlette", "uvicorn", "yarl"), "kubernetes"
+    ),
 }
 """Library that is not always installed -> the extra it comes with, where no other way is open to the command."""
 
@@ -70,7 +73,7 @@ def run(args: Sequence[str]) -> int:
         return INTERRUPTED
     except Exception as error:
         explained = _explain(error)
-        if isinstance(explained, _Fault) and os.environ.get("ARNOLD_DEBUG"):
+        if isinstance(explained, _Fault | PluginFailed) and os.environ.get("ARNOLD_DEBUG"):
             import traceback
 
             traceback.print_exception(error)
@@ -105,6 +108,8 @@ def _explain(error: Exception) -> ArnoldError:
             extra = EXTRAS[library]
             fix = f"in a clone of Arnold: pip install '.[{extra}]'"
             return _NotInstalled(f"needs {library}, which comes with the extra {extra!r}", fix=fix)
+        case _ if (blamed := failed_plugin(error)) is not None:
+            return blamed
         case OSError():
             fix = "check the disk's space and the limits of the machine"
             return _SystemRefused(f"the system refused: {error.strerror or error}", fix=fix)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 from annotated_types import Ge
@@ -14,13 +14,13 @@ from click.core import ParameterSource
 from arnold.commands.compared_runs import compare_runs, grid_of
 from arnold.console.output import emit_json, plain
 from arnold.console.verbosity import note
-from arnold.options.cluster_options import OVERLAY, ClusterFiles, overlay_options, read_cluster
+from arnold.options.cluster_options import ClusterFiles, overlay_options
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import option_names, options_of, take
+from arnold.options.field_options import option_names, options_of, takes
 from arnold.options.model_files import ModelFiles
 from arnold.options.replay_files import ReplayFiles, write_replay
 from arnold.options.shared_options import complete_algorithm, complete_policy
-from arnold.options.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
+from arnold.options.simulate_options import FailureOptions, FlagOptions, ReplayOptions, TraceOptions, replay_inputs
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
 from topology.errors import InvalidInput, InvalidTopology
@@ -67,7 +67,30 @@ class RunOptions:
 @options_of(ModelFiles)
 @options_of(ReplayFiles)
 @options_of(RunOptions)
-def command(*, as_json: bool, **options: Any) -> None:
+@takes(
+    jobs=TraceOptions,
+    own=OwnRecords,
+    settings=ReplaySettings,
+    failures=FailureOptions,
+    models=ModelFiles,
+    flags=FlagOptions,
+    files=ClusterFiles,
+    outputs=ReplayFiles,
+    keeping=RunOptions,
+)
+def command(
+    *,
+    as_json: bool,
+    jobs: TraceOptions,
+    own: OwnRecords,
+    settings: ReplaySettings,
+    failures: FailureOptions,
+    models: ModelFiles,
+    flags: FlagOptions,
+    files: ClusterFiles,
+    outputs: ReplayFiles,
+    keeping: RunOptions,
+) -> None:
     """Replay a trace of jobs on a cluster, in simulated time, with the production scheduler.
 
     Jobs that a cluster could never hold are said before the run starts; with --lenient they are left out and counted.
@@ -76,23 +99,24 @@ def command(*, as_json: bool, **options: Any) -> None:
     """
     from scheduler.study.executors import local_executor
 
-    outputs, keeping = take(ReplayFiles, options), take(RunOptions, options)
     outputs.check()
-    grid = grid_of(options, clusters=[plain(Path(options["cluster"]).stem)], seeds=[options["seed"]])
+    grid = grid_of(settings, jobs.scale_load, clusters=[plain(Path(files.cluster).stem)], seeds=[settings.seed])
     several = len(grid.points) > 1
     if several:
         _refuse_what_is_of_one_run()
-    options |= {"policy": grid.policies[0], "algorithm": grid.algorithms[0]}
-    file = options["cluster"]
+    settings = replace(settings, policy=grid.policies[0], algorithm=grid.algorithms[0])
     try:
-        inputs, notes = _read(options, grid)
+        loaded = replace(files, format=jobs.formats()[1]).read()
+        options = ReplayOptions(jobs, own, settings, failures, models, flags)
+        inputs, others = replay_inputs(options, {grid.clusters[0]: loaded.cluster})
+        notes = *loaded.notes, *others
         if several:
             note(*notes)
             compare_runs(inputs, grid, local_executor(1), as_json=as_json, html=outputs.html)
         else:
             _run(inputs, grid, outputs, keeping, notes, as_json=as_json)
     except InvalidTopology as error:
-        raise InvalidTopology(error.message, where=error.where or file, fix=error.fix) from error
+        raise InvalidTopology(error.message, where=error.where or files.cluster, fix=error.fix) from error
 
 
 def _refuse_what_is_of_one_run() -> None:
@@ -152,15 +176,6 @@ def _run(
         else:
             emit_json(document)
         note(*(replay.trace.notes if as_json else ()), *told)
-
-
-def _read(options: dict[str, Any], grid: StudyGrid) -> tuple[Inputs, tuple[str, ...]]:
-    """Return what the options describe, and notes about it."""
-    jobs = take(TraceOptions, options)
-    files = {name: options.pop(name) for name in ("cluster", *OVERLAY)}
-    cluster, notes = read_cluster(format=jobs.formats()[1], **files)
-    inputs, others = replay_inputs(jobs, options, {grid.clusters[0]: cluster})
-    return inputs, (*notes, *others)
 
 
 def _prepare(inputs: Inputs, scale: float) -> Replay:

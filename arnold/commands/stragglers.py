@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -52,7 +52,16 @@ Examples:
     "--chrome-trace", written=True, help="Write a Chrome trace for Perfetto, packed where the name ends in .gz."
 )
 def command(
-    *, as_json: bool, trace: str, node_map: str | None, flags_out: str | None, ended: str | None, **options: Any
+    *,
+    as_json: bool,
+    trace: str,
+    meta: str | None,
+    lenient: bool,
+    node_map: str | None,
+    flags_out: str | None,
+    ended: str | None,
+    html: str | None,
+    chrome_trace: str | None,
 ) -> None:
     """Say what a job loses to stragglers, why, and which nodes are to blame.
 
@@ -69,7 +78,7 @@ def command(
     from arnold.texts.stragglers_text import print_stragglers
 
     end = None if ended is None else parse_time(ended, option="--ended")[1]
-    document = _analyse(trace, node_map, ended=end, **options)
+    document = _analyse(trace, node_map, ended=end, meta=meta, lenient=lenient, html=html, chrome_trace=chrome_trace)
     save_flags(document.flags, flags_out)
     answer(document, print_stragglers, as_json=as_json)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import click
 from annotated_types import Interval
@@ -13,7 +13,7 @@ from annotated_types import Interval
 from arnold.commands.command_table import CommandRow, LazyGroup, own_row
 from arnold.console.output import answer, print_rows, progress
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import options_of, take
+from arnold.options.field_options import options_of, takes
 from arnold.options.shared_options import ALGORITHM_HELP
 from scheduler.placement.types import ALGORITHMS, Limits
 
@@ -70,11 +70,11 @@ class SweepLimits(Limits):
     metavar="SHARE",
     help="Largest difference of a minipod's size from the mean size, as a share of the mean.",
 )
-def table1(*, as_json: bool, unevenness: float, **options: Any) -> None:
+@takes(limits=SweepLimits)
+def table1(*, as_json: bool, unevenness: float, limits: SweepLimits) -> None:
     """Recompute Table 1 of the Arnold paper: its settings, program and baselines, and the optimum."""
     from scheduler.study import table1 as study
 
-    limits = take(SweepLimits, options)
     cases = study.cases(unevenness=unevenness, seed=limits.seed)
     found = study.table1(cases, _sweep(cases, study.ALGORITHMS, limits))
     answer(found, _print_table1, as_json=as_json)
@@ -86,14 +86,14 @@ def table1(*, as_json: bool, unevenness: float, **options: Any) -> None:
 @options_of(SweepLimits, defaults={"seconds": 2.0})
 @click.option("--clusters", type=click.IntRange(1, 100_000), default=10, show_default=True, help="Number of clusters.")
 @click.option("--algorithm", metavar="NAME[,..]", help=f"{ALGORITHM_HELP}  [default: all]")
-def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, **options: Any) -> None:
+@takes(limits=SweepLimits)
+def fragmented(*, as_json: bool, clusters: int, algorithm: str | None, limits: SweepLimits) -> None:
     """Compare algorithms on seeded fragmented clusters."""
     from scheduler.study import fragmented as study
     from scheduler.study.table1 import EXACT
 
     named = ALGORITHMS.names() if algorithm is None else tuple(name.strip() for name in algorithm.split(","))
     chosen = tuple(dict.fromkeys((EXACT, *named)))
-    limits = take(SweepLimits, options)
     cases = study.cases(clusters, limits.seed)
     found = study.fragmented_study(cases, _sweep(cases, chosen, limits), limits)
     answer(found, _print_fragmented, as_json=as_json)

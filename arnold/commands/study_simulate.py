@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from arnold.commands.compared_runs import compare_runs, grid_of
 from arnold.console.output import plain
 from arnold.console.verbosity import note
-from arnold.options.cluster_options import OVERLAY, ClusterFiles, overlay_options
+from arnold.options.cluster_options import ClusterFiles, overlay_options
 from arnold.options.command import JsonCommand
-from arnold.options.field_options import file_option, options_of, take
+from arnold.options.field_options import file_option, options_of, takes
 from arnold.options.model_files import ModelFiles
 from arnold.options.shared_options import CLUSTER_HELP, SEEDS_HELP, complete_algorithm, complete_policy, html_option
-from arnold.options.simulate_options import FailureOptions, FlagOptions, TraceOptions, replay_inputs
+from arnold.options.simulate_options import FailureOptions, FlagOptions, ReplayOptions, TraceOptions, replay_inputs
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import ReplaySettings
 from topology.quantities import HOUR
 
 if TYPE_CHECKING:
-    from simulator.study.study_run import Inputs
+    pass
 
 EXAMPLES = """\b
 Examples:
@@ -67,7 +68,33 @@ Examples:
     "--runs-out", written=True, help="Write a row for each run, Parquet; an interrupted study continues from it."
 )
 @html_option
-def command(*, as_json: bool, seeds: int, jobs: int, dask: str | None, runs_out: str | None, **options: Any) -> None:
+@takes(
+    traced=TraceOptions,
+    own=OwnRecords,
+    settings=ReplaySettings,
+    failures=FailureOptions,
+    models=ModelFiles,
+    flags=FlagOptions,
+    files=partial(ClusterFiles, cluster=""),
+)
+def command(
+    *,
+    as_json: bool,
+    clusters: tuple[str, ...],
+    seeds: int,
+    resample: float | None,
+    jobs: int,
+    dask: str | None,
+    runs_out: str | None,
+    html: str | None,
+    traced: TraceOptions,
+    own: OwnRecords,
+    settings: ReplaySettings,
+    failures: FailureOptions,
+    models: ModelFiles,
+    flags: FlagOptions,
+    files: ClusterFiles,
+) -> None:
     """Replay a trace under every policy, algorithm, cluster, scale of load and seed.
 
     Same seed, same rows, in any number of processes. With --runs-out, runs that are there are not run again.
@@ -75,25 +102,22 @@ def command(*, as_json: bool, seeds: int, jobs: int, dask: str | None, runs_out:
     from scheduler.study.executors import local_executor
     from simulator.study.on_dask import OnDask
 
-    grid = grid_of(options, clusters=_cluster_names(options["clusters"]), seeds=range(seeds))
-    options |= {"policy": grid.policies[0], "algorithm": grid.algorithms[0]}
-    html, executor = options.pop("html"), local_executor(jobs) if dask is None else OnDask(dask)
-    compare_runs(_inputs(options), grid, executor, as_json=as_json, out=runs_out, html=html)
+    grid = grid_of(settings, traced.scale_load, clusters=_cluster_names(clusters), seeds=range(seeds))
+    executor = local_executor(jobs) if dask is None else OnDask(dask)
+    topologies = [replace(files, cluster=file, format=traced.formats()[1]).read() for file in clusters]
+    for file, topology in zip(clusters, topologies, strict=True):
+        note(*(f"{file}: {sentence}" for sentence in topology.notes))
+    settings = replace(settings, policy=grid.policies[0], algorithm=grid.algorithms[0])
+    inputs, notes = replay_inputs(
+        ReplayOptions(traced, own, settings, failures, models, flags),
+        dict(zip(grid.clusters, (topology.cluster for topology in topologies), strict=True)),
+    )
+    note(*notes)
+    inputs = replace(inputs, resample=None if resample is None else resample * HOUR)
+    compare_runs(inputs, grid, executor, as_json=as_json, out=runs_out, html=html)
 
 
 def _cluster_names(files: tuple[str, ...]) -> list[str]:
     """Return names of clusters: those of the files without folder and suffix; the whole path where two share one."""
     stems = [plain(Path(file).stem) for file in files]
     return [stem if stems.count(stem) == 1 else plain(file) for stem, file in zip(stems, files, strict=True)]
-
-
-def _inputs(options: dict[str, Any]) -> Inputs:
-    files, hours, jobs = options["clusters"], options["resample"], take(TraceOptions, options)
-    reading = {"format": jobs.formats()[1], **{name: options[name] for name in OVERLAY}}
-    loaded = [ClusterFiles(file, **reading).read() for file in files]
-    for file, topology in zip(files, loaded, strict=True):
-        note(*(f"{file}: {sentence}" for sentence in topology.notes))
-    clusters = dict(zip(_cluster_names(files), (topology.cluster for topology in loaded), strict=True))
-    inputs, notes = replay_inputs(jobs, options, clusters)
-    note(*notes)
-    return replace(inputs, resample=None if hours is None else hours * HOUR)

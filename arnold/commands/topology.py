@@ -12,7 +12,7 @@ from arnold.console.output import answer, emit_json, plain, print_rows, progress
 from arnold.console.verbosity import is_quiet
 from arnold.options.cluster_options import ClusterFiles, state_options
 from arnold.options.command import Group, JsonCommand
-from arnold.options.field_options import FILE, file_option
+from arnold.options.field_options import FILE, file_option, takes
 from topology.errors import InvalidInput
 from topology.files import write_file
 from topology.quantities import plural
@@ -57,7 +57,8 @@ def _file_command(name: str, document: str, examples: str) -> Callable[[F], clic
 
     def decorate(function: F) -> click.Command:
         target = f"arnold.documents.topology_answer:{document}"
-        declared = click.argument("file", type=FILE)(state_options(function))
+        taking = state_options(takes(files=ClusterFiles)(function))
+        declared = click.argument("cluster", type=FILE, metavar="FILE")(taking)
         return command.command(name, cls=JsonCommand, document=target, epilog=examples)(declared)
 
     return decorate
@@ -66,7 +67,7 @@ def _file_command(name: str, document: str, examples: str) -> Callable[[F], clic
 @_file_command("convert", "ConvertDocument", CONVERT_EXAMPLES)
 @click.option("--to", required=True, metavar="FORMAT", help="New format: csv, slurm-conf, slurm-yaml or topograph.")
 @file_option("--output", written=True, help="File to write to.  [default: standard output]")
-def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: Any) -> None:
+def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) -> None:
     """Write a cluster in another format.  FILE may be - for standard input.
 
     What the new format cannot carry is said on standard error and left out.
@@ -75,12 +76,11 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
     from topology.writers import TOPOLOGY_WRITERS
 
     writer = TOPOLOGY_WRITERS.load(to)
-    files = ClusterFiles(file, **state)
     topology = files.read_aloud() if as_json else files.read()
     try:
         rendering = writer.write(topology.cluster)
     except InvalidInput as error:
-        error.where = error.where or file
+        error.where = error.where or files.cluster
         raise
     if output is not None:
         write_file(output, rendering.text)
@@ -97,17 +97,17 @@ def convert(*, as_json: bool, file: str, to: str, output: str | None, **state: A
 @click.option(
     "--depth", type=click.IntRange(1, 32), help="Levels of the tree that is printed.  [default: as many as fit]"
 )
-def show(*, as_json: bool, file: str, figure: str | None, depth: int | None, **state: Any) -> None:
+def show(*, as_json: bool, figure: str | None, depth: int | None, files: ClusterFiles) -> None:
     """Show a cluster as a tree with counts, and draw it.  FILE may be - for standard input."""
     from arnold.documents.topology_answer import show_document
     from topology.drawing import draw_cluster
     from topology.text_tree import text_tree
     from topology.validate import summarise_second
 
-    topology = ClusterFiles(file, **state).read_aloud()
+    topology = files.read_aloud()
     if figure is not None:
         with progress("Drawing"):
-            draw_cluster(topology.cluster, figure, title=plain(file) if file != "-" else "Cluster")
+            draw_cluster(topology.cluster, figure, title=plain(files.cluster) if files.cluster != "-" else "Cluster")
     if as_json:
         emit_json(show_document(topology, output=figure, depth=depth))
         return
@@ -120,14 +120,14 @@ def show(*, as_json: bool, file: str, figure: str | None, depth: int | None, **s
 
 
 @_file_command("validate", "ValidateDocument", VALIDATE_EXAMPLES)
-def validate(*, as_json: bool, file: str, **state: Any) -> None:
+def validate(*, as_json: bool, files: ClusterFiles) -> None:
     """Check a cluster file and say what was understood.  FILE may be - for standard input.
 
     Exits 0 if it is valid, 2 if not: the message has the line, what is wrong and what to do.
     """
     from arnold.documents.topology_answer import validate_document
 
-    document = validate_document(ClusterFiles(file, **state).read_aloud())
+    document = validate_document(files.read_aloud())
     answer(document, _print_validation, as_json=as_json)
 
 

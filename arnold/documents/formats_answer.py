@@ -38,13 +38,13 @@ class FormatsDocument(JsonRecord):
 def _clusters() -> Iterable[FileFormat]:
     from topology.readers.types import TOPOLOGY_READERS
 
-    return (TOPOLOGY_READERS.load(name).format for name in TOPOLOGY_READERS.names())
+    return (reader.format for reader in TOPOLOGY_READERS.load_all())
 
 
 def _jobs() -> Iterable[FileFormat]:
     from simulator.traces.trace_loading import TRACE_READERS
 
-    return (TRACE_READERS.load(name).format for name in TRACE_READERS.names())
+    return (reader.format for reader in TRACE_READERS.load_all())
 
 
 def _op_traces() -> Iterable[FileFormat]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from arnold.console.verbosity import note
 from arnold.options.field_options import options_of
@@ -11,7 +11,6 @@ from topology.field_types import AtLeastOne
 
 if TYPE_CHECKING:
     from arnold.live_clusters import OpenedCluster
-    from topology.cluster import Cluster
     from topology.readers import LoadedTopology
     from topology.slurm.slurm_snapshot import SlurmRequest
 
@@ -138,12 +137,3 @@ state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
 
 overlay_options = options_of(ClusterFiles, only=OVERLAY)
 """Give a command what lies over a cluster file, flags aside; its ``--format`` is that of another file."""
-
-
-def read_cluster(**files: Any) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster that the options of :class:`ClusterFiles` describe, and notes about it.
-
-    :raises ArnoldError: a file is unusable.
-    """
-    loaded = ClusterFiles(**files).read()
-    return loaded.cluster, loaded.notes

@@ -10,8 +10,8 @@
 
     @click.command("plan")
     @options_of(PlanQuestion)
-    def command(**options: Any) -> None:
-        question = take(PlanQuestion, options)
+    @takes(question=PlanQuestion)
+    def command(*, question: PlanQuestion) -> None: ...
 
 The module of the dataclass imports neither click nor this one.  The type of a field says what its option takes:
 ``bool`` is a flag, ``Literal`` a choice of words, ``tuple[T, ...]`` an option that may be repeated, ``Annotated`` with
@@ -23,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import MISSING, Field, fields
+from functools import partial, wraps
 from math import inf, isfinite
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -63,7 +64,7 @@ def options_of(
 ) -> Callable[[F], F]:
     """Return a decorator that gives a command one option for each field of a dataclass, in their order.
 
-    The command gets the values by the names of the fields; :func:`take` makes the dataclass of them.
+    The command gets the values by the names of the fields, or with :func:`takes` the dataclass that they describe.
 
     :param only: names of the fields that are options of this command; ``None`` = all.
     :param defaults: name of a field -> default of this command, instead of the field's.
@@ -88,13 +89,34 @@ def file_option(
     return click.option(*names, type=RESULT if written else FILE, metavar=metavar, help=help, **settings)
 
 
-def take(kind: type[T], options: dict[str, Any], **others: Any) -> T:
-    """Return the dataclass that the options of a command describe; its values are taken out of ``options``.
+def takes(**kinds: type | partial[Any]) -> Callable[[F], F]:
+    """Return a decorator that hands a command dataclasses in place of the values of their fields.
 
-    :param others: fields that are no options of this command; those that are neither have their defaults.
+    It stands below the decorators that give the command its options.
+
+    :param kinds: parameter of the command -> a dataclass, or a partial call of it with fields that are no options of
+        this command.  A value goes to the first that has a field of its name; fields without an option have their
+        defaults.
     """
-    given = {field.name: options.pop(field.name) for field in _option_fields(kind) if field.name in options}
-    return kind(**given, **others)
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def call(**values: Any) -> Any:
+            made = {name: take(kind, values) for name, kind in kinds.items()}
+            return command(**made, **values)
+
+        return cast("F", call)
+
+    return decorate
+
+
+def take(kind: Callable[..., T], values: dict[str, Any]) -> T:
+    """Return the dataclass that values of options describe; they are taken out of ``values``.
+
+    :param kind: as :func:`takes` has it.
+    """
+    names = (field.name for field in _option_fields(kind.func if isinstance(kind, partial) else kind))
+    return kind(**{name: values.pop(name) for name in names if name in values})
 
 
 def option_names(kind: type) -> dict[str, str]:

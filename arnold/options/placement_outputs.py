@@ -1,4 +1,4 @@
-"""``--output`` and ``--output-format``: files that `arnold place` and `arnold repair` save a placement to."""
+"""What `arnold place` and `arnold repair` save a placement to, and what else `arnold place` is asked."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from arnold.exports.launcher_files import LAUNCHER_FILES, LauncherFormat, LaunchOrder
+from arnold.options.shared_options import ALGORITHM_HELP, PAGE_HELP
 from topology.errors import InvalidInput
 from topology.quantities import plural
 
@@ -52,6 +53,16 @@ class PlacementOutputs:
                 error.where = file
                 raise
         return texts
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceOptions(PlacementOutputs):
+    """What `arnold place` is asked beside the cluster and the jobs: by which algorithm, and what it writes."""
+
+    algorithm: str = field(default="exact", metadata={"metavar": "NAME", "help": ALGORITHM_HELP})
+    certificate: str | None = field(default=None, metadata={"file": "result"})
+    """Save what proves the answer, JSON, for `arnold verify`."""
+    html: str | None = field(default=None, metadata={"file": "result", "help": PAGE_HELP})
 
 
 def _format_of(file: str) -> PlacementFormat:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Ge, Interval
 
-from arnold.options.field_options import option_names, take
+from arnold.options.field_options import option_names
 from arnold.options.model_files import ModelFiles
 from scheduler.job_files.own_records import OwnRecords
 from simulator.replay_settings import COUNT_ONLY, ReplaySettings
@@ -202,25 +202,38 @@ class FailureOptions:
         )
 
 
-def replay_inputs(
-    jobs: TraceOptions, options: dict[str, Any], clusters: Mapping[str, Cluster]
-) -> tuple[Inputs, tuple[str, ...]]:
-    """Return what the options of a replay describe, and notes about it.
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What commands are asked that replay a trace under one policy and one algorithm."""
+
+    jobs: TraceOptions
+    own: OwnRecords
+    settings: ReplaySettings
+    failures: FailureOptions
+    models: ModelFiles
+    flags: FlagOptions
+
+
+def replay_inputs(options: ReplayOptions, clusters: Mapping[str, Cluster]) -> tuple[Inputs, tuple[str, ...]]:
+    """Return the inputs of a replay and notes about them.
 
     :param clusters: by the names that they have in the answer.
     :raises ArnoldError: a file is unusable, or options contradict each other.
     """
     from simulator.study.study_run import Inputs
 
-    failing, own = take(FailureOptions, options), take(OwnRecords, options)
-    known = {"records": own.measured, "throughputs": jobs.rates()}
-    settings = take(ReplaySettings, options, **known, failures=failing.settings())
-    models, flagged = take(ModelFiles, options), take(FlagOptions, options)
-    trace = jobs.read()
-    settings, of_models = models.settings(settings, trace, [*clusters.values()], restart=failing.restart)
-    settings, of_flags = flagged.settings(settings, trace, {name for one in clusters.values() for name in one.names})
+    settings = replace(
+        options.settings,
+        records=options.own.measured,
+        throughputs=options.jobs.rates(),
+        failures=options.failures.settings(),
+    )
+    trace, nodes = options.jobs.read(), {name for cluster in clusters.values() for name in cluster.names}
+    restart = options.failures.restart
+    settings, of_models = options.models.settings(settings, trace, [*clusters.values()], restart=restart)
+    settings, of_flags = options.flags.settings(settings, trace, nodes)
     notes = *_of_use(clusters), *of_models, *of_flags, *_of_alpha(trace, settings, clusters)
-    return Inputs(trace, clusters, settings, lenient=jobs.lenient), notes
+    return Inputs(trace, clusters, settings, lenient=options.jobs.lenient), notes
 
 
 def _of_use(clusters: Mapping[str, Cluster]) -> Iterator[str]:

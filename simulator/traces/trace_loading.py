@@ -17,7 +17,7 @@ from simulator.traces.job_trace import JobTrace, in_order
 from simulator.traces.trace_clock import TraceRows
 from topology.errors import TraceFormatError
 from topology.file_format import FileFormat, unknown_format
-from topology.plugins import PluginGroup
+from topology.plugins import PluginGroup, noted
 from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream, CutOff, open_stream
 from topology.tables.text_rows import header_of
@@ -114,7 +114,7 @@ def recognise(source: ByteStream) -> TraceReader:
 
     :raises TraceFormatError: no reader, or more than one, recognises it.
     """
-    readers = [TRACE_READERS.load(name) for name in TRACE_READERS.names()]
+    readers = list(TRACE_READERS.load_all())
     likeness = [reader.likeness(source.head) for reader in readers]
     best = max(likeness, default=0.0)
     fitting = [reader for reader, like in zip(readers, likeness, strict=True) if like == best]
@@ -135,7 +135,8 @@ def recognise(source: ByteStream) -> TraceReader:
 def _kept(reader: TraceReader, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
     """Yield the jobs of a reader; of a file that is cut off those before the cut, where reading is lenient."""
     try:
-        yield from reader.read(source, bad_rows)
+        with noted(f"reading {source.name}"):
+            yield from reader.read(source, bad_rows)
     except CutOff as error:
         if not bad_rows.lenient:
             raise

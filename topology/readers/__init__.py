@@ -19,6 +19,7 @@ from topology.files import Source, read_source
 from topology.kubernetes.kubernetes_labels import check_labels
 from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list, with_types, without_excluded
 from topology.overlay import with_flags
+from topology.plugins import noted
 from topology.readers.types import TOPOLOGY_READERS, ChoosesTopology, CountsResource, Reading, TopologyReader
 from topology.slurm.slurm_snapshot import NO_REQUEST, SlurmRequest, Unlisted, named_topology
 
@@ -160,7 +161,8 @@ def _read(
             if given is not None and not reader.chooses_levels:
                 wrong = f"the format {reader.format.name} names its own {option.removeprefix('--')}"
                 raise InvalidInput(wrong, where=option, fix=f"leave {option} out")
-        reading = _with_domains(reader.read(source, levels=levels, now=now), domains)
+        with noted(f"reading {source.name}"):
+            reading = _with_domains(reader.read(source, levels=levels, now=now), domains)
     except InvalidInput as error:
         error.where = error.where or source.name
         raise
@@ -194,7 +196,7 @@ HEAD = 65_536  # Characters of a text that readers look at to recognise their fo
 
 def recognise(source: Source) -> TopologyReader:
     """Return the reader of a text by its content; raise an error where none, or more than one, recognises it."""
-    readers = [TOPOLOGY_READERS.load(name) for name in TOPOLOGY_READERS.names()]
+    readers = list(TOPOLOGY_READERS.load_all())
     head = source.text[:HEAD]
     fitting = [reader for reader in readers if reader.recognises(head)]
     if len(fitting) == 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -69,6 +70,56 @@ def test_its_own_command_is_not_there(site: Path) -> None:
     assert done.returncode == 2
     assert "is left out: ModuleNotFoundError" in done.stderr
     assert "there is no command 'broken'" in done.stderr
+
+
+READER = '''
+from topology.file_format import FileFormat
+
+
+class RackList:
+    """Names of racks, one a line."""
+
+    format = FileFormat("rack-list", "an inventory", "made by hand", "racks", "")
+    chooses_levels = False
+
+    def recognises(self, head):
+        return head.startswith("# racks")
+
+    def read(self, source, *, levels, now):
+        for line in source.lines():
+            rack, nodes = line.split()
+'''
+
+
+def test_plugin_that_fails_is_named(tmp_path: Path) -> None:
+    """A reader of another package that stumbles over the user's file is to blame, with its line and the file.
+
+    It is the last line of the module: ``# racks`` has two words, ``hello`` one.
+    """
+    install(tmp_path, "inventory", "[arnold.topology_readers]\nrack-list = inventory_racks:RackList\n")
+    (tmp_path / "inventory_racks.py").write_text(READER)
+    (tmp_path / "racks.txt").write_text("# racks\nhello\n")
+    done = run_arnold(tmp_path, "topology", "show", str(tmp_path / "racks.txt"), "--json")
+    assert done.returncode == 1
+    error = json.loads(done.stdout)["error"]
+    assert error["where"] == f"{tmp_path / 'inventory_racks.py'}:{len(READER.splitlines())}"
+    for words in ("rack-list", "inventory", "ValueError", "racks.txt"):
+        assert words in error["message"]
+    assert "inventory" in error["fix"]
+    assert "bug" not in error["fix"]
+
+
+def test_reader_that_cannot_be_imported_is_not_in_the_way(tmp_path: Path) -> None:
+    """Files of other formats are read as if it were not there; it is named once, and where it is asked for."""
+    install(tmp_path, "inventory", "[arnold.topology_readers]\nrack-list = absent_racks:RackList\n")
+    cluster = tmp_path / "cluster.csv"
+    cluster.write_text("node,rack\nn1,r1\nn2,r2\n")
+    done = run_arnold(tmp_path, "topology", "validate", str(cluster))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("rack-list of the package inventory failed") == 1
+    asked = run_arnold(tmp_path, "topology", "validate", str(cluster), "--format", "rack-list")
+    assert asked.returncode == 1
+    assert "rack-list of the package inventory failed: ModuleNotFoundError" in asked.stderr
 
 
 def place(site: Path, *more: str) -> subprocess.CompletedProcess[str]:

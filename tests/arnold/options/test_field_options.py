@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import click
@@ -13,7 +14,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arnold.options.field_options import complete_names, option_names, options_of, take
+from arnold.options.field_options import complete_names, option_names, options_of, takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +55,9 @@ def run(*words: object, kind: type = Trip, **others: Any) -> tuple[Result, Any]:
 
     @click.command()
     @options_of(kind)
-    def command(**options: Any) -> None:
-        made.append(take(kind, options, **others))
-        assert not options
+    @takes(record=partial(kind, **others))
+    def command(*, record: object) -> None:
+        made.append(record)
 
     return CliRunner().invoke(command, [str(word) for word in words]), (made or [None])[0]
 
