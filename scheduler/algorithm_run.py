@@ -16,7 +16,7 @@ from dataclasses import replace
 from scheduler.job import Job
 from scheduler.objective import TOLERANCE, evaluate, trivial_bound
 from scheduler.outcome import Instance, Outcome
-from scheduler.placement.admission import TypeChoice, shortage, type_choices
+from scheduler.placement.admission import TypeChoice, held_in_cut_domains, shortage, type_choices
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.subproblems.gpu_types import best_of_types
 from scheduler.subproblems.preferred_nodes import Preference, prefer, pulls_of
@@ -42,6 +42,8 @@ def run(
         return _run(algorithm, part, job, replace(limits, seconds=seconds))
 
     found = answer(cluster, limits.seconds)
+    if found.status == "infeasible" and (cut := held_in_cut_domains(cluster, job)) and not shortage(cluster, job):
+        found = replace(found, reason=f"{found.reason}. It rests on domains that are cut: {cut}")
     if costs is None:
         costs = pulls_of(cluster, job)
     if costs is None or found.evaluation is None:

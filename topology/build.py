@@ -185,7 +185,11 @@ def _build_levels(
             if name and parent_of_name.setdefault(name, parent) != parent:
                 above, first = level_names[depth - 1], broader_names[parent_of_name[name]]
                 two = f"{level_name} {name!r} lies in two domains of {above}: {first!r} and {broader_names[parent]!r}"
-                raise _invalid((two, f"a {level_name} belongs to one {above}; rename one of the two"), where, i)
+                fix = (
+                    f"a {level_name} belongs to one {above}; rename one of the two, put {level_name} first if it is "
+                    f"broader, or call it {SECOND}{level_name}, a second hierarchy, if neither lies inside the other"
+                )
+                raise _invalid((two, fix), where, i)
             if key not in numbers:
                 if not name.isprintable():
                     raise _invalid(_unprintable(level_name, name), where, i)
@@ -226,37 +230,27 @@ def _second_level(name: str, nodes: Iterable[tuple[str, str]], where: Callable[[
 
 def qualified(paths: Sequence[NodePath]) -> tuple[list[NodePath], list[int]]:
     """Return paths with ``parent/name`` for names below different parents, and how many of these each level has."""
-    result: list[list[str]] = [[] for _ in paths]
+    result: list[NodePath] = [() for _ in paths]
     counts = []
     for level in range(len(paths[0]) if paths else 0):
-        parents: dict[str, set[str]] = {}
-        above = [next((name for name in reversed(done) if name), "") for done in result]
-        for path, parent in zip(paths, above, strict=True):
-            parents.setdefault(path[level], set()).add(parent)
+        parents: dict[str, set[NodePath]] = {}
+        for path, above in zip(paths, result, strict=True):
+            parents.setdefault(path[level], set()).add(above)
         repeated = {name for name, under in parents.items() if name and len(under) > 1}
-        for path, parent, done in zip(paths, above, result, strict=True):
-            name = path[level]
-            done.append(f"{parent}/{name}" if name in repeated and parent else name)
+        called: dict[tuple[str, NodePath], str] = {}
+        taken = parents.keys() - repeated
+        for path, above in zip(paths, result, strict=True):
+            if (name := path[level]) in repeated and (name, above) not in called:
+                closest = next((parent for parent in reversed(above) if parent), "")
+                wanted = candidate = f"{closest}/{name}" if closest else name
+                count = 1
+                # parents of two levels may be called alike
+                while candidate in taken:
+                    count += 1
+                    candidate = f"{wanted}({count})"
+                taken.add(candidate)
+                called[name, above] = candidate
+        names = (called.get((path[level], above), path[level]) for path, above in zip(paths, result, strict=True))
+        result = [(*above, name) for above, name in zip(result, names, strict=True)]
         counts.append(len(repeated))
-    return [tuple(path) for path in result], counts
-
-
-def nesting_depth(columns: Sequence[Sequence[str]], extra: Sequence[str]) -> tuple[int, bool]:
-    """Return where among levels another belongs, and whether the one above it there is the same partition: above the
-    first level whose domains are parts of its own, else below the last.
-
-    :param columns: for each level, from broad to close, the domain of each node.
-    :param extra: the domain of each node at the other one; nodes without one (empty) do not count.
-    """
-    placed = [i for i, name in enumerate(extra) if name]
-    domains = len({extra[i] for i in placed})
-    here: dict[int, tuple[str, ...]] = dict.fromkeys(placed, ())
-    for depth, column in enumerate(columns):
-        here = {i: (*above, column[i]) for i, above in here.items()}
-        inside: dict[tuple[str, ...], set[str]] = {}
-        for i, domain in here.items():
-            inside.setdefault(domain, set()).add(extra[i])
-        if all(len(names) == 1 for names in inside.values()):
-            same = len(inside) == domains
-            return depth + same, same
-    return len(columns), False
+    return result, counts

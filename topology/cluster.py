@@ -102,6 +102,8 @@ class Cluster:
     joined: bool = True  # whether anything joins the broadest domains; false = a job lies inside one of them
     second_levels: tuple[Level, ...] = ()  # hierarchies beside the tree, each on its own
     cached: Mapping[str, frozenset[str]] = field(default_factory=dict)  # images -> names of the nodes that have them
+    # levels with domains that broader ones cut in pieces, each a domain of its own here -> a sentence that says so
+    cut: Mapping[str, str] = field(default_factory=dict)
     # nodes that this job may not have, though nothing is wrong with them, and why: "not in the partition batch"
     kept_out: Mapping[int, str] = field(default_factory=dict)
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have

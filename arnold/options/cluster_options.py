@@ -26,7 +26,7 @@ class ClusterFiles:
         metadata={"metavar": "NAME", "help": "Format of the input.  [default: recognised by content]"},
     )
     levels: str | None = field(default=None, metadata={"metavar": "LABEL,.."})
-    """Node labels that are the levels, from broad to close (Kubernetes)."""
+    """Node labels that are the levels, from broad to close; LABEL:1 is the first part of RACK.PART (Kubernetes)."""
     level_names: str | None = field(default=None, metadata={"metavar": "NAME,..", "default": "those of the input"})
     """Names of the levels, from broad to close, such as pod,spine,leaf: Slurm gives none."""
     domains: str | None = field(

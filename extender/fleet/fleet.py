@@ -21,7 +21,7 @@ from extender.fleet.node_resources import NodeResources
 from extender.gangs.types import GangKey
 from scheduler.occupancy import Occupancy
 from topology.cluster import BoolArray, Cluster
-from topology.kubernetes.kubernetes_labels import PRESETS
+from topology.kubernetes.kubernetes_labels import NVLINK, PRESETS, label_of
 from topology.kubernetes.kubernetes_objects import NodeObject
 from topology.kubernetes.kubernetes_pods import Pod
 
@@ -39,8 +39,8 @@ class Fleet:
         self, levels: Sequence[str] | None = None, *, domains: Mapping[str, str] = MappingProxyType({})
     ) -> None:
         self._configured, self._domains = None if levels is None else tuple(levels), dict(domains)
-        placing = self._configured or tuple(label for preset in PRESETS for label in preset.labels)
-        self._placing = (*placing, *self._domains.values())
+        placing = self._configured or (*NVLINK, *(label for preset in PRESETS for label in preset.labels))
+        self._placing = tuple(dict.fromkeys((*placing, *self._domains.values())))
         self._hosts: dict[str, Host] = {}
         self.held = HeldGpus()
         self._resources = NodeResources()
@@ -261,7 +261,7 @@ class Fleet:
 
     def _place(self, host: Host) -> tuple[object, ...]:
         """Return what the tree depends on."""
-        return host.gpus, host.gpu_type, *(host.labels.get(label) for label in self._placing)
+        return host.gpus, host.gpu_type, *(label_of(host.labels, label) for label in self._placing)
 
     def outdate(self) -> None:
         """Take note that something else has changed that plans depend on: which gangs may use which nodes."""

@@ -15,11 +15,17 @@ from extender.fleet.node_resources import Shortage
 from scheduler.job import NodeSize
 from scheduler.node_sizes import count_sizes
 from scheduler.occupancy import Occupancy
-from topology.build import build_cluster, qualified, with_second_levels
-from topology.cluster import BoolArray, Cluster, IntArray, Node
+from topology.build import build_cluster, with_second_levels
+from topology.cluster import SECOND, BoolArray, Cluster, IntArray, Node
 from topology.errors import ArnoldError
 from topology.flags import FAULTY, NodeFlag
-from topology.kubernetes.kubernetes_labels import check_labels, choose_labels
+from topology.kubernetes.kubernetes_labels import (
+    LabelledPlaces,
+    check_labels,
+    label_of,
+    passed_over,
+    places_by_labels,
+)
 from topology.kubernetes.kubernetes_objects import Taint
 
 
@@ -56,23 +62,27 @@ def make_table(
     rows = sorted(hosts, key=lambda host: host.name)
     labels = [host.labels for host in rows]
     problems: list[Problem] = []
-    chosen, sentence = _levels(labels, levels, problems)
-    paths, _ = qualified([tuple(host.labels.get(label, "") for label in chosen) for host in rows])
+    places = _places(labels, levels, problems)
     tree = None
     try:
         if rows:
             nodes = (
                 Node(host.name, path, host.gpus, host.gpus, gpu_type=host.gpu_type)
-                for host, path in zip(rows, paths, strict=True)
+                for host, path in zip(rows, places.paths, strict=True)
             )
-            tree = _with_domains(build_cluster(chosen, nodes), labels, domains, problems)
+            built = with_second_levels(build_cluster(places.levels, nodes), places.beside).replace(cut=places.cut)
+            tree = _with_domains(built, labels, domains, problems)
     except ArnoldError as error:
         problems.append(Problem("InvalidTopology", error.message, error.fix))
+    sentence = "; ".join(places.notes)
     if tree is not None and tree.second_levels:
-        named = (f"{level.name} by {domains[level.name]}" for level in tree.second_levels)
+        named = (
+            f"{name} by {domains.get(name, name.removeprefix(SECOND))}"
+            for name in [level.name for level in tree.second_levels]
+        )
         sentence = f"{sentence}; second hierarchies: {', '.join(named)}"
-    unplaced = tuple(np.array([not host.labels.get(label) for host in rows], dtype=np.bool_) for label in chosen)
-    for label, missing in zip(chosen, unplaced, strict=True):
+    unplaced = tuple(np.array([not label_of(of, label) for of in labels], dtype=np.bool_) for label in places.levels)
+    for label, missing in zip(places.levels, unplaced, strict=True):
         lacking = [host.name for host, lacks in zip(rows, missing, strict=True) if lacks]
         if lacking:
             problems.append(_unlabelled(label, lacking, len(labels)))
@@ -81,25 +91,27 @@ def make_table(
     return FleetTable(tuple(rows), index_of, tree, sizes, unplaced, sentence, tuple(problems))
 
 
-def _levels(
+def _places(
     labels: Sequence[Mapping[str, str]], levels: Sequence[str] | None, problems: list[Problem]
-) -> tuple[tuple[str, ...], str]:
-    """Return labels that are levels, those that no node carries left out."""
+) -> LabelledPlaces:
+    """Return where nodes are, labels that no node carries left out of the levels."""
+    nowhere = LabelledPlaces((), [() for _ in labels])
     if not labels:
-        return (), "no node with GPUs yet"
+        return replace(nowhere, notes=("no node with GPUs yet",))
     if levels is None:
         try:
-            return choose_labels(labels)
+            return places_by_labels(labels)
         except ArnoldError as error:
             problems.append(Problem("NoTopology", error.message, error.fix))
-            return (), error.message
+            return replace(nowhere, notes=(error.message, *passed_over(labels, ())))
     known: list[str] = []
     for label in levels:
         try:
             known += check_labels([label], labels)
         except ArnoldError as error:
             problems.append(Problem("UnknownLevel", error.message, error.fix))
-    return tuple(known), f"levels are the labels {', '.join(known) or '(none)'} (as configured)"
+    note = f"levels are the labels {', '.join(known) or '(none)'} (as configured)"
+    return places_by_labels(labels, known, note=note) if known else replace(nowhere, notes=(note,))
 
 
 def _with_domains(
@@ -109,7 +121,7 @@ def _with_domains(
     for name, label in domains.items():
         try:
             check_labels([label], labels, where="--domains")
-            tree = with_second_levels(tree, {name: [node.get(label, "") for node in labels]})
+            tree = with_second_levels(tree, {name: [label_of(node, label) for node in labels]})
         except ArnoldError as error:
             problems.append(Problem("UnknownDomains", f"{name} is left out: {error.message}", error.fix))
     return tree

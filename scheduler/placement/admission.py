@@ -224,6 +224,14 @@ def check_held_together(cluster: Cluster, job: Job) -> None:
     )
 
 
+def held_in_cut_domains(cluster: Cluster, job: Job) -> str:
+    """Return why domains that the job holds groups inside are cut in pieces, so that what fits none of the pieces may
+    fit the whole; empty = none is known to be.
+    """
+    held = dict.fromkeys(hold.level for hold in (job.holds_on(cluster) if job.holds_groups else ()))
+    return "; ".join(cluster.cut[level] for level in held if level in cluster.cut)
+
+
 def typed(cluster: Cluster, gpu_types: Collection[str] | None) -> BoolArray:
     """Return shape [nodes], whether the GPUs are of one of the types; ``None`` = of any."""
     of_type = [gpu_types is None or name in gpu_types for name in cluster.gpu_types]

@@ -16,7 +16,7 @@ from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import unknown_format
 from topology.files import Source, read_source
-from topology.kubernetes.kubernetes_labels import check_labels
+from topology.kubernetes.kubernetes_labels import check_labels, label_of
 from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list, with_types, without_excluded
 from topology.overlay import with_flags
 from topology.plugins import noted
@@ -177,12 +177,12 @@ def _with_domains(reading: Reading, domains: Mapping[str, str]) -> Reading:
     for label in domains.values():
         check_labels([label], labels, where="--domains")
     try:
-        named = {name: [node.get(label, "") for node in labels] for name, label in domains.items()}
+        named = {name: [label_of(node, label) for node in labels] for name, label in domains.items()}
         cluster = with_second_levels(reading.cluster, named)
     except InvalidTopology as error:
         error.where = "--domains"
         raise
-    lacking = ((name, label, sum(not node.get(label) for node in labels)) for name, label in domains.items())
+    lacking = ((name, label, sum(not label_of(node, label) for node in labels)) for name, label in domains.items())
     notes = (
         f"without the label {label}, so each a domain of {name} by itself: {count} of {len(labels)} nodes"
         for name, label, count in lacking

@@ -19,6 +19,7 @@ from pydantic.alias_generators import to_pascal
 from topology.errors import some
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.nesting import Partition
 from topology.parsing.documents import load_document
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
@@ -100,9 +101,10 @@ class AwsTopology:
         for one in found:
             gpus, gpu_type = ACCELERATORS.get(one.instance_type, (None, ""))
             above = one.network_nodes or []
-            path = (*above, *[""] * (depth - len(above)), one.capacity_block_id or "")
-            nodes.append(PlacedNode(one.instance_id, path, gpus, gpu_type))
-        names = [*(f"network-node-layer-{i + 1}" for i in range(depth)), "capacity-block"]
+            nodes.append(PlacedNode(one.instance_id, (*above, *[""] * (depth - len(above))), gpus, gpu_type))
+        names = [f"network-node-layer-{i + 1}" for i in range(depth)]
+        # an UltraServer, or a reservation of any machines
+        blocks = Partition("capacity-block", [one.capacity_block_id or "" for one in found], whole=True)
         notes = []
         if all(page.next_token for page in pages):
             notes.append("the answer is a page of several (NextToken): instances of the others are missing")
@@ -113,7 +115,7 @@ class AwsTopology:
         if strange := Counter(one.instance_type for one in found if one.instance_type not in ACCELERATORS):
             unknown = some([name or "not said" for name in strange])
             notes.append(f"types of instance whose GPUs are not known: {unknown}")
-        return place_nodes(names, nodes, where=lambda row: document.where(*places[row]), notes=notes)
+        return place_nodes(names, nodes, where=lambda row: document.where(*places[row]), others=[blocks], notes=notes)
 
 
 def _pages(documents: Sequence[Any]) -> Iterator[tuple[int, ...]]:

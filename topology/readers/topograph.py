@@ -3,7 +3,7 @@
 ``{"instances": [{"id": "i1", "network_layers": ["leaf", "spine"], "labels": {...}}]}``, layers from close to broad.
 The levels are called ``tier-2``, ``tier-1``, ``tier-0``, 0 the closest, as in Topograph's node labels.  A list that is
 shorter than the others hangs on a broader switch.  Accelerator domains (NVLink) are levels where they nest: below the
-switches they lie below, above those that are parts of them.
+switches they lie below, above those that are parts of them; where they cut across switches, a second hierarchy.
 
 Source: github.com/NVIDIA/topograph, docs/engines/graph.md, v0.5 (``attributes.nvlink``) to v1.1 (``labels``).
 """
@@ -18,9 +18,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from topology.build import nesting_depth
 from topology.file_format import FileFormat
 from topology.files import Source
+from topology.nesting import Partition, named_apart
 from topology.parsing.documents import load_document
 from topology.readers.placed_nodes import PlacedNode, place_nodes
 from topology.readers.types import Reading
@@ -43,26 +43,22 @@ class TopographInstance(BaseModel):
         """The switches above it that have a name, from close to broad."""
         return [layer for layer in self.network_layers or [] if layer]
 
-    def path(self, depth: int) -> tuple[str, ...]:
-        """Return its place in a tree of so many layers, and its accelerator domains."""
-        accelerators = [(self.labels or {}).get(label, "") for label in ACCELERATOR_LABELS]
+    @property
+    def accelerators(self) -> tuple[str, str]:
+        """Its NVLink domain and the part of it that it is in; empty = none."""
+        domain, part = ((self.labels or {}).get(label, "") for label in ACCELERATOR_LABELS)
         nvlink = (self.attributes or {}).get("nvlink")
-        if not accelerators[0] and isinstance(nvlink, str):
-            accelerators[0] = nvlink
-        return (*self.layers[::-1], *([""] * (depth - len(self.layers))), *accelerators)
+        return domain or (nvlink if isinstance(nvlink, str) else ""), part
 
 
 def place_instances(instances: Sequence[TopographInstance], *, where: Callable[[int], str]) -> Reading:
     """Return the cluster of instances, its levels called as Topograph calls them."""
     depth = max((len(instance.layers) for instance in instances), default=0)
-    columns = [list(column) for column in zip(*(one.path(depth) for one in instances), strict=True)]
-    names, kept = [f"tier-{depth - 1 - i}" for i in range(depth)], columns[:depth]
-    for name, column in zip(ACCELERATORS, columns[depth:], strict=False):
-        at, _ = nesting_depth(kept, column)
-        names.insert(at, name)
-        kept.insert(at, column)
-    nodes = [PlacedNode(one.id, tuple(column[i] for column in kept)) for i, one in enumerate(instances)]
-    return place_nodes(names, nodes, where=where)
+    nodes = [PlacedNode(one.id, (*one.layers[::-1], *[""] * (depth - len(one.layers)))) for one in instances]
+    columns = list(zip(*(one.accelerators for one in instances), strict=True)) or [(), ()]
+    # the name of a part need not tell it from those of other domains
+    domains, _ = named_apart([Partition(*named, whole=True) for named in zip(ACCELERATORS, columns, strict=True)])
+    return place_nodes([f"tier-{depth - 1 - i}" for i in range(depth)], nodes, where=where, others=domains)
 
 
 class _Graph(BaseModel):

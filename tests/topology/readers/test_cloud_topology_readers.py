@@ -45,6 +45,23 @@ def test_an_ultraserver_is_closer_than_any_switch() -> None:
     assert cluster.gpus.tolist() == [4] * 4
 
 
+def test_a_capacity_block_that_cuts_switches_is_a_second_hierarchy() -> None:
+    """One of several switches is broader than they; one that has a part of a switch, too, nests nowhere."""
+    wide = [instance(f"i-{k}", "p5.48xlarge", "t", f"s{k // 2}", CapacityBlockId=f"cb-{k // 4}") for k in range(8)]
+    cluster = read(json.dumps({"Instances": wide})).cluster
+    assert [level.name for level in cluster.levels] == [
+        "network-node-layer-1",
+        "capacity-block",
+        "network-node-layer-2",
+    ]
+    across = [instance(f"i-{k}", "p5.48xlarge", "t", f"s{k // 2}", CapacityBlockId=f"cb-{k // 3}") for k in range(6)]
+    reading = read(json.dumps({"Instances": across}))
+    assert [level.name for level in reading.cluster.levels] == ["network-node-layer-1", "network-node-layer-2"]
+    (beside,) = reading.cluster.second_levels
+    assert (beside.name, beside.domain_of.tolist()) == ("@capacity-block", [0, 0, 0, 1, 1, 1])
+    assert "cut across each other" in reading.notes[0]
+
+
 def test_a_page_and_strange_types_are_said() -> None:
     """Then the GPUs of all are assumed; YAML and a list alone are read too."""
     yaml = "Instances:\n- InstanceId: i-1\n  InstanceType: x9.large\n  NetworkNodes: [a, b]\nNextToken: more\n"

@@ -58,6 +58,17 @@ def test_a_short_list_hangs_on_a_broader_switch() -> None:
     assert cluster.node("i3").path == cluster.node("i4").path == ("(root)", "(root)")
 
 
+def test_accelerator_domains_that_cut_leaves_are_a_second_hierarchy() -> None:
+    """Leaves of two and domains of three: neither nests, and both stay whole."""
+    text = graph(
+        *({"id": f"i{k}", "network_layers": [f"l{k // 2}"], "attributes": {"nvlink": f"d{k // 3}"}} for k in range(6))
+    )
+    cluster = read(text).cluster
+    assert [level.name for level in cluster.levels] == ["tier-0"]
+    (beside,) = cluster.second_levels
+    assert (beside.name, beside.domain_of.tolist()) == ("@accelerator", [0, 0, 0, 1, 1, 1])
+
+
 def test_names_that_repeat_below_different_parents_are_qualified() -> None:
     """Two leaves called 1 are two leaves, and a note says so."""
     text = graph({"id": "i1", "network_layers": ["1", "a"]}, {"id": "i2", "network_layers": ["1", "b"]})

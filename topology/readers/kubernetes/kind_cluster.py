@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from topology.build import build_cluster
+from topology.build import build_cluster, with_second_levels
 from topology.cluster import DEFAULT_GPUS, Node
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import FileFormat
@@ -73,7 +73,8 @@ class KindCluster:
         found = find_places(list(zip(names, labels, strict=True)), levels, Sayings(topologies=topologies))
         rows = [Node(name, path, DEFAULT_GPUS, DEFAULT_GPUS) for name, path in zip(names, found.paths, strict=True)]
         built = build_cluster(found.levels, rows, where=lambda row: document.where(number, "nodes", at[row]))
-        return Reading(built.replace(gpus_assumed=True), tuple(found.notes), tuple(labels))
+        built = with_second_levels(built, found.beside).replace(gpus_assumed=True, cut=found.cut)
+        return Reading(built, found.notes, tuple(labels))
 
 
 def _is_cluster(part: Any) -> bool:

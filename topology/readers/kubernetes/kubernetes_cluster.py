@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from topology.build import NodePath, build_cluster
+from topology.build import NodePath, build_cluster, with_second_levels
 from topology.cluster import Cluster, Node
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
@@ -114,14 +114,14 @@ class Kubernetes:
         def place(row: int) -> str:
             return listing.document.where(*machines[row].place)
 
-        cluster = build_cluster(places.levels, rows, flags=active, where=place)
+        cluster = with_second_levels(build_cluster(places.levels, rows, flags=active, where=place), places.beside)
         notes = [*places.notes, *_notes(cluster, pool), *listing.claim_notes()]
         nodes = len(listing.nodes)
         if left_out := nodes - len(machines):
             notes.append(f"left out, as they have no {listing.any_gpu}: {left_out} of {nodes} nodes")
         if expired := len(flags) - len(active):
             notes.append(f"annotations {SLOWDOWN} past their end, left out: {expired}")
-        cluster = cluster.replace(cached=_cached(machine.node for machine in machines))
+        cluster = cluster.replace(cached=_cached(machine.node for machine in machines), cut=places.cut)
         return Reading(cluster, tuple(notes), tuple(one.node.labels for one in machines))
 
 

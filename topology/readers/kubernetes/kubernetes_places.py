@@ -8,17 +8,20 @@ level.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
-from topology.build import NodePath, qualified
 from topology.cluster import MAX_LEVELS
 from topology.errors import InvalidTopology
-from topology.kubernetes.kubernetes_labels import check_labels, choose_labels
+from topology.kubernetes.kubernetes_labels import (
+    HOSTNAME,
+    LabelledPlaces,
+    check_labels,
+    passed_over,
+    places_by_labels,
+)
 from topology.kubernetes.kubernetes_objects import NamedObject, Object, Place
 from topology.readers.kubernetes.hyper_nodes import HyperNode, hyper_paths
 from topology.readers.placed_nodes import ONE_LEVEL
-
-HOSTNAME = "kubernetes.io/hostname"  # The label with a node's own name, of which a level would tell nothing
 
 
 class _TopologyLevel(Object, frozen=True):
@@ -49,18 +52,9 @@ class Sayings:
     topologies: Sequence[KueueTopology] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Levels, and the domain of each node at each of them."""
-
-    levels: tuple[str, ...]
-    paths: list[NodePath]
-    notes: list[str] = field(default_factory=list)
-
-
 def find_places(
     nodes: Sequence[tuple[str, Mapping[str, str]]], asked: Sequence[str] | None, sayings: Sayings
-) -> Places:
+) -> LabelledPlaces:
     """Return where nodes are.
 
     :param nodes: the name of each, and its labels.
@@ -70,28 +64,19 @@ def find_places(
     """
     labels = [of_node for _, of_node in nodes]
     if asked is not None:
-        return _by_labels(check_labels(asked[: MAX_LEVELS + 1], labels), labels, [])
+        return places_by_labels(labels, check_labels(asked[: MAX_LEVELS + 1], labels))
     if sayings.hyper_nodes:
         levels, paths, notes = hyper_paths(sayings.hyper_nodes, dict(nodes))
-        return Places(levels, [paths[name] for name, _ in nodes], notes)
+        found = LabelledPlaces(levels, [paths[name] for name, _ in nodes], notes=tuple(notes))
+        return found if len(levels) > 1 else replace(found, notes=(*notes, *passed_over(labels, ())))
     for topology in sayings.topologies:
         carried = [label for label in topology.node_labels if any(label in node for node in labels)]
         if carried:
             note = f"levels are the labels {', '.join(carried)} (Kueue's Topology {topology.name})"
-            return _by_labels(tuple(carried), labels, [note])
+            found = places_by_labels(labels, carried, note=note)
+            return found if len(carried) > 1 else replace(found, notes=(*found.notes, *passed_over(labels, carried)))
     try:
-        chosen, note = choose_labels(labels)
+        return places_by_labels(labels)
     except InvalidTopology as error:
         note = f"{error.message}, so all are one level; to name labels from broad to close: --levels LABEL,LABEL"
-        return Places((ONE_LEVEL,), [(ONE_LEVEL,) for _ in labels], [note])
-    return _by_labels(chosen, labels, [note])
-
-
-def _by_labels(chosen: tuple[str, ...], labels: Sequence[Mapping[str, str]], notes: list[str]) -> Places:
-    paths, repeated = qualified([tuple(node.get(label, "") for label in chosen) for node in labels])
-    notes += [
-        f"values of {label} below several broader domains, each place a domain of its own: {count}"
-        for label, count in zip(chosen, repeated, strict=True)
-        if count
-    ]
-    return Places(chosen, paths, notes)
+        return LabelledPlaces((ONE_LEVEL,), [(ONE_LEVEL,) for _ in labels], notes=(note, *passed_over(labels, ())))

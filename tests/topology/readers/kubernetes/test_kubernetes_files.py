@@ -9,7 +9,7 @@ import pytest
 
 from topology.errors import InvalidInput
 from topology.files import Source
-from topology.kubernetes.kubernetes_labels import choose_labels
+from topology.kubernetes.kubernetes_labels import places_by_labels
 from topology.readers import load_topology
 from topology.readers.kubernetes.kubernetes_cluster import Kubernetes
 from topology.readers.types import Reading
@@ -129,7 +129,7 @@ def test_other_formats_have_no_resources(tmp_path: Path) -> None:
 def test_the_nvlink_domain_is_a_level_where_it_belongs(places: list[tuple[str, str, str]], levels: list[str]) -> None:
     """Labels of a cloud do not have it; those of NVIDIA's discovery do."""
     nodes = [{f"{GKE}block": block, f"{GKE}subblock": sub, CLIQUE: clique} for block, sub, clique in places]
-    assert list(choose_labels(nodes)[0]) == levels
+    assert list(places_by_labels(nodes).levels) == levels
 
 
 def test_the_nvlink_domain_of_coreweave() -> None:
@@ -139,7 +139,7 @@ def test_the_nvlink_domain_of_coreweave() -> None:
         {f"{base}leafgroup": group, "ds.coreweave.com/nvlink.domain": domain}
         for group, domain in (("l1", "d1"), ("l1", "d2"))
     ]
-    assert choose_labels(nodes)[0] == (f"{base}leafgroup", "ds.coreweave.com/nvlink.domain")
+    assert places_by_labels(nodes).levels == (f"{base}leafgroup", "ds.coreweave.com/nvlink.domain")
 
 
 def test_a_topology_of_kueue_says_the_levels() -> None:
