@@ -32,7 +32,7 @@ from topology.slurm.slurm_nodes import SlurmNode
 from topology.slurm.slurm_snapshot import (
     UNLISTED,
     SlurmRequest,
-    Snapshot,
+    SlurmSnapshot,
     Unlisted,
     read_snapshot,
 )
@@ -160,7 +160,7 @@ def read_node_lists(
     """
     names = NodeNames(cluster)
     lists: list[NodeList] = []
-    parts: list[tuple[Source, Snapshot]] = []
+    parts: list[tuple[Source, SlurmSnapshot]] = []
     for source in sources:
         if source.text.lstrip().startswith("{") and _PLACEMENT.search(source.text):
             cells = load_document(source).parse(_Placed).assignment
@@ -379,7 +379,7 @@ def _of_another_cluster(strangers: Mapping[str, str], names: NodeNames, otherwis
 
 
 def _of_slurm(
-    parts: Sequence[tuple[Source, Snapshot]],
+    parts: Sequence[tuple[Source, SlurmSnapshot]],
     cluster: Cluster,
     names: NodeNames,
     request: SlurmRequest,
@@ -410,7 +410,7 @@ def _of_slurm(
         none = "says which jobs there are, and nothing the states of nodes: one that is down runs no job"
         fix = 'give what `scontrol show nodes` or `sinfo -N -h -o "%N %t %G"` prints, too'
         raise InvalidInput(none, where=starts, fix=fix)
-    snapshot = Snapshot.merged(part for _, part in parts).renamed(lambda name: ours.get(name) or names.any(name))
+    snapshot = SlurmSnapshot.merged(part for _, part in parts).renamed(lambda name: ours.get(name) or names.any(name))
     available = snapshot.availability(request, cluster.names, now=now, unlisted=unlisted)
     listed: dict[str, Listed] = {}
     for node in snapshot.nodes or ():

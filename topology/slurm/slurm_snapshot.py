@@ -1,8 +1,8 @@
 """A Slurm as it stood at one instant, and what of it one job could have.
 
 Whether a node is free is no fact of the node: it depends on the partition that the job goes to, the features and the
-reservation that it asks for, and how long it runs.  A :class:`Snapshot` holds what Slurm's own programs print, and
-:meth:`Snapshot.standings` says for one :class:`SlurmRequest` what each node is to it:
+reservation that it asks for, and how long it runs.  A :class:`SlurmSnapshot` holds what Slurm's own programs print, and
+:meth:`SlurmSnapshot.standings` says for one :class:`SlurmRequest` what each node is to it:
 
 1. The node is in the partition of the request, else in the default one, and has the features asked for.
 2. Its state is idle.  ``IDLE+PLANNED`` is idle for a job that ends before the job that it is planned for starts.
@@ -52,7 +52,7 @@ ASK = {
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class SlurmPartition:
     """A partition: nodes under one set of limits."""
 
     name: str
@@ -68,7 +68,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class SlurmReservation:
     """Nodes held for some jobs from one instant to another (seconds since 1970)."""
 
     name: str
@@ -215,17 +215,17 @@ class Availability:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SlurmSnapshot:
     """What Slurm said of itself, in one text or in all that was read; ``None`` = of that it said nothing."""
 
     nodes: tuple[SlurmNode, ...] | None = None  # a node that is in several partitions may stand there several times
-    partitions: tuple[Partition, ...] | None = None
-    reservations: tuple[Reservation, ...] | None = None
+    partitions: tuple[SlurmPartition, ...] | None = None
+    reservations: tuple[SlurmReservation, ...] | None = None
     planned: tuple[PlannedStart, ...] | None = None
     stated: float | None = None  # the instant, in seconds since 1970, where a record says it
 
     @classmethod
-    def merged(cls, parts: Iterable[Snapshot]) -> Snapshot:
+    def merged(cls, parts: Iterable[SlurmSnapshot]) -> SlurmSnapshot:
         """Return all parts of one Slurm as one."""
         parts = [*parts]
 
@@ -241,7 +241,7 @@ class Snapshot:
             max((part.stated for part in parts if part.stated is not None), default=None),
         )
 
-    def renamed(self, name_of: Callable[[str], str]) -> Snapshot:
+    def renamed(self, name_of: Callable[[str], str]) -> SlurmSnapshot:
         """Return it with other names of nodes: those of the cluster."""
 
         def named(part: T) -> T:
@@ -257,7 +257,7 @@ class Snapshot:
             self, nodes=nodes, partitions=partitions, reservations=reservations, planned=all_named(self.planned)
         )
 
-    def known_partitions(self) -> dict[str, Partition]:
+    def known_partitions(self) -> dict[str, SlurmPartition]:
         """Return the partitions that are known, by name: those that nodes name have nodes and no limits."""
         members: dict[str, set[str]] = {}
         defaults = set()
@@ -265,10 +265,10 @@ class Snapshot:
             for name in node.partitions or ():
                 members.setdefault(name, set()).add(node.name)
             defaults |= {node.default_partition}
-        known = {name: Partition(name, frozenset(nodes), name in defaults) for name, nodes in members.items()}
+        known = {name: SlurmPartition(name, frozenset(nodes), name in defaults) for name, nodes in members.items()}
         return known | {one.name: one for one in self.partitions or ()}
 
-    def chosen_partition(self, request: SlurmRequest) -> tuple[Partition | None, tuple[str, ...]]:
+    def chosen_partition(self, request: SlurmRequest) -> tuple[SlurmPartition | None, tuple[str, ...]]:
         """Return the partition that a job goes to, ``None`` = which cannot be told, and notes.
 
         :raises InvalidInput: nothing says which nodes are in the one asked for, or several are asked for.
@@ -355,7 +355,7 @@ class Snapshot:
         said += self._missing(planned)
         return Availability(uses, kept_out, limit, tuple(said))
 
-    def _seconds(self, request: SlurmRequest, partition: Partition | None) -> float:
+    def _seconds(self, request: SlurmRequest, partition: SlurmPartition | None) -> float:
         """Return the longest time that the job runs."""
         asked = request.seconds()
         if asked is not None and self.partitions is None and self.reservations is None and self.planned is None:
@@ -385,7 +385,7 @@ class Snapshot:
 
     def _reservations(
         self, request: SlurmRequest, seconds: float, now: datetime
-    ) -> tuple[dict[str, str], Reservation | None]:
+    ) -> tuple[dict[str, str], SlurmReservation | None]:
         """Return the nodes that others' reservations hold before the job ends, and why, and the job's own."""
         own = None
         if wanted := request.reservation:
@@ -434,7 +434,7 @@ class Snapshot:
             raise UnknownName(f"no node has the feature {unknown[0]!r}", where="--constraint", fix=fix)
 
     def _time_notes(
-        self, request: SlurmRequest, partition: Partition | None, seconds: float, now: datetime
+        self, request: SlurmRequest, partition: SlurmPartition | None, seconds: float, now: datetime
     ) -> Iterator[str]:
         if not self.reservations and not self.planned:
             return
@@ -482,7 +482,7 @@ def _planned_notes(planned: Mapping[str, tuple[float | None, bool]]) -> Iterator
         yield f"idle and planned for jobs that wait, {words}: {some(names)}"
 
 
-def _admittance(partition: Partition | None, reservation: Reservation | None) -> Iterator[str]:
+def _admittance(partition: SlurmPartition | None, reservation: SlurmReservation | None) -> Iterator[str]:
     """Say who may use the partition and the reservation: whose the job is, is not known."""
     for kind, one in (("partition", partition), ("reservation", reservation)):
         if one is not None and one.admits:
@@ -495,10 +495,10 @@ def named_topology(sources: Iterable[Source], request: SlurmRequest) -> tuple[st
     """Return the name of the topology of the partition that a job goes to, where partitions have several; and a note
     for a cluster's file that does not say which of them it is.  Empty = there are not several.
 
-    :raises InvalidInput: as :meth:`Snapshot.chosen_partition`.
+    :raises InvalidInput: as :meth:`SlurmSnapshot.chosen_partition`.
     """
     parts = [read_snapshot(source, ()) for source in sources if _OF_PARTITIONS.search(source.text)]
-    snapshot = Snapshot.merged(part for part in parts if part is not None)
+    snapshot = SlurmSnapshot.merged(part for part in parts if part is not None)
     if len({one.topology for one in snapshot.partitions or ()}) < 2:
         return "", ""
     partition, _ = snapshot.chosen_partition(request)
@@ -521,7 +521,7 @@ _INELIGIBLE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobHeldUs
 """Reasons of jobs that wait for something else than nodes: Slurm plans none for them."""
 
 
-def read_snapshot(source: Source, known: Container[str]) -> Snapshot | None:
+def read_snapshot(source: Source, known: Container[str]) -> SlurmSnapshot | None:
     """Return what a text says of a Slurm; ``None`` = it is no output of Slurm.
 
     :param known: names of nodes, which tell a column of nodes from one of partitions.
@@ -551,7 +551,7 @@ def read_snapshot(source: Source, known: Container[str]) -> Snapshot | None:
         nodes = slurm_nodes(source, known)
         if nodes is None:
             return None
-    return Snapshot(
+    return SlurmSnapshot(
         None if nodes is None else tuple(nodes),
         None if partitions is None else tuple(partitions),
         tuple(reservations) if has_reservations else None,
@@ -560,7 +560,7 @@ def read_snapshot(source: Source, known: Container[str]) -> Snapshot | None:
     )
 
 
-def _partition_of(record: str, place: str) -> Partition:
+def _partition_of(record: str, place: str) -> SlurmPartition:
     def said(key: str) -> str:
         value = field_of(key, record) or ""
         return "" if value.upper() in ("(NULL)", "N/A", "NONE", "UNLIMITED") else value
@@ -570,7 +570,7 @@ def _partition_of(record: str, place: str) -> Partition:
     if most and not re.fullmatch(r"[0-9]{1,9}", most):
         raise InvalidInput(f"MaxNodes is {most[:40]!r}", where=place, fix="give what Slurm prints, as it is")
     usual, longest = said("DefaultTime"), said("MaxTime")
-    return Partition(
+    return SlurmPartition(
         said("PartitionName"),
         None if said("Nodes") == "ALL" else _names(said("Nodes"), place),
         said("Default") == "YES",
@@ -594,11 +594,11 @@ def _names(hostlist: str, place: str) -> frozenset[str]:
     return frozenset(expand_hostlist(hostlist, where=place)) if hostlist not in ("", "(null)") else frozenset()
 
 
-def _reservation_of(record: str, place: str) -> Reservation:
+def _reservation_of(record: str, place: str) -> SlurmReservation:
     start, end = (slurm_time(field_of(key, record) or "") for key in ("StartTime", "EndTime"))
     state, flags = field_of("State", record), field_of("Flags", record) or ""
     admits = {key: field_of(key, record) or "" for key in ("Users", "Groups", "Accounts")}
-    return Reservation(
+    return SlurmReservation(
         field_of("ReservationName", record) or "",
         _names(field_of("Nodes", record) or "", place),
         # a floating reservation begins at a time that moves on with the clock: it never has begun
@@ -675,13 +675,13 @@ class _Partition(BaseModel):
     qos: _Allowed = _Allowed()
     topology: str = ""
 
-    def record(self, place: str) -> Partition:
+    def record(self, place: str) -> SlurmPartition:
         """Return it as a record; its times are in minutes."""
         admits = {
             "AllowAccounts": self.accounts.allowed, "AllowGroups": self.groups.allowed, "AllowQos": self.qos.allowed,
             "DenyAccounts": self.accounts.deny, "DenyQos": self.qos.deny,
         }  # fmt: skip
-        return Partition(
+        return SlurmPartition(
             self.name,
             _names(self.nodes.configured, place) if self.nodes.configured != "ALL" else None,
             "DEFAULT" in self.flags,
@@ -724,14 +724,14 @@ class _Answer(BaseModel):
     last_update: SlurmNumber = None
 
 
-def _from_json(document: Document) -> Snapshot:
+def _from_json(document: Document) -> SlurmSnapshot:
     keys = document.data.keys() if isinstance(document.data, dict) else ()
     answer = document.parse(_Answer)
     place, at = document.source.name, answer.last_update
     rows = [row.partition for row in answer.sinfo or () if row.partition is not None]
     partitions = {one.name: one.record(place) for one in (*(answer.partitions or ()), *rows)}
     reservations = [
-        Reservation(
+        SlurmReservation(
             one.name,
             _names(one.node_list, place),
             -inf if one.start_time is None else one.start_time,
@@ -755,7 +755,7 @@ def _from_json(document: Document) -> Snapshot:
         if "PENDING" in job.job_state and job.start_time and job.state_reason not in _INELIGIBLE
     ]
     others = {"partitions", "reservations", "jobs"} & {*keys}
-    return Snapshot(
+    return SlurmSnapshot(
         None if others and not {"nodes", "sinfo"} & {*keys} else tuple(nodes_of_json(document)),
         tuple(partitions.values()) if partitions or answer.partitions is not None else None,
         None if answer.reservations is None else tuple(reservations),
