@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from topology.errors import InvalidTopology
-from topology.flags import FAULTY, HEALTHY, FlagKind, NodeFlag, parse_slowdown
+from topology.flags import FAULTY, HEALTHY, WARNING, FlagKind, NodeFlag, parse_slowdown
 from topology.kubernetes.kubernetes_gpus import GPUS
 from topology.kubernetes.kubernetes_objects import NodeCondition, Taint
 
 SLOWDOWN = "arnold.dev/slowdown"  # Annotation of a node: a factor of at least 1, or faulty
 SLOWDOWN_UNTIL = "arnold.dev/slowdown-until"  # Annotation of a node: when its slowdown ends, RFC 3339 with a time zone
-PREFER_NO_SCHEDULE = 1.05
+PREFER_NO_SCHEDULE = WARNING
 """Slowdown that stands for a taint PreferNoSchedule: the node is healthy as far as anyone knows, so it is priced below
 any slowdown that detectors report (they start at 1.1), and above nothing."""
 
