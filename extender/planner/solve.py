@@ -92,7 +92,7 @@ def _base(question: Question, job: Job | None) -> GangPlan:
     else:
         of_pods = job.replace(gpus_per_node=question.of_pods.gpus_per_node, node_sizes=())
         spec = PlanSpec.of(of_pods, dialect=gang.dialect, priority=gang.priority)
-    return plan.replace(spec=spec, expires=None, bound_pods=0, estimate=question.estimate)
+    return plan.replace(spec=spec, bound_pods=0, estimate=question.estimate)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:
