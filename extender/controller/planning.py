@@ -215,7 +215,7 @@ def _worth(plan: GangPlan) -> str:
     """Return what a placement is worth, in one sentence."""
     if plan.spread is None or plan.objective is None:
         return f"{counted(len(plan.node_names), 'node')} planned"
-    proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} from the best"
+    proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
     return f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
 
 

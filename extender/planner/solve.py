@@ -69,6 +69,8 @@ def _placed(question: Question, limits: Limits) -> Answer:
     names, pods = by_rank(cluster, job, outcome.proposal.nodes), uids_of(question.gang)
     pods_per_node = job.gpus_per_node // question.of_pods.gpus_per_node
     notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
+    if outcome.step is not None and outcome.status == "optimal" and outcome.gap:
+        notes.append(f"of the nodes that it may have, slow ones among them: {outcome.step.in_words}")
     if len({one.gpu_types for one in outcome.types}) > 1 or job.gpu_types is not None:
         notes += [f"on GPUs of the type {in_words(one.gpu_types)}" for one in outcome.types if one.chosen]
     notes += pulling(cluster, job, outcome.proposal.nodes)
