@@ -50,6 +50,10 @@ class ClusterFiles:
             "help": "Resource of Kubernetes that is GPUs.  [default: nvidia.com/gpu and amd.com/gpu]",
         },
     )
+    shared_gpus: Literal["unusable", "whole"] = field(
+        default="unusable",
+        metadata={"help": "What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."},
+    )
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Nodes in use: a node or Slurm hostlist a line, a placement, or what sinfo, scontrol and squeue --start print."""
     partition: str = field(
@@ -110,6 +114,7 @@ class ClusterFiles:
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
             gpu_resource=self.gpu_resource,
+            shared_gpus=self.shared_gpus,
             busy=(*opened.in_use, *self.busy),
             flags=self.flags,
             request=self.request(),
@@ -130,7 +135,10 @@ class ClusterFiles:
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
 OF_SLURM = ("partition", "constraint", "reservation", "exclude", "time", "unlisted")  # What decides beside --busy
-OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy", *OF_SLURM)
+OVERLAY = (
+    *("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "shared_gpus", "busy"),
+    *OF_SLURM,
+)
 
 state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""

@@ -136,7 +136,7 @@ def background_jobs(
 
     from simulator.workload import WorkloadSpec, generate
 
-    gpus = int(cluster.gpus.sum())
+    gpus = int(cluster.gpus[cluster.whole].sum())
     spec = WorkloadSpec(
         days=seconds / DAY,
         gpus=gpus,

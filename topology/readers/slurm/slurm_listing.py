@@ -58,10 +58,10 @@ class SlurmListing:
             none, fix = "lists no node with its state", "give what `scontrol show nodes` prints"
             raise InvalidInput(none, where=source.name, fix=fix)
         notes = []
-        if any(row.gpus for row in rows.values()):
-            if bare := [name for name, row in rows.items() if row.gpus == 0]:
+        if any(row.gpus is not None and row.gpus.physical for row in rows.values()):
+            if bare := [name for name, row in rows.items() if row.gpus is not None and not row.gpus.physical]:
                 notes.append(f"nodes without GPUs, left out: {some(bare)}")
-            rows = {name: row for name, row in rows.items() if row.gpus != 0}
+            rows = {name: row for name, row in rows.items() if row.gpus is None or row.gpus.physical}
         paths = {name: _paths(row.topology, row.place) for name, row in rows.items()}
         counts = Counter(topology for path in paths.values() for topology in path)
         chosen = self._chosen(counts, paths, source) if counts else ""
@@ -78,7 +78,8 @@ class SlurmListing:
         for name, row in rows.items():
             switches = paths[name].get(chosen, ()) if counts else (ONE_LEVEL,)
             path = (*switches, *[""] * (len(names) - len(switches)))
-            placed.append(PlacedNode(name, path, row.gpus or None, row.gpu_type))
+            gpus = None if row.gpus is None else row.gpus.physical or None
+            placed.append(PlacedNode(name, path, gpus, row.gpu_type))
         places = [row.place for row in rows.values()]
         reading = place_nodes(names, placed, where=places.__getitem__, notes=notes)
         return Reading(reading.cluster, reading.notes, has_states=True)
