@@ -26,6 +26,7 @@ from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source, read_source
 from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
+from topology.known_strangers import stranger_fault
 from topology.node_gpus import NodeGpus
 from topology.parsing.documents import load_document
 from topology.quantities import plural
@@ -338,6 +339,8 @@ def _counted(states: Counter[str]) -> str:
 
 def _plain(source: Source, names: NodeNames) -> NodeList:
     """Read a node or hostlist a line; a node may be listed more than once."""
+    if (stranger := stranger_fault(source.text, nodes=True)) is not None:
+        raise InvalidInput(stranger[0], where=source.name, fix=stranger[1])
     places: dict[str, str] = {}
     budget = 4 * MAX_NODES
     for number, line in enumerate(source.text.splitlines(), 1):

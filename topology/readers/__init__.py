@@ -17,6 +17,7 @@ from topology.cluster import Cluster
 from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import unknown_format
 from topology.files import Source, read_source
+from topology.known_strangers import stranger_fault
 from topology.kubernetes.kubernetes_labels import check_labels, label_of
 from topology.node_gpus import SharedGpus, alike_types
 from topology.node_list import NodeList, read_node_lists, with_gpus, with_node_list, with_types, without_excluded
@@ -222,5 +223,6 @@ def recognise(source: Source) -> TopologyReader:
     if fitting:
         names = " and ".join(reader.format.name for reader in fitting)
         raise InvalidInput(f"looks like {names} at once", where=source.name, fix="say which with --format")
-    wrong, fix = unknown_format((reader.format for reader in readers), head, kind="clusters")
+    formats = (reader.format for reader in readers)
+    wrong, fix = stranger_fault(head, nodes=False) or unknown_format(formats, head, kind="clusters")
     raise InvalidInput(wrong, where=source.name, fix=fix)
