@@ -41,6 +41,8 @@ from topology.slurm.slurm_snapshot import (
 from topology.slurm.slurm_table import Use, powered_off, use_of
 
 _PLACEMENT = re.compile(r'"assignment"\s*:')
+_DOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?")
+"""What may stand behind the first dot of a host name, in small letters: no blank, no bar, no comma of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +139,11 @@ class NodeNames(Container[str]):
         lower = name.lower()
         if lower in whole:
             return whole[lower]
-        host, dot, _ = lower.partition(".")
+        host, dot, domain = lower.partition(".")
         # the parts of an address, 10.0.0.1, are no host and domain
-        return [] if host.isdecimal() else whole.get(host, []) if dot else short.get(host, [])
+        if host.isdecimal() or (dot and not _DOMAIN.fullmatch(domain)):
+            return []
+        return whole.get(host, []) if dot else short.get(host, [])
 
 
 def read_node_lists(

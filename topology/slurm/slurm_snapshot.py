@@ -56,7 +56,8 @@ class SlurmPartition:
     """A partition: nodes under one set of limits."""
 
     name: str
-    nodes: frozenset[str] | None = None  # None = not said, or all
+    nodes: frozenset[str] | None = None  # None = all
+    complete: bool = True  # whether it has no others; records of nodes say it of the nodes that they list alone
     default: bool = False
     state: str = "UP"  # jobs start in one that is UP alone
     max_nodes: int | None = None  # None = as many as there are
@@ -258,15 +259,21 @@ class SlurmSnapshot:
         )
 
     def known_partitions(self) -> dict[str, SlurmPartition]:
-        """Return the partitions that are known, by name: those that nodes name have nodes and no limits."""
+        """Return the partitions that are known, by name: those that nodes name have these, and no limits."""
         members: dict[str, set[str]] = {}
         defaults = set()
         for node in self.nodes or ():
             for name in node.partitions or ():
                 members.setdefault(name, set()).add(node.name)
             defaults |= {node.default_partition}
-        known = {name: SlurmPartition(name, frozenset(nodes), name in defaults) for name, nodes in members.items()}
-        return known | {one.name: one for one in self.partitions or ()}
+        known = {
+            name: SlurmPartition(name, frozenset(nodes), complete=False, default=name in defaults)
+            for name, nodes in members.items()
+        }
+        for partition in self.partitions or ():
+            nodes = partition.nodes if partition.complete else frozenset(members.get(partition.name, ()))
+            known[partition.name] = replace(partition, nodes=nodes)
+        return known
 
     def chosen_partition(self, request: SlurmRequest) -> tuple[SlurmPartition | None, tuple[str, ...]]:
         """Return the partition that a job goes to, ``None`` = which cannot be told, and notes.
@@ -332,10 +339,12 @@ class SlurmSnapshot:
                     use = Use.FREE if planned[name][1] else Use.IN_USE
                 uses[name] = max(use, uses.get(name, Use.FREE))
             features = {feature for node in listed for feature in node.features or ()}
-            if not listed and self.nodes is not None and unlisted != "free":
-                kept_out[name] = UNLISTED
-            elif partition is not None and partition.nodes is not None and name not in partition.nodes:
+            is_unlisted = not listed and self.nodes is not None
+            outside = partition is not None and partition.nodes is not None and name not in partition.nodes
+            if partition is not None and outside and (partition.complete or not is_unlisted):
                 kept_out[name] = f"not in the partition {partition.name}"
+            elif is_unlisted and unlisted != "free":
+                kept_out[name] = UNLISTED
             elif partition is not None and partition.state != "UP":
                 kept_out[name] = f"in the partition {partition.name}, which is {partition.state}"
             elif partition is not None and seconds > partition.max_seconds:
@@ -573,6 +582,7 @@ def _partition_of(record: str, place: str) -> SlurmPartition:
     return SlurmPartition(
         said("PartitionName"),
         None if said("Nodes") == "ALL" else _names(said("Nodes"), place),
+        field_of("Nodes", record) is not None,
         said("Default") == "YES",
         said("State") or "UP",
         int(most) if most else None,
@@ -665,7 +675,7 @@ class _Partition(BaseModel):
     """A partition of ``scontrol show partitions --json``, and of a row of ``sinfo --json``."""
 
     name: str
-    nodes: _Configured = _Configured()
+    nodes: _Configured | None = None
     flags: list[str] = []
     partition: _State = _State()
     maximums: _Numbers = _Numbers()
@@ -681,9 +691,11 @@ class _Partition(BaseModel):
             "AllowAccounts": self.accounts.allowed, "AllowGroups": self.groups.allowed, "AllowQos": self.qos.allowed,
             "DenyAccounts": self.accounts.deny, "DenyQos": self.qos.deny,
         }  # fmt: skip
+        configured = "" if self.nodes is None else self.nodes.configured
         return SlurmPartition(
             self.name,
-            _names(self.nodes.configured, place) if self.nodes.configured != "ALL" else None,
+            _names(configured, place) if configured != "ALL" else None,
+            self.nodes is not None,
             "DEFAULT" in self.flags,
             "+".join(self.partition.state) or "UP",
             None if self.maximums.nodes is None else int(self.maximums.nodes),

@@ -274,6 +274,28 @@ def test_a_list_with_states_is_complete() -> None:
     assert sum(node.free for node in loaded(listed, cluster=PADDED, unlisted="free").cluster) == 36
 
 
+def test_nodes_without_a_record_are_in_no_partition_that_is_known_from_records_alone() -> None:
+    """Of n05 to n08 nobody says in which partition they are, so they are unlisted, and free for who says so; where the
+    partition itself says its nodes, they are in none of it, whoever says what.
+    """
+    records = "".join(f"NodeName=n{i:02} Gres=gpu:8 State=IDLE Partitions=batch\n" for i in range(1, 5))
+    assert loaded(records).cluster.node("n05").kept_out == "not listed by Slurm"
+    assert free(loaded(records, unlisted="free")) == "1 2 3 4 5 6 7 8"
+    assert free(loaded(records, request=SlurmRequest(partition="batch"), unlisted="free")) == "1 2 3 4 5 6 7 8"
+    partition = "PartitionName=batch Default=YES MaxTime=UNLIMITED Nodes=n[01-04] State=UP\n"
+    both: tuple[Unlisted, ...] = ("unusable", "free")
+    for unlisted in both:
+        topology = loaded(records, partition, unlisted=unlisted)
+        assert topology.cluster.node("n05").kept_out == "not in the partition batch"
+
+
+@pytest.mark.parametrize("nodes", ["", ', "nodes": {"configured": "n[01-02]"}', ', "nodes": {"configured": "ALL"}'])
+def test_a_row_of_sinfo_says_the_partition_of_its_nodes(nodes: str) -> None:
+    """Also where it does not say which nodes the partition has in all."""
+    row = '{"node": {"state": ["IDLE"]}, "nodes": {"nodes": ["n[01-02]"]}, "partition": {"name": "batch"%s}}'
+    assert free(loaded(f'{{"sinfo": [{row % nodes}]}}')) == "1 2"
+
+
 def test_lists_of_several_partitions_are_one() -> None:
     """A node is unlisted if it is in none of them."""
     assert free(loaded("n[01-03] idle\n", "n[05-07] idle\n")) == "1 2 3 5 6 7"
@@ -292,7 +314,14 @@ def test_a_list_without_a_node_of_the_cluster_is_refused(text: str) -> None:
 DOMAINS = "SwitchName=s1 Nodes=n01.example.com,n02.example.com\n"
 
 
-@pytest.mark.parametrize("text", ["n01\n", "n01.example.com\n", "N01\n", "N01.Example.COM\n", "n01 alloc\nn02 idle\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n01\n", "n01.example.com\n", "N01\n", "N01.Example.COM\n", "n01 alloc\nn02 idle\n",
+        "n01.example.com alloc gpu:8\nn02.example.com idle gpu:8\n", "N01|alloc|gpu:8\nn02.example.com|idle|gpu:8\n",
+        "NODELIST STATE\nn01.example.com alloc\nn02.example.com idle\n",
+    ],
+)  # fmt: skip
 def test_names_in_another_spelling(text: str) -> None:
     """Short names are full ones, and the other way round; capitals make no difference."""
     full = loaded(text, cluster=DOMAINS)
