@@ -145,6 +145,7 @@ def _print(out: Console, instance: Instance, document: DefragmentDocument) -> No
     seconds = Text(f"  ({document.solve_seconds:.2f} s)", "dim")
     if document.objective is None:
         out.print(Text(f"{verdict}: {document.placement.reason}", BAD) + seconds)
+        print_sentences(out, "Notes", [*document.placement.notes, *document.notes])
         return
     cost = _amount(document, document.cost)
     if document.cost > document.least_cost + 1e-9:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -189,12 +190,13 @@ def _shortage(problem: RepairProblem, gone: IntArray) -> Infeasible:
     kinds = {
         "with another type of GPU": other_type,
         "joined to those of the job by no switch": away,
-        "kept out": kept_out,
         "in use": used,
         "flagged, refused by avoid: strict": slow,
         "faulty": faulty,
     }
-    listed = ", ".join(f"{int(nodes.sum())} {kind}" for kind, nodes in kinds.items() if nodes.any())
+    counts = {kind: int(nodes.sum()) for kind, nodes in kinds.items()}
+    counts |= Counter(why for i, why in cluster.kept_out.items() if kept_out[i])
+    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     block = blocks_at(cluster, job, 0).size
     held = " and ".join(dict.fromkeys(cluster.level(hold.level).name for hold in job.holds_on(cluster)))
     tied = f"; hard constraints keep {block} cells in one {held}, and none has room for them" if block > 1 else ""

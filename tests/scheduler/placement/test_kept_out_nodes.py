@@ -10,9 +10,10 @@ from scheduler.job import Job, Parallelism
 from scheduler.objective import evaluate
 from scheduler.placement.admission import shortage
 from scheduler.placement.types import ALGORITHMS, Limits
+from scheduler.repair import repair
 from topology.build import build_cluster
 from topology.cluster import Cluster, Node, NodeLimit
-from topology.errors import InvalidPlacement
+from topology.errors import Infeasible, InvalidPlacement
 from topology.flags import FAULTY
 from topology.states import State, node_states
 from topology.text_tree import text_tree
@@ -71,6 +72,13 @@ def test_too_few_nodes_are_told_by_why() -> None:
     """Two nodes are needed and one is free: one is kept out, one faulty, one in use."""
     reason = shortage(racks(), job(2))
     assert reason.endswith(f"the cluster has 1 of 4 (1 faulty, 1 {WHY}, 1 in use)")
+
+
+def test_a_repair_says_why_nodes_are_no_spares() -> None:
+    """n4 is lost, and of the others n1 is kept out, n2 in use, n3 faulty before it is kept out."""
+    with pytest.raises(Infeasible) as caught:
+        repair(racks(), job(1), np.array([[3]], dtype=np.int32), ["n4"], prefer="moves", limits=Limits(seconds=5))
+    assert caught.value.message.endswith(f"spare nodes of 8 GPUs left: 0 (the others: 1 in use, 1 faulty, 1 {WHY})")
 
 
 def test_no_placement_has_a_node_that_is_kept_out() -> None:
