@@ -99,7 +99,7 @@ def watch(
     before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
         for seen in rounds(endpoint, plan, settings, stop=stop):
-            made = seen if yes else _within_share(seen)
+            made = seen if yes else within_share(seen)
             if made.error is not None and once:
                 raise made.error
             _say(_saved(made, store, flags_out), as_json=as_json)
@@ -109,7 +109,7 @@ def watch(
         signal.signal(signal.SIGTERM, before)
 
 
-def _within_share(made: WatchRound) -> WatchRound:
+def within_share(made: WatchRound) -> WatchRound:
     """Return a round, or where its flags would take out too many of its machines one that judged nothing."""
     from topology.breaker import Breaker
 

@@ -50,7 +50,7 @@ def test_each_output_has_its_own_format(place: Arnold, tmp_path: Path) -> None:
     ],
 )
 def test_without_formats_the_name_says_it(place: Arnold, tmp_path: Path, name: str, begins: str) -> None:
-    """A name that ends in a format, or is one, has it, batch scripts by their usual ends; one without an end is JSON."""
+    """A name that ends in a format, or is one, has it, batch scripts by their usual ends; without an end it is JSON."""
     assert place("--output", tmp_path / name).code == 0
     assert (tmp_path / name).read_text().startswith(begins)
 
