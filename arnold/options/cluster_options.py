@@ -49,6 +49,8 @@ class ClusterFiles:
             "help": "Resource of Kubernetes that is GPUs.  [default: nvidia.com/gpu and amd.com/gpu]",
         },
     )
+    tolerate: tuple[str, ...] = field(default=(), metadata={"metavar": "KEY[=VALUE]"})
+    """A taint that jobs put up with, so that its nodes are theirs too (Kubernetes; `tolerations` of a job, for all)."""
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Nodes in use: a node or Slurm hostlist a line, what sinfo or scontrol print of nodes, or a placement."""
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
@@ -67,6 +69,7 @@ class ClusterFiles:
         """Return a cluster that was read already, with what lies over it; raise as :meth:`read`."""
         from topology.kubernetes.kubernetes_labels import parse_domains
         from topology.readers import load_topology
+        from topology.taints import parse_tolerations
 
         def listed(names: str | None) -> list[str] | None:
             return None if names is None else [name.strip() for name in names.split(",")]
@@ -80,6 +83,7 @@ class ClusterFiles:
             gpus_per_node=self.gpus_per_node,
             gpu_type=self.gpu_type,
             gpu_resource=self.gpu_resource,
+            tolerations=parse_tolerations(self.tolerate, where="--tolerate"),
             busy=(*opened.in_use, *self.busy),
             flags=self.flags,
         )
@@ -96,7 +100,7 @@ class ClusterFiles:
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "busy")
+OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "tolerate", "busy")
 
 state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""

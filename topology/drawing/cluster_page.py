@@ -109,7 +109,7 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
     """Return what the script of a page knows of each square, in the order of the squares.
 
     Keys: ``names``, ``places`` (distinct paths of domains), ``place`` (which path), ``gpus``, ``free``, ``types``
-    (of GPU) and ``type`` (which of them), ``flags`` (square -> sentence).
+    (of GPU) and ``type`` (which of them), ``flags`` (square -> sentence, why a node is flagged or kept out).
     """
     columns = [[level.domains[i] for i in level.domain_of[layout.nodes]] for level in cluster.levels]
     paths = [" / ".join(dict.fromkeys(path)) for path in zip(*columns, strict=True)] or [""] * len(layout.nodes)
@@ -127,7 +127,8 @@ def node_data(cluster: Cluster, layout: Layout) -> dict[str, Any]:
             str(i): flag_sentence(cluster.flags[int(node)])
             for i, node in enumerate(layout.nodes)
             if int(node) in cluster.flags
-        },
+        }
+        | {str(i): cluster.kept_out[int(node)] for i, node in enumerate(layout.nodes) if int(node) in cluster.kept_out},
     }
 
 

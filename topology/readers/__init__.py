@@ -21,6 +21,7 @@ from topology.node_list import NodeList, read_node_list, with_gpus, with_node_li
 from topology.overlay import with_flags
 from topology.plugins import noted
 from topology.readers.types import TOPOLOGY_READERS, CountsResource, Reading, TopologyReader
+from topology.taints import Toleration, taint_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ def load_topology(
     gpus_per_node: int | None = None,
     gpu_type: str | None = None,
     gpu_resource: str | None = None,
+    tolerations: tuple[Toleration, ...] = (),
     now: datetime | None = None,
 ) -> LoadedTopology:
     """Read a cluster in any known format, and lay busy nodes and flags over it.
@@ -61,6 +63,7 @@ def load_topology(
     :param levels: for formats that leave them open (Kubernetes): labels from broad to close.
     :param level_names: what to call the levels, from broad to close; ``None`` = as the file does.
     :param domains: for the same formats, second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
+    :param tolerations: taints that every job puts up with.
     :param now: timezone-aware; ``None`` = the present.
     """
     instant = datetime.now(UTC) if now is None else now
@@ -69,6 +72,8 @@ def load_topology(
     reader = _reader(source, format, gpu_resource)
     reading = _read(source, reader, levels, domains or {}, instant)
     cluster, notes, assumed = _named(reading.cluster, level_names), list(reading.notes), ""
+    notes += taint_notes(cluster.taints, tolerations, nodes=len(cluster))
+    cluster = cluster.tolerating(tolerations)
     if gpus_per_node is not None and not cluster.gpus_assumed:
         raise _known_gpus(source)
     lists = [read_node_list(_opened(file), cluster) for file in busy]

@@ -9,6 +9,7 @@ import numpy as np
 
 from topology.cluster import DEFAULT_GPUS, Cluster
 from topology.plugins import PluginGroup
+from topology.taints import is_price, kept_out_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,19 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
 
 
+def kept_out_without_a_taint(cluster: Cluster) -> list[int]:
+    """Return the nodes that something else than taints keeps out."""
+    return [i for i, why in cluster.kept_out.items() if why != kept_out_by(cluster.taints.get(i, ()))]
+
+
 def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     """Say what is lost in the CSV, which carries slowdown, begin and end of a flag alone."""
-    detailed = sum(flag.kind == "degraded" or any((flag.score, flag.evidence)) for flag in cluster.flags.values())
+    flags = [flag for flag in cluster.flags.values() if not is_price(flag)]
+    detailed = sum(flag.kind == "degraded" or any((flag.score, flag.evidence)) for flag in flags)
     notes = []
-    if cluster.kept_out:
+    if unsaid := len(kept_out_without_a_taint(cluster)):
         notes.append(
-            f"{format_name} has no word for nodes that are kept out, and calls them faulty: {len(cluster.kept_out)}"
+            f"{format_name} has no word for nodes kept out by anything but taints, and calls them faulty: {unsaid}"
         )
     if detailed:
         notes.append(f"{format_name} carries slowdowns and times of flags and no more; reasons left out: {detailed}")
