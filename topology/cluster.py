@@ -88,6 +88,14 @@ class Level:
         return [names[domain] for domain in self.domain_of.tolist()]
 
 
+@dataclass(frozen=True, slots=True)
+class SlurmBlocks:
+    """What Slurm's block topology says besides the levels that it makes: topology.conf(5), topology/block."""
+
+    names: tuple[str, ...]  # the base blocks in the order in which Slurm joins them, those without nodes among them
+    sizes: tuple[int, ...]  # BlockSizes, nodes: of a base block, then of the blocks joined from them; empty = not said
+
+
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """An immutable cluster; derive variants with :meth:`replace`."""
@@ -109,6 +117,8 @@ class Cluster:
     kept_out: Mapping[int, str] = field(default_factory=dict)
     taints: Mapping[int, tuple[Taint, ...]] = field(default_factory=dict)  # of nodes that taints keep some jobs off
     node_limit: NodeLimit | None = None  # None = nothing limits how many nodes a job may have
+    # where the closest level is the base blocks of Slurm; None = its levels are no blocks
+    blocks: SlurmBlocks | None = None
 
     def __post_init__(self) -> None:
         of_levels = (level.domain_of for level in (*self.levels, *self.second_levels))

@@ -18,6 +18,9 @@ FlagKind = Literal["straggler", "degraded", "faulty"]
 
 HEALTHY = 1.0  # Slowdown of a node without a flag
 FAULTY = math.inf  # Slowdown that stands for a node which must never be used
+# Slowdown of a node with a warning, or with evidence that does not suffice: a price so small that it is used before a
+# job spreads more by 5 %
+WARNING = 1.05
 
 
 _FACTOR = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")

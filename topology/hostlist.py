@@ -1,5 +1,9 @@
 """Slurm hostlists, ``n[0001-0128,0200],login1``: names in few characters.
 
+What is written here is read by Slurm, which knows less than what is read here: behind the last bracket of a name
+nothing may stand, a range has at most 65,536 numbers, and a name that ends in a number of 2^64 or more is read as one
+that ends in 2^64 - 1.  Source: ``src/common/hostlist.c`` of Slurm, tried with 22.05 and 24.11.
+
 ClusterShell's range sets know how to pad, expand and fold numbers; the names around them are put together here.  A
 hostlist is counted before it is expanded, so that ``n[0-400000000]`` is refused before anything of that size exists.
 ClusterShell's own node sets are not used: they know groups, which run commands, and set operators, and are slow.
@@ -15,10 +19,13 @@ from topology.cluster import MAX_NODES
 from topology.errors import InvalidInput, TooLarge
 
 _PIECE = re.compile(r"""\[(?P<ranges>[^\[\]]*)\]|(?P<comma>,)|(?P<word>[^\s,\[\]#="'\\&!^@*%?(){}]+)""")
-_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+_DIGITS = 64  # Of a number in a bracket, zeros before it among them: a Python number of thousands takes long to read
+_RANGE = re.compile(rf"([0-9]{{1,{_DIGITS}}})(?:-([0-9]{{1,{_DIGITS}}}))?")
 _NAME = re.compile(r"""[^\s,\[\]#="'\\&!^@*%?(){}]+""")
 _ABSURD = 10**15
-_LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,18})([^0-9]*)")
+_NUMBERED = re.compile(r"(.*?)([0-9]+)")
+_LARGEST = 2**64 - 1  # Number at the end of a name that Slurm reads as it is
+_RANGE_NUMBERS = 65_536  # Of a range, and ranges of a bracket, that Slurm reads: MAX_RANGE and MAX_RANGES
 
 _Term = list[tuple[str, str]]
 """One comma-separated part of a hostlist: words and insides of brackets, as pairs (word, ranges), one of them empty."""
@@ -38,22 +45,33 @@ def expand_hostlist(text: str, *, where: str = "", limit: int = MAX_NODES) -> li
 
 
 def fold_hostlist(names: Iterable[str]) -> str:
-    """Return names, by :func:`check_name`, as a hostlist: those that differ in their last number share one bracket."""
+    """Return names as a hostlist that Slurm reads as these names: those that differ in the number at their end alone
+    share a bracket.
+
+    :raises InvalidInput: a name cannot stand in one, by :func:`check_name`, or ends as :func:`outgrows_slurm` says.
+    """
     from ClusterShell.RangeSet import RangeSet
 
-    families: dict[tuple[str, str], list[str]] = {}
-    words: list[str] = []
+    families: dict[str, list[str]] = {}
+    terms: list[str] = []
     for name in names:
         check_name(name)
-        if parts := _LAST_NUMBER.fullmatch(name):
-            prefix, number, suffix = parts.groups()
-            families.setdefault((prefix, suffix), []).append(number)
+        if outgrows_slurm(name):
+            outgrown = f"the name {name!r} ends in a number of 2^64 or more, which Slurm reads as another"
+            raise InvalidInput(outgrown, fix="rename it, so that it ends in a smaller number or in a letter")
+        parts = _NUMBERED.fullmatch(name)
+        # counting up to the largest number, Slurm never comes to an end
+        if parts and len(parts[2]) <= _DIGITS and int(parts[2]) < _LARGEST:
+            families.setdefault(parts[1], []).append(parts[2])
         else:
-            words.append(name)
-    for (prefix, suffix), numbers in families.items():
-        ranges = f"[{RangeSet(','.join(numbers))}]" if len(numbers) > 1 else numbers[0]
-        words.append(f"{prefix}{ranges}{suffix}")
-    return ",".join(words)
+            terms.append(name)
+    for prefix, numbers in families.items():
+        if len(numbers) > _RANGE_NUMBERS:
+            numbers.sort(key=lambda number: (len(number), number))
+        for start in range(0, len(numbers), _RANGE_NUMBERS):
+            part = numbers[start : start + _RANGE_NUMBERS]
+            terms.append(prefix + (f"[{RangeSet(','.join(part))}]" if len(part) > 1 else part[0]))
+    return ",".join(terms)
 
 
 def spell_names(names: Iterable[str], *, most: int | None = None) -> str:
@@ -64,10 +82,14 @@ def spell_names(names: Iterable[str], *, most: int | None = None) -> str:
     >>> spell_names(["n1", "gpu node 1", "n2"])
     "n[1-2],'gpu node 1'"
     """
-    names = list(names)
-    folded = fold_hostlist(name for name in names if _NAME.fullmatch(name))
-    odd = [repr(name) for name in names if not _NAME.fullmatch(name)]
-    text = ",".join([folded, *odd] if folded else odd)
+    plain: list[str] = []
+    odd: list[str] = []
+    for name in names:
+        if _NAME.fullmatch(name) and not outgrows_slurm(name):
+            plain.append(name)
+        else:
+            odd.append(repr(name))
+    text = ",".join([fold_hostlist(plain), *odd] if plain else odd)
     return text if most is None or len(text) <= most else f"{text[: most - 3]}..."
 
 
@@ -75,6 +97,13 @@ def check_name(name: str, *, what: str = "a Slurm hostlist") -> None:
     """Raise :class:`InvalidInput` for a name that cannot stand in Slurm's files: one with a space, a comma, ..."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"the name {name!r} cannot stand in {what}", fix="rename it")
+
+
+def outgrows_slurm(name: str) -> bool:
+    """Return whether a name ends in a number of 2^64 or more: Slurm takes all of these for the largest below."""
+    parts = _NUMBERED.fullmatch(name)
+    # a number of thousands of digits is none that Python reads; zeros before it count for nothing
+    return parts is not None and (len(digits := parts[2].lstrip("0")) > 20 or int(digits or "0") > _LARGEST)
 
 
 def _terms(text: str, where: str) -> Iterator[_Term]:

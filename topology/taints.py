@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from topology.errors import InvalidInput
-from topology.flags import NodeFlag
+from topology.flags import WARNING, NodeFlag
 
-PREFER_NO_SCHEDULE = 1.05
+PREFER_NO_SCHEDULE = WARNING
 """Slowdown that stands for a taint PreferNoSchedule: the node is healthy as far as anyone knows, so it is priced below
 any slowdown that detectors report (they start at 1.1), and above nothing."""
 

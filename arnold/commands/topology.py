@@ -65,7 +65,9 @@ def _file_command(name: str, document: str, examples: str) -> Callable[[F], clic
 
 
 @_file_command("convert", "ConvertDocument", CONVERT_EXAMPLES)
-@click.option("--to", required=True, metavar="FORMAT", help="New format: csv, slurm-conf, slurm-yaml or topograph.")
+@click.option(
+    "--to", required=True, metavar="FORMAT", help="New format: csv, slurm-block, slurm-conf, slurm-yaml or topograph."
+)
 @file_option("--output", written=True, help="File to write to.  [default: standard output]")
 def convert(*, as_json: bool, to: str, output: str | None, files: ClusterFiles) -> None:
     """Write a cluster in another format.  FILE may be - for standard input.

@@ -88,7 +88,7 @@ class CollectivesDocument(JsonRecord):
     """The finding in words."""
     cause: str
     """Cause of what came first: none, not-launched, not-transmitted, not-delivered, gpu-not-ready, crossed-order,
-    other-size, unreachable, late, slow-compute, slow-transfer, slow-gpu or unknown.
+    other-size, unreachable, no-record, late, slow-compute, slow-transfer, slow-gpu or unknown.
     """
     culprits: tuple[NamedCulprit, ...]
     """Ranks to blame, the surest first."""

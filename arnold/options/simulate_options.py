@@ -38,8 +38,10 @@ class TraceOptions:
     """Leave out what cannot be used and say how much, or stop at the first."""
     column: tuple[str, ...] = field(default=(), metadata={"metavar": "NAME=THEIRS"})
     """Column of a CSV trace under its own name: gpus=num_gpu."""
-    time_format: str | None = field(default=None, metadata={"metavar": "PATTERN", "default": "seconds or ISO dates"})
-    """How the trace writes times: '%d.%m.%Y %H:%M:%S', or milliseconds."""
+    time_format: str | None = field(
+        default=None, metadata={"metavar": "PATTERN", "default": "ISO dates, or as the format counts"}
+    )
+    """How the trace writes times: '%d.%m.%Y %H:%M:%S', or what its numbers count, lengths too: milliseconds."""
     merge: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Another trace on the same clock, whose jobs are added."""
     window: str | None = field(default=None, metadata={"metavar": "START..END", "default": "all"})
@@ -97,7 +99,8 @@ class TraceOptions:
             self.trace, format=self.formats()[0], lenient=self.lenient, columns=columns, time_format=self.time_format
         )
         if self.merge:
-            found = merge([found, *(read_trace(other, lenient=self.lenient) for other in self.merge)])
+            others = (read_trace(other, lenient=self.lenient, time_format=self.time_format) for other in self.merge)
+            found = merge([found, *others])
         if self.window is not None:
             found = window(found, *parse_window(self.window, found))
         return found if self.max_gpus is None else max_gpus(found, self.max_gpus)

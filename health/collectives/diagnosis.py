@@ -29,6 +29,7 @@ Cause = Literal[
     "crossed-order",
     "other-size",
     "unreachable",
+    "no-record",
     "late",
     "slow-compute",
     "slow-transfer",
@@ -45,6 +46,7 @@ CAUSES: dict[Cause, str] = {
     "crossed-order": "ranks entered collectives in different orders and wait for one another: the program's mistake",
     "other-size": "it called a collective with another size or type than its group: the program's mistake",
     "unreachable": "it is dead or does not answer",
+    "no-record": "it left no record beside those of the others: it died before them, or its file is missing or broken",
     "late": "it spends far less time in its collectives than the others of its group, so it comes last",
     "slow-compute": "it works longer than its peers before each collective: a slow GPU or host",
     "slow-transfer": "transfers with it take longer, and flows wait at it: its network card, or the GPU behind it",
@@ -145,7 +147,30 @@ def diagnose_snapshot(snapshot: Snapshot, notes: Sequence[str] = ()) -> Diagnosi
             groups=tuple(g for g, group in enumerate(snapshot.groups) if snapshot.gone & set(group.members)),
         )
     roots = find_roots(snapshot)
-    return _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
+    found = _from_root(base, snapshot, roots[0]) if roots else replace(base, stalls=())
+    return found if found.culprits else _without_records(found, snapshot)
+
+
+def _without_records(found: Diagnosis, snapshot: Snapshot) -> Diagnosis:
+    """Return the diagnosis with the few members that left no record as suspects, where nobody else is one.
+
+    A file that is missing among those of the others is evidence: a process that dies writes none.  It is never certain,
+    as files get lost, and says nothing where half of the members or more have none.
+    """
+    silent = sorted(snapshot.unseen)
+    if found.groups:
+        members = {member for group in found.groups for member in snapshot.groups[group].members}
+        silent = [member for member in silent if member in members]
+    if not silent or 2 * len(snapshot.unseen) >= len(snapshot.members):
+        return found
+    certainty = _certainty(silent, snapshot.unseen, unique=len(silent) == 1)
+    return replace(
+        found,
+        status="failure",
+        cause="no-record",
+        culprits=tuple(Culprit(member, certainty) for member in silent),
+        groups=found.groups or tuple(g for g, group in enumerate(snapshot.groups) if {*silent} & {*group.members}),
+    )
 
 
 def _of_snapshot(snapshot: Snapshot) -> Diagnosis:

@@ -31,6 +31,9 @@ KINDS: dict[Cause, FlagKind] = {
 }
 """Causes that point at a node.  A crossed order is the program's, lateness in averages has no cause yet."""
 
+MOST_GPUS = 8  # Of a node; more ranks that all name one host name the machine that converted their records
+NO_HOSTS = frozenset({"localhost", "localhost.localdomain", "127.0.0.1", "::1"})  # Names that every machine has
+
 
 def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime) -> list[NodeFlag]:
     """Return the flags that a diagnosis justifies, one for each known node of a member; ``now`` (timezone-aware) is for
@@ -57,6 +60,15 @@ def flags_of(diagnosis: Diagnosis, node_of: Mapping[int, str], *, now: datetime)
     return list(flags.values())
 
 
+def one_host(members: Sequence[Member]) -> str:
+    """Return the host that all of more ranks name than a node has GPUs; empty = there is none.
+
+    It is where the records were converted or collected, and no evidence of where the ranks ran.
+    """
+    hosts = {member.host for member in members if member.host is not None}
+    return hosts.pop() if len(hosts) == 1 and sum(member.host is not None for member in members) > MOST_GPUS else ""
+
+
 def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
     """Return why no node is flagged although something is wrong; empty where one is, or nothing is wrong."""
     reason = ""
@@ -70,6 +82,11 @@ def withheld(diagnosis: Diagnosis, node_of: Mapping[int, str]) -> str:
         reason = "the records do not show that anything stands still"
     elif diagnosis.certainty != "certain":
         reason = "the evidence does not leave one suspect alone"
+    elif all(culprit.member not in node_of for culprit in diagnosis.culprits) and (host := one_host(diagnosis.members)):
+        reason = (
+            f"all {len(diagnosis.members)} ranks name the host {host:.60}, as where their records were converted; "
+            "--node-map FILE says where they ran"
+        )
     elif all(culprit.member not in node_of for culprit in diagnosis.culprits):
         reason = "the records do not say which node the rank runs on; --node-map FILE does"
     return f"no node is flagged: {reason}" if reason else ""
@@ -79,10 +96,12 @@ def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[in
     """Return member -> node, where it is known.
 
     :param source: CSV with the header ``rank,node``, or ``host,node`` to translate hosts as the records call them (RAS
-        knows addresses, the Inspector may know other names than the scheduler); ``None`` = the hosts are the nodes.
+        knows addresses, the Inspector may know other names than the scheduler); ``None`` = the hosts are the nodes,
+        but for names that every machine has and the one host of more ranks than a node has.
     :raises InvalidInput: the file cannot be used.
     """
-    known = {i: member.host for i, member in enumerate(members) if member.host is not None}
+    hosts = {i: member.host for i, member in enumerate(members) if member.host is not None}
+    known = {} if one_host(members) else {i: host for i, host in hosts.items() if host not in NO_HOSTS}
     if source is None:
         return known
     rows = CsvRows(source, BadRows(lenient=None))
@@ -100,5 +119,5 @@ def nodes_of(members: Sequence[Member], source: Source | None = None) -> dict[in
             wrong = f"{key} {name:.60} has another node above"
             raise InvalidInput(wrong, where=source.at(line), fix="keep one of the two")
     if key == "host":
-        return {i: table.get(host, host) for i, host in known.items()}
+        return known | {i: table[host] for i, host in hosts.items() if host in table}
     return known | {i: table[str(m.rank)] for i, m in enumerate(members) if str(m.rank) in table}

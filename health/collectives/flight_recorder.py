@@ -11,8 +11,11 @@ certain.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
 from typing import NamedTuple
 
 from health.collectives.agreement import Differing, differing
@@ -25,6 +28,8 @@ from topology.quantities import plural
 
 Entries = dict[int, list[Entry]]  # Rank -> what it enqueued in one group
 DEFAULT = "default_pg"  # What PyTorch calls the group of all ranks
+# Name of a dump that begins with its host: container-node02_5, node02_rank_5.json
+_OF_HOST = re.compile(r"([A-Za-z][A-Za-z0-9.-]*)_(?:rank[_-]?)?\d+(?:\.json)?$")
 
 
 def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) -> tuple[Snapshot, tuple[str, ...]]:
@@ -57,8 +62,24 @@ def read_flight_recorder(sources: Sequence[Source], *, lenient: bool = False) ->
         dumps[dump.rank], place[dump.rank] = dump, source.name
     if not dumps:
         raise refused[0]
+    named = _hosts_in_names(place) if all(dump.host is None for dump in dumps.values()) else {}
+    dumps = {rank: replace(dump, host=named.get(rank, dump.host)) for rank, dump in dumps.items()}
     snapshot, notes = _Job(dumps).snapshot()
+    if named:
+        notes.append(
+            f"the hosts are those that the names of the files begin with: {', '.join(sorted({*named.values()})[:3])}"
+        )
     return snapshot, (*(f"left out {error.where}: {error.message}" for error in refused), *notes)
+
+
+def _hosts_in_names(place: Mapping[int, str]) -> dict[int, str]:
+    """Return rank -> host, where the names of all files begin with one and not all with the same; empty = they do not.
+
+    What all files begin with is what somebody calls dumps.
+    """
+    names = {rank: _OF_HOST.fullmatch(PurePath(name).name) for rank, name in place.items()}
+    hosts = {rank: found[1] for rank, found in names.items() if found is not None}
+    return hosts if len(hosts) == len(place) and len({*hosts.values()}) > 1 else {}
 
 
 class _Stuck(NamedTuple):

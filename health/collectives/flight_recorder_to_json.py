@@ -3,9 +3,10 @@
 
 Copy this file to the machine that wrote the dumps and run it there, with any Python from 3.8 on; it needs nothing else:
 
-    python3 flight_recorder_to_json.py nccl_trace_rank_*
+    python3 flight_recorder_to_json.py [--host NAME] nccl_trace_rank_*
 
-Each FILE becomes FILE.json, with the rank (the digits at the end of the name) and the name of this host added.  Only
+Each FILE becomes FILE.json, with the rank (the digits at the end of the name) added, and with --host the node that all
+these ranks ran on.  This machine's own name is never taken for it: dumps of many nodes lie on one file system.  Only
 plain data are read: a pickle that asks for anything else is refused.  Do not run it on files of others all the same.
 ``arnold`` reads the JSON and never a pickle.
 """
@@ -13,7 +14,6 @@ plain data are read: a pickle that asks for anything else is refused.  Do not ru
 import json
 import pickle
 import re
-import socket
 import sys
 from pathlib import Path
 
@@ -38,7 +38,7 @@ class PlainUnpickler(pickle.Unpickler):
 
 
 def convert(path: str, host: str) -> str:
-    """Write FILE.json beside FILE; returns its name."""
+    """Write FILE.json beside FILE; returns its name.  An empty host is not known."""
     with Path(path).open("rb") as file:
         dump = PlainUnpickler(file).load()
     if not isinstance(dump, dict) or "entries" not in dump:
@@ -46,7 +46,8 @@ def convert(path: str, host: str) -> str:
     digits = re.search(r"(\d+)$", path)
     if digits is not None:
         dump.setdefault("rank", int(digits.group(1)))
-    dump.setdefault("host", host)
+    if host:
+        dump["host"] = host
     target = f"{path}.json"
     with Path(target).open("w", encoding="utf-8") as file:
         json.dump(dump, file)
@@ -55,13 +56,16 @@ def convert(path: str, host: str) -> str:
 
 def main(arguments: "list[str]") -> int:
     """Convert every file that is named; 1 if one could not be."""
-    if not arguments:
+    host, paths = "", list(arguments)
+    if paths[:1] == ["--host"]:
+        host, paths = (paths[1] if len(paths) > 1 else ""), paths[2:]
+    if not paths or (arguments[0] == "--host" and not host):
         print(__doc__, file=sys.stderr)
         return 2
     failed = 0
-    for path in arguments:
+    for path in paths:
         try:
-            print(convert(path, socket.gethostname()))
+            print(convert(path, host))
         except (OSError, EOFError, ValueError, TypeError, pickle.UnpicklingError) as error:
             print(f"{path}: {error}", file=sys.stderr)
             failed = 1

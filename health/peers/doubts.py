@@ -9,7 +9,7 @@ import numpy as np
 
 from health.peers.distance import default_threshold, few
 from health.peers.metrics import idle_level, is_step_time, is_work, tells_idleness
-from health.peers.peers_verdict import Doubt, Examined, Stretch
+from health.peers.peers_verdict import Doubt, Examined, Stretch, is_busier_cpu
 from health.peers.streams import MetricRecording, Samples
 
 NEW_SHARE = 0.5  # From this part of its distance on, what a machine differs by is new, and not its role
@@ -50,7 +50,7 @@ def doubted(
     if len({one.machine for one, doubt in doubts.items() if doubt is None}) > few(examined.machines):
         doubts = {one: doubt or "many" for one, doubt in doubts.items()}
     least = (threshold or default_threshold(examined.machines)) / NEW_SHARE
-    of_role = {one for one in doubts if one.machine not in changed and _may_be_its_role(one, least)}
+    of_role = {one for one in doubts if one.machine not in changed and _may_be_its_role(one, examined.metric, least)}
     doubts = {one: doubt or ("role" if one in of_role else None) for one, doubt in doubts.items()}
     judged = [
         replace(one, alert=None, doubt=doubt) if (doubt := doubts.get(one)) is not None else one
@@ -66,16 +66,17 @@ def _doubt(one: Stretch, metric: str, recording: MetricRecording) -> Doubt | Non
     return "idle-peers" if any(_idle(samples, one) for samples in telling) else None
 
 
-def _may_be_its_role(one: Stretch, least: float) -> bool:
+def _may_be_its_role(one: Stretch, metric: str, least: float) -> bool:
     """Return whether a machine may always have differed as much: it did before, or has since the recording began.
 
     Healthy machines differ for good, a few of many by far more than most.  Without a past half of the distance is taken
-    for that, so it must be as far again.
+    for that, so it must be as far again; more CPU usage is never believed then, as that of rank 0, which also logs and
+    writes checkpoints.
 
     :param least: the score from which on it is believed without a past.
     """
     if one.past is None or one.past_peers is None:
-        return one.score < least
+        return one.score < least or is_busier_cpu(one, metric)
     return not new_beside((one.past, one.past_peers), own=one.own, peers=one.peers)
 
 

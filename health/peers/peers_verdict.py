@@ -11,7 +11,7 @@ import numpy as np
 
 from health.peers.metrics import is_code, is_step_time, metric_of
 from health.peers.streams import MetricRecording, Samples
-from topology.flags import FAULTY, NodeFlag
+from topology.flags import FAULTY, WARNING, NodeFlag
 from topology.json_record import JsonRecord
 from topology.quantities import number, plural
 
@@ -47,11 +47,11 @@ class Stretch(JsonRecord):
     peers: float
     """Its peers' median value meanwhile, in the metric's unit."""
     past: float | None
-    """Its own median value before, in the metric's unit, as far back as the recording goes; null = fewer samples than a
-    window has.
+    """Its own median value before, while the job did what it does now, in the metric's unit; null = for less than half
+    of the time that an alert needs.
     """
     past_peers: float | None
-    """Its peers' median value before, in the metric's unit; null as of its own."""
+    """Its peers' median value then, in the metric's unit; null as of its own."""
     lasting: bool
     """Whether it went on to the end of the recording."""
     late: float | None
@@ -110,9 +110,10 @@ class PeersVerdict(JsonRecord):
 def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerdict:
     """Return the verdict on a recording.
 
-    A machine that stands out in a machine metric is ``faulty``, as the paper blocks it.  One with slow training steps
-    is a ``straggler`` by the factor that was measured, and ``degraded`` when a machine metric says why: a known factor
-    is worth more than an exclusion.
+    A machine that stands out in a machine metric is ``faulty``, as the paper blocks it; by more CPU usage alone it is
+    ``degraded`` at a small price, as a role may have begun.  One with slow training steps is a ``straggler`` by the
+    factor that was measured, and ``degraded`` when a machine metric says why: a known factor is worth more than an
+    exclusion.
     """
     longest: dict[str, dict[str, Stretch]] = {}
     for one in examined:
@@ -130,6 +131,11 @@ def judge(recording: MetricRecording, examined: Sequence[Examined]) -> PeersVerd
         flags=tuple(sorted(flags, key=lambda flag: flag.node)) if recording.of_nodes else (),
         notes=(*recording.notes, *_notes(examined)),
     )
+
+
+def is_busier_cpu(one: Stretch, metric: str) -> bool:
+    """Return whether a machine only has more to do for its CPU: rank 0 logs and writes checkpoints, and is well."""
+    return metric == "cpu_usage" and one.own > one.peers
 
 
 def evidence(one: Stretch, samples: Samples, *, peers: int, absolute: bool) -> str:
@@ -173,6 +179,8 @@ def _flag(found: Mapping[str, Stretch], recording: MetricRecording, *, peers: in
     causes = [one for metric, one in found.items() if not is_step_time(metric)]
     chosen = (slow or causes)[0]
     factor = max(1.0, chosen.own / chosen.peers) if slow and chosen.peers > 0 else FAULTY
+    if factor == FAULTY and all(is_busier_cpu(one, metric) for metric, one in found.items()):
+        factor = WARNING
     ended = factor < FAULTY and not any(one.lasting for one in found.values())
     return NodeFlag(
         node=chosen.machine,
@@ -195,8 +203,14 @@ def _in_words(flags: Sequence[NodeFlag], machines: int, examined: Sequence[Exami
     if not flags:
         asked = f"{len(examined)} metrics" if len(examined) != 1 else metric_of(examined[0].metric).title
         return f"no machine of {machines} stands out for long enough: {asked} compared"
-    slower = "is {:.2f}x slower than its peers"
-    words = ["is faulty" if flag.kind == "faulty" else slower.format(flag.slowdown) for flag in flags]
+    words = [
+        "is faulty"
+        if flag.kind == "faulty"
+        else "has more to do for its CPU, which alone takes no node out"
+        if flag.slowdown == WARNING
+        else f"is {flag.slowdown:.2f}x slower than its peers"
+        for flag in flags
+    ]
     return "; ".join(f"{flag.node} {what}: {flag.evidence}" for flag, what in zip(flags, words, strict=True))
 
 

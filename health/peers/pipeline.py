@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy as np
 from health.peers.denoise import Denoiser, level
 from health.peers.distance import LEAST_MACHINES, Candidates, candidates, together
 from health.peers.doubts import doubted, new_beside
-from health.peers.metrics import PAPER_ORDER, in_order, is_code, is_step_time, metric_of
-from health.peers.peers_verdict import Examined, Stretch
+from health.peers.metrics import PAPER_ORDER, counts_errors, in_order, is_code, is_step_time, is_work, metric_of
+from health.peers.peers_verdict import Examined, Stretch, is_busier_cpu
 from health.peers.streams import FloatArray, MetricRecording, SampleGrid, align
 from topology.cluster import BoolArray
 from topology.errors import InvalidInput
@@ -34,6 +35,13 @@ EXPLAINED = 0.5  # A shift that leaves at most this part of the distance explain
 # Seconds to which longer times without any sample are cut: days between two runs cost nothing, and join nothing
 LONGEST_GAP = 3_600.0
 LEVEL_SHARE = 0.05  # A difference below this share of a metric's mean level is not noticeable, whatever the metric
+# The past tells a machine's role where it is as long as this part of the windows that an alert needs, two minutes of
+# four.  All of it would miss what begins in the first four minutes of a recording, and half loses nothing (benchmarks
+# peers): what accused the healthy was a past of another phase, not a short one
+PAST = 0.5
+# Peers that do so many times as much as at another time, or as little, are in another phase of the job: loading, a
+# checkpoint, a pause.  A slow machine lets those that wait for it fall to a half at most
+OTHER_PHASE = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +72,13 @@ def detect(
     everything: bool = False,
     changed: Collection[str] = (),
 ) -> Iterator[Examined]:
-    """Yield what is seen in each metric, until one raises an alert; slow steps do not end the search for their cause.
+    """Yield what is seen in each metric, until one raises an alert; slow steps do not end the search for their cause,
+    and more CPU usage does not end that for a sign that the machine is at fault.
 
     :param everything: go on after an alert.
     :param changed: machines that were seen to change before the recording began: what they differ by is no role.
     """
-    machines = recording.machines
+    machines, phases = recording.machines, JobPhases(recording)
     if len(machines) < LEAST_MACHINES:
         count = plural(len(machines), "machine")
         raise InvalidInput(
@@ -82,14 +91,45 @@ def detect(
         if is_code(name):
             samples = replace(samples, value=(samples.value != 0.0).astype(np.float64))
         grid = align(samples, step=settings.step, machines=machines, longest_gap=LONGEST_GAP)
-        examined = doubted(examine(grid, settings), recording, threshold=settings.threshold, changed=changed)
+        examined = doubted(examine(grid, settings, phases), recording, threshold=settings.threshold, changed=changed)
         yield examined
-        if examined.alerts and not is_step_time(name) and not everything:
+        causes = [one for one in examined.alerts if not is_step_time(name) and not is_busier_cpu(one, name)]
+        if causes and not everything:
             return
 
 
-def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
-    """Return candidates of one metric, and how long each lasted."""
+class JobPhases:
+    """What the machines of a job do over time, by their medians in the metrics that say how much GPUs work."""
+
+    def __init__(self, recording: MetricRecording) -> None:
+        self._recording = recording
+
+    def alike(self, times: FloatArray, start: float, end: float) -> BoolArray:
+        """Return of each time (seconds, ascending) whether the machines worked as between two times; true = unknown."""
+        found = np.ones(len(times), dtype=np.bool_)
+        for at, levels in self._levels:
+            now = levels[(at >= start) & (at <= end)]
+            if len(now):
+                found &= same_phase(np.interp(times, at, levels), float(np.median(now)))
+        return found
+
+    @cached_property
+    def _levels(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Return times and the median of the machines at each, of each such metric."""
+        grids = [align(samples) for name, samples in self._recording.metrics.items() if is_work(name)]
+        return [(grid.times, np.median(grid.values, axis=0)) for grid in grids]
+
+
+def same_phase(levels: FloatArray, now: float, noticeable: float = 0.0) -> BoolArray:
+    """Return of each level whether it is that of a job that does what it does at the level ``now``."""
+    apart = np.abs(levels - now) > noticeable
+    low, high = np.minimum(np.abs(levels), abs(now)), np.maximum(np.abs(levels), abs(now))
+    alike: BoolArray = ~apart | (high <= OTHER_PHASE * low)
+    return alike
+
+
+def examine(grid: SampleGrid, settings: ComparisonSettings, phases: JobPhases | None = None) -> Examined:
+    """Return candidates of one metric, and how long each lasted; ``None`` = the metric alone tells the job's phases."""
     timed = is_step_time(grid.metric)
     needed = settings.step_time_continuity if timed else settings.continuity
     found = scores(grid, settings)
@@ -101,9 +141,13 @@ def examine(grid: SampleGrid, settings: ComparisonSettings) -> Examined:
         windows = max(windows, settings.window + 1)
     slack = int((1.0 - settings.hold) * windows + 1e-9)
     stretches = [
-        _stretch(grid, run, window=settings.window, windows=windows, hold=settings.hold)
+        _stretch(grid, run, phases, window=settings.window, windows=windows, hold=settings.hold)
         for whole in _runs(found, slack)
-        for run in ([whole] if _is_new(grid, whole, settings.window) else _runs(whole.only(whole.first), slack))
+        for run in (
+            [whole]
+            if _is_new(grid, whole, phases, window=settings.window, windows=windows)
+            else _runs(whole.only(whole.first), slack)
+        )
     ]
     ending = grid.silent[:, -1] if grid.silent.size else np.ones(len(grid.machines), dtype=np.bool_)
     return Examined(
@@ -173,25 +217,41 @@ def _runs(found: Candidates, slack: int) -> Iterator[Candidates]:
             yield mine.only(run == k)
 
 
-def _past(grid: SampleGrid, row: int, first: int, window: int) -> tuple[float, float] | None:
-    """Return the medians of a machine and of its peers before a column; ``None`` = it was heard in fewer columns than a
-    window has.
+def _past(
+    grid: SampleGrid, run: Candidates, phases: JobPhases | None, *, window: int, windows: int
+) -> tuple[float, float] | None:
+    """Return the medians of a machine and of its peers before a run, while the job did what it does during the run.
+
+    A pause tells nothing of a role at work: machines that load or wait are alike.  ``None`` = the machine was heard in
+    too few such columns.  Errors, of which no machine should have any, are no role: a window suffices.
     """
-    heard = ~grid.silent[row, :first]
-    before = grid.values[:, :first][:, heard]
-    if before.shape[1] < window:
+    first, row = int(run.window[0]), int(run.machine[0])
+    last = int(run.window[-1]) + window - 1
+    peers = np.median(np.delete(grid.values[:, : last + 1], row, axis=0), axis=0)
+    level = float(np.median(peers[_core(run, window)]))
+    alike = ~grid.silent[row, :first] & same_phase(peers[:first], level, metric_of(grid.metric).noticeable)
+    if phases is not None and alike.any():
+        alike &= phases.alike(grid.times[:first], grid.time(first), grid.time(last))
+    before = grid.values[:, :first][:, alike]
+    # a run begins up to a window before what it shows
+    if before.shape[1] < (window if counts_errors(grid.metric) else max(window, int(PAST * windows) - window)):
         return None
     return float(np.median(before[row])), float(np.median(np.delete(before, row, axis=0)))
 
 
-def _is_new(grid: SampleGrid, run: Candidates, window: int) -> bool:
+def _core(run: Candidates, window: int) -> slice:
+    """Return the columns of a run but for half of its first and last window, which only in part are what they show."""
+    start = int(run.window[0]) + window // 2
+    return slice(start, max(int(run.window[-1]) + window - 1 - window // 2, start) + 1)
+
+
+def _is_new(grid: SampleGrid, run: Candidates, phases: JobPhases | None, *, window: int, windows: int) -> bool:
     """Return whether a machine differs from its peers otherwise than before.
 
     One that does not counts only where it stands out most: several that differ for good have different roles.
     """
-    first, row = int(run.window[0]), int(run.machine[0])
-    part = grid.values[:, first + window // 2 : int(run.window[-1]) + window // 2 + 1]
-    past = _past(grid, row, first, window)
+    row, part = int(run.machine[0]), grid.values[:, _core(run, window)]
+    past = _past(grid, run, phases, window=window, windows=windows)
     peers = float(np.median(np.delete(part, row, axis=0)))
     return new_beside(past, own=float(np.median(part[row])), peers=peers)
 
@@ -230,17 +290,18 @@ def counted_seconds(stretch: Stretch, *, step: float, window: int) -> float:
     return stretch.end - stretch.start - (window - 2) * step
 
 
-def _stretch(grid: SampleGrid, run: Candidates, *, window: int, windows: int, hold: float) -> Stretch:
+def _stretch(
+    grid: SampleGrid, run: Candidates, phases: JobPhases | None, *, window: int, windows: int, hold: float
+) -> Stretch:
     """Return one machine's windows on end as a stretch, with an alert if so many windows hold it."""
     first, last, row = int(run.window[0]), int(run.window[-1]), int(run.machine[0])
     end = last + window - 1
     inside = np.zeros(last - first + 1, dtype=np.bool_)
     inside[run.window - first] = True
     alert = _alert(inside, windows, ceil(hold * windows - 1e-9))
-    # The first and the last windows are only half in what they show.
-    core = slice(first + window // 2, max(end - window // 2, first + window // 2) + 1)
+    core = _core(run, window)
     part = grid.values[:, core]
-    past, past_peers = _past(grid, row, first, window) or (None, None)
+    past, past_peers = _past(grid, run, phases, window=window, windows=windows) or (None, None)
     late = None if alert is None else lag(grid.values, row, core.start, core.stop - 1)
     return Stretch(
         machine=grid.machines[row],

@@ -114,6 +114,12 @@ class SampleGrid:
         """Return the time of a column, seconds."""
         return self.start + column * self.step + sum(seconds for first, seconds in self.cuts if first <= column)
 
+    @property
+    def times(self) -> FloatArray:
+        """Return the times of all columns, seconds, ascending."""
+        columns = np.arange(self.values.shape[1])
+        return self.start + columns * self.step + sum((columns >= first) * seconds for first, seconds in self.cuts)
+
 
 def rate_of(samples: Samples) -> Samples | None:
     """Return what a counter gained a second between two samples of a machine, at the later one; ``None`` = nothing.

@@ -1,8 +1,11 @@
 """Which workers compute longer than their peers, and since which step.
 
 The peers of a worker are the other data-parallel ranks of its stage, which hold the same layers and as many
-microbatches.  Its factor is its forward and backward time of a step over their median, and over what the other stages
-of its rank show of the same: a rank with longer sequences is slow in every stage, a slow worker in one.
+microbatches.  Its plain ratio is its forward and backward time of a step over their median.  Its factor is that ratio
+over what the other stages of its rank show of the same, as a rank with longer sequences is slow in every stage and a
+slow worker in one.  The factor is never more than the plain ratio: the other stages can acquit a worker, and never
+convict one that computes no longer than its peers.  With two ranks and two stages the worker diagonal to a slow one
+would else have the same factor, as the rank of the slow one makes its own look fast.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ def factors(seconds: Floats) -> Floats:
     if len(seconds) == 1:
         return ratio
     # of an even number the lower: with three stages, one other slow stage does not acquit this one
-    return over(ratio, _median_of_others(ratio, axis=0, lower=True))
+    return np.minimum(ratio, over(ratio, _median_of_others(ratio, axis=0, lower=True)))
 
 
 def ranks_with_more_work(replayed: Replayed) -> dict[int, float]:

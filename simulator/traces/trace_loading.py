@@ -14,7 +14,7 @@ from scheduler.job import DEFAULT_ALPHA
 from simulator.job_record import JobRecord
 from simulator.traces.column_names import check_names, meanings, renamed
 from simulator.traces.job_trace import JobTrace, in_order
-from simulator.traces.trace_clock import TraceRows
+from simulator.traces.trace_clock import TraceRows, doubts
 from topology.errors import TraceFormatError
 from topology.file_format import FileFormat, unknown_format
 from topology.plugins import PluginGroup, noted
@@ -73,7 +73,8 @@ def read_trace(
     :param format: name of the format; ``None`` = recognise it by content.
     :param lenient: drop rows that are wrong and count them by reason, instead of stopping at the first.
     :param columns: the name of a column in the format -> what a CSV file calls it: ``{"gpus": "num_gpu"}``.
-    :param time_format: how times are written: a pattern of ``strptime``, or what numbers count (``milliseconds``).
+    :param time_format: how times are written: a pattern of ``strptime``, or what the numbers of all columns of times
+        count, lengths too (``milliseconds``); ``None`` = dates, and numbers of the unit of the format.
     :raises TraceFormatError: the file cannot be read, is of no known format or damaged, or a row is wrong.
     :raises InvalidInput: no such format of times.
     """
@@ -83,7 +84,7 @@ def read_trace(
             renamed(source, columns)
         reader = recognise(source) if format is None else TRACE_READERS.load(format)
         check_names(columns, reader.format.name, reader.format.marks)
-        records = list(_unique(_kept(reader, source, bad_rows), source, bad_rows))
+        records = list(_accepted(_kept(reader, source, bad_rows), source, bad_rows))
     if not records:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in bad_rows.dropped.items())
         left_out = f": all rows were left out ({counts})" if counts else ""
@@ -96,7 +97,9 @@ def read_trace(
         bad_rows.note(f"The jobs were not in order of submission ({late:,} earlier than the one before): sorted.")
     if (sentence := _unknown_models(records)) is not None:
         bad_rows.note(sentence)
-    return JobTrace(in_order(records), dict(bad_rows.dropped), source.name, reader.format.name, tuple(bad_rows.notes))
+    in_time = in_order(records)
+    notes = (*bad_rows.notes, *doubts(in_time, bad_rows))
+    return JobTrace(in_time, dict(bad_rows.dropped), source.name, reader.format.name, notes)
 
 
 def _unknown_models(records: Sequence[JobRecord]) -> str | None:
@@ -144,10 +147,15 @@ def _kept(reader: TraceReader, source: ByteStream, bad_rows: TraceRows) -> Itera
         bad_rows.note(f"The file is cut off at {error.where}: only what stands before was read.")
 
 
-def _unique(numbered: Iterable[Numbered], source: ByteStream, bad_rows: TraceRows) -> Iterator[JobRecord]:
-    """Yield jobs with an id that was not there before."""
+def _accepted(numbered: Iterable[Numbered], source: ByteStream, bad_rows: TraceRows) -> Iterator[JobRecord]:
+    """Yield jobs that ran for as long as a job can, with an id that was not there before."""
     seen: dict[str, int] = {}
     for line, record in numbered:
+        try:
+            bad_rows.refuse_too_long(record)
+        except BadRow as bad:
+            bad_rows.refuse(bad, source.at(line))
+            continue
         first = seen.setdefault(record.job_id, line)
         if first == line:
             yield record

@@ -1,6 +1,7 @@
 """Slurm hostlists: read, counted before they are expanded, folded."""
 
 import itertools
+import re
 
 import pytest
 from hypothesis import example, given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.case_counts import examples
 from topology.errors import ArnoldError, InvalidInput, TooLarge
-from topology.hostlist import expand_hostlist, fold_hostlist
+from topology.hostlist import expand_hostlist, fold_hostlist, outgrows_slurm, spell_names
 
 
 @pytest.mark.parametrize(
@@ -87,9 +88,11 @@ def test_a_smaller_limit_holds() -> None:
 
 
 def test_folding_shares_brackets() -> None:
-    """Names that differ in their last number only; others stand alone."""
-    names = ["n001", "n003", "n002", "login", "r1n1", "r1n2", "r2n1", "a7.site"]
-    assert fold_hostlist(names) == "login,n[001-003],r1n[1-2],r2n1,a7.site"
+    """Names that differ in the number at their end only; others stand alone, as Slurm reads nothing behind the last
+    bracket: `a[7-8].site` is no hostlist to it.
+    """
+    names = ["n001", "n003", "n002", "login", "r1n1", "r1n2", "r2n1", "a7.site", "a8.site"]
+    assert fold_hostlist(names) == "login,a7.site,a8.site,n[001-003],r1n[1-2],r2n1"
 
 
 @pytest.mark.parametrize("name", ["a b", "a,b", "a[1]", "", "a#b", "@a"])
@@ -99,6 +102,57 @@ def test_names_that_no_hostlist_can_carry_are_refused(name: str) -> None:
         fold_hostlist([name])
 
 
+def read_as_slurm(text: str) -> list[str]:
+    """The names that Slurm reads in a hostlist, by its own rules (hostlist.c): a bracket ends its term, a range has at
+    most 65,536 numbers, and the number at the end of a name is one of 64 bits, the largest for all beyond.
+    """
+    names: list[str] = []
+    for term in re.findall(r"(?:\[[^]]*\]|[^,\[])+", text):
+        prefix, bracket, ranges = term.partition("[")
+        assert not bracket or ranges.endswith("]"), "nothing may stand behind a bracket"
+        if not bracket:
+            word, number = re.fullmatch(r"(.*?)([0-9]*)", term).groups()  # type: ignore[union-attr]
+            names.append(f"{word}{min(int(number), 2**64 - 1):0{len(number)}}" if number else word)
+            continue
+        for part in ranges[:-1].split(","):
+            first, _, last = part.partition("-")
+            numbers = range(int(first), int(last or first) + 1)
+            assert 0 < len(numbers) <= 65_536
+            assert numbers[-1] < 2**64 - 1, "counting up to 2^64 - 1 never ends"
+            names += [f"{prefix}{number:0{len(first)}}" for number in numbers]
+    return names
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        # digits that stand together are one number, however many: cut in two, the name is another
+        (["s1111111111111111111", "s1111111111111111112"], "s[1111111111111111111-1111111111111111112]"),
+        # 2^64 - 1 is the largest that Slurm reads, and no end of a range
+        (["s18446744073709551614", "s18446744073709551615"], "s18446744073709551615,s18446744073709551614"),
+        # zeros before a number do not make it larger
+        (["s" + "0" * 30 + "1"], "s" + "0" * 30 + "1"),
+        # 70,000 names in two ranges of at most 65,536
+        ([f"n{i}" for i in range(70_000)], "n[0-65535],n[65536-69999]"),
+        # a number of 2^64 or more within a name is no number to Slurm
+        (["s99999999999999999999a"], "s99999999999999999999a"),
+    ],
+)
+def test_what_is_folded_is_what_slurm_reads(names: list[str], text: str) -> None:
+    """At the limits of Slurm's own reader."""
+    assert fold_hostlist(names) == text
+    assert sorted(read_as_slurm(text)) == sorted(names)
+
+
+@pytest.mark.parametrize("name", ["fab20000000000000000001", "s18446744073709551616", "s" + "9" * 5_000])
+def test_numbers_that_slurm_cannot_hold_are_refused(name: str) -> None:
+    """Slurm would read another name, and find no such node or switch; for a person such a name stands in quotes."""
+    with pytest.raises(InvalidInput, match="2\\^64 or more") as caught:
+        fold_hostlist(["n1", name])
+    assert caught.value.fix
+    assert spell_names(["n1", name]) == f"n1,{name!r}"
+
+
 host_names = st.lists(st.text("ab0159.-_", min_size=1, max_size=7), unique=True, min_size=1, max_size=12)
 
 
@@ -106,7 +160,29 @@ host_names = st.lists(st.text("ab0159.-_", min_size=1, max_size=7), unique=True,
 @given(host_names)
 @example(["0", "00", "1", "01", "10"])
 def test_folding_loses_nothing(names: list[str]) -> None:
-    """Expanding what was folded gives the same names, padding and all."""
+    """Expanding what was folded gives the same names, padding and all, here and by the rules of Slurm."""
+    text = fold_hostlist(names)
+    assert sorted(expand_hostlist(text)) == sorted(names)
+    assert sorted(read_as_slurm(text)) == sorted(names)
+
+
+@examples(100)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", "r", "a1-", "0"]),
+            st.integers(0, 2**64 - 1) | st.integers(0, 12) | st.integers(2**64 - 4, 2**64 - 1),
+            st.integers(0, 25) | st.just(70),
+            st.sampled_from(["", "", "-x", ".site"]),
+        ).map(lambda parts: f"{parts[0]}{parts[1]:0{parts[2]}}{parts[3]}"),
+        min_size=1,
+        max_size=9,
+        unique=True,
+    ).filter(lambda names: not any(map(outgrows_slurm, names)))
+)
+def test_long_numbers_are_folded_as_slurm_reads_them(names: list[str]) -> None:
+    """Numbers up to the largest of 64 bits, zeros before them, names that go on behind them; and as we read them."""
+    assert sorted(read_as_slurm(fold_hostlist(names))) == sorted(names)
     assert sorted(expand_hostlist(fold_hostlist(names))) == sorted(names)
 
 

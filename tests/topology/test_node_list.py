@@ -265,6 +265,48 @@ def test_gpus_of_the_list_fill_the_cluster() -> None:
     assert "nodes without GPUs, left out: 1 (n3)" in notes
 
 
+EXPORTED = """\
+n1 113440 187000 34/22/0/56 mixed gpu:tesla:4 gpu:tesla:3(IDX:0,2-3)
+n2 0 187000 0/56/0/56 idle gpu:tesla:4 gpu:tesla:0(IDX:N/A)
+n3 0 502000 0/56/0/56 idle (null) gpu:0
+n4 0 502000 0/56/0/56 idle (null) gpu:0
+"""
+"""`sinfo -h -N -O "NodeList: ,AllocMem: ,Memory: ,CPUsState: ,StateLong: ,Gres: ,GresUsed:"` with two CPU nodes."""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # GresUsed has a GPU in four rows, Gres in two; n1 has four GPUs, of which three are in use
+        (EXPORTED, {"n1": 4, "n2": 4}),
+        # the order of columns is the user's
+        ("n1 gpu:1(IDX:0) idle gpu:4\nn2 gpu:0(IDX:N/A) idle gpu:4\n", {"n1": 4, "n2": 4, "n3": 4, "n4": 4}),
+        # of what is in use alone nobody knows how many there are: eight are assumed, and that is said
+        ("n1 idle gpu:1(IDX:0)\nn2 idle gpu:0(IDX:N/A)\n", dict.fromkeys(("n1", "n2", "n3", "n4"), 8)),
+        # a partition that is called gpu is no resource, beside one and alone
+        ("n1 gpu idle gpu:h100:4\nn2 gpu idle gpu:h100:4\n", {"n1": 4, "n2": 4, "n3": 4, "n4": 4}),
+        ("n1 gpu idle\nn2 gpu idle\n", dict.fromkeys(("n1", "n2", "n3", "n4"), 8)),
+        # two columns that say the same
+        ("n1 idle gpu:4(S:0-1) gpu:4\nn2 idle gpu:2 gpu:2\n", {"n1": 4, "n2": 2, "n3": 4, "n4": 4}),
+        # words of a reason are no column
+        ("n1 drain gpu:4 gpu:1 fell off\nn2 idle gpu:4 none\nn3 idle gpu:4 none\n", {f"n{i}": 4 for i in range(1, 5)}),
+    ],
+)
+def test_gpus_in_use_are_not_those_that_a_node_has(text: str, expected: dict[str, int]) -> None:
+    """Without a header a column of GPUs is told by what stands in it: `(IDX:` says which are in use."""
+    cluster, notes = filled(text)
+    assert dict(zip(cluster.names, cluster.gpus.tolist(), strict=True)) == expected
+    assert ("8 GPUs a node assumed (4 nodes)" in notes) == (8 in expected.values())
+
+
+def test_two_columns_of_gpus_that_differ_are_refused() -> None:
+    """One of them may be what is in use; the error names the first such row, and the columns to ask for."""
+    with pytest.raises(InvalidInput, match="'gpu:4' and 'gpu:1'") as caught:
+        filled("n1 idle gpu:4 gpu:4\nn2 mix gpu:4 gpu:1\n")
+    assert caught.value.where == "list:2"
+    assert "%N %t %G" in caught.value.fix
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -32,7 +32,9 @@ _BESIDE = re.compile(r"CLUSTER: \S+|[A-Z][a-z]{2} [A-Z][a-z]{2} +[0-9]{1,2} [0-9
 _BARS = re.compile(r"\|")
 _BLANKS = re.compile(r"[\s|]+")
 _COMMENT = re.compile(r"(?:^|\s)#[^|]*$")
-_GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:[:=(,]|$)")
+_GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu[:=(]")  # A bare word is as well the name of a partition or a feature
+_GPUS_IN_USE = re.compile(r"\(IDX:")  # GresUsed: gpu:h100:3(IDX:0,2-3)
+_SOCKETS = re.compile(r"\([^()]*\)")  # of generic resources: gpu:8(S:0-1)
 _RECIPE = 'give `sinfo -N -h -o "%N %t %G"`'
 
 
@@ -199,21 +201,48 @@ def _by_votes(rows: Sequence[_Line], known: Container[str]) -> _Columns | None:
     most = max(widths, default=0)
     if most < 2:
         return None
-    states, nodes, gres = Counter[int](), Counter[int](), Counter[int]()
+    states, nodes = Counter[int](), Counter[int]()
     for line in rows:
         size = len(line.fields)
         for at, field in enumerate(line.fields):
             ends = (at,) if len(widths) == 1 else (at, at - size)
             states.update(ends if is_state(field) else ())
             nodes.update(ends if _names_any(field, known) else ())
-            gres.update(ends if _GPUS.search(field) else ())
     # of equal columns the first from the left end
     columns = [*range(most), *(range(-most, 0) if len(widths) > 1 else ())]
     state = max(columns, key=states.__getitem__)
     if 2 * states[state] <= len(rows):
         return None
     node = max((at for at in columns if at != state), key=nodes.__getitem__)
-    return _Columns(node, state, max(columns, key=gres.__getitem__) if gres else None, sure=len(widths) == 1)
+    return _Columns(node, state, _gpu_column(rows, columns), sure=len(widths) == 1)
+
+
+def _gpu_column(rows: Sequence[_Line], columns: Sequence[int]) -> int | None:
+    """Return the column that says how many GPUs nodes have; ``None`` = none does.
+
+    What says which GPUs are in use, ``(IDX:``, says nothing of how many there are.  Of several other columns, each
+    counted from the same end of the rows, the first counts where all say the same.
+
+    :raises InvalidInput: two columns say different things of the nodes of a row, so one of them may be what is in use.
+    """
+    fields = {at: [_at(line, at) or "" for line in rows] for at in columns}
+    counts = {
+        at: sum(bool(_GPUS.search(text)) for text in texts)
+        for at, texts in fields.items()
+        if not any(map(_GPUS_IN_USE.search, texts))
+    }
+    best = max(counts, key=counts.__getitem__, default=0)
+    if not counts.get(best):
+        return None
+    for other, count in counts.items():
+        # where a reason of several words stands before them, a few rows have their resources in other columns
+        if other == best or (other < 0) != (best < 0) or 2 * count <= counts[best]:
+            continue
+        for line, text, rival in zip(rows, fields[best], fields[other], strict=True):
+            if _SOCKETS.sub("", text) != _SOCKETS.sub("", rival):
+                unclear = f"which of {text!r} and {rival!r} is the GPUs that the node has is not clear"
+                raise InvalidInput(unclear, where=line.place, fix=_RECIPE)
+    return best
 
 
 def _row(line: _Line, columns: _Columns, known: Container[str], *, bars: bool) -> TableRow:

@@ -1,24 +1,36 @@
-"""Slurm's ``topology.conf`` and ``topology.yaml``, and the switches that formats without levels are written from.
+"""Slurm's ``topology.conf`` and ``topology.yaml``, as a tree of switches or as blocks, and the switches that other
+formats without levels are written from.
 
-Every domain becomes a switch with a unique name.  An implicit domain needs none, unless a domain with a name lies below
-it: then it becomes a switch too, so that every other switch keeps its level.
+As a tree every domain becomes a switch with a unique name.  An implicit domain needs none, unless a domain with a name
+lies below it: then it becomes a switch too, so that every other switch keeps its level.
+
+As blocks the domains of one level, the closest of NVLink where there is one, become base blocks.  Slurm joins a power
+of two of them, one after another in the order of the file, to each larger block: the domains of a broader level become
+larger blocks of one size, the smaller ones filled up by blocks without nodes.
+
+Source: the manual pages topology.conf(5) and topology.yaml(5) of 24.11 to 26.05, and ``block_record.c``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from topology.cluster import ROOT, BoolArray, Cluster, IntArray
-from topology.hostlist import check_name, fold_hostlist
+from topology.cluster import ROOT, BoolArray, Cluster, IntArray, Level
+from topology.errors import some
+from topology.hostlist import check_name, fold_hostlist, outgrows_slurm
 from topology.readers.slurm.switches import Switch
 from topology.writers.types import Rendering, bare_tree_losses
 
-SLURM_NAME_LENGTH = 64  # Longest switch name of Slurm, topology.conf(5)
+SLURM_NAME_BYTES = 64  # Of the longest name of a switch: topology.conf(5); 24.11 does not start with a longer one
+LARGEST_JOINED = 2**15  # Base blocks of the largest block that Slurm joins: MAX_BLOCK_LEVELS of block_record.h
+_NVLINK = re.compile(r"nvl|accelerator|clique|ultraserver", re.IGNORECASE)  # in names of levels of NVLink domains
+MOST_EMPTY = 10_000  # Blocks without nodes that fill up the domains of a level: more say that these are not alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +41,12 @@ class Forest:
     names: tuple[tuple[str, ...], ...]  # for each level, the name of the switch of each domain; empty = it needs none
     levels_of_nodes: IntArray  # shape [nodes], depth of the switch each node hangs on; -1 = it hangs on none
     renamed: int  # number of domains that had to take another name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what was decided about names, in sentences."""
+        put = "switches with the name of their level put before, as the name alone was taken"
+        return (f"{put}: {self.renamed}",) if self.renamed else ()
 
     def path(self, node: int) -> list[str]:
         """Return switches above a node, from broad to close."""
@@ -98,17 +116,6 @@ def forest_of(cluster: Cluster) -> Forest:
     return Forest(cluster, tuple(all_names), hangs, renamed)
 
 
-def _notes(forest: Forest, switches: Sequence[Switch]) -> Iterator[str]:
-    """Yield what a user of Slurm should know about the switches."""
-    if forest.renamed:
-        yield f"switches with the name of their level put before, as the name alone was taken: {forest.renamed}"
-    below = {child for switch in switches for child in switch.children}
-    if (roots := sum(switch.name not in below for switch in switches)) > 1:
-        yield f"{roots} switches have none above them: for jobs across them Slurm needs one more that joins them"
-    if long := sum(len(switch.name) > SLURM_NAME_LENGTH for switch in switches):
-        yield f"switch names longer than the {SLURM_NAME_LENGTH} characters that Slurm takes: {long}"
-
-
 def _grouped(domain_of: IntArray, chosen: BoolArray, domains: int) -> list[npt.NDArray[np.integer]]:
     """Return the chosen nodes of each domain."""
     nodes = np.flatnonzero(chosen)
@@ -125,46 +132,225 @@ def _unique(name: str, taken: set[str]) -> str:
     return candidate
 
 
-def _written(cluster: Cluster, format_name: str, entry: Callable[[str, bool, str], str]) -> Rendering:
-    """Return the switches of a cluster as text, broad ones first.  ``entry`` makes that of one, out of its name,
-    whether it holds switches, and the hostlist of what it holds.
+def _as_slurm_reads(switches: Sequence[Switch], longest: int | None = None) -> tuple[list[Switch], list[str]]:
+    """Return switches or blocks with names that Slurm reads as they are, and what was changed.
+
+    :param longest: bytes of a name; ``None`` = any number.
     """
+    taken = {switch.name for switch in switches}
+    changed: dict[str, str] = {}
+    for name in [switch.name for switch in switches]:
+        spelled, coded = name, name.encode()
+        if longest is not None and len(coded) > longest:
+            # what tells long names apart mostly stands at their end; room is left for a number behind it
+            head, tail = coded[:16], coded[-(longest - 24) :]
+            spelled = f"{head.decode(errors='ignore')}_{tail.decode(errors='ignore')}"
+        if outgrows_slurm(spelled):
+            spelled += "_"
+        if spelled != name:
+            changed[name] = _unique(spelled, taken)
+    large = [name for name in changed if outgrows_slurm(name)]
+    long = [name for name in changed if longest is not None and len(name.encode()) > longest]
+    notes = (
+        [f"names that end in a number of 2^64 or more got a _, as Slurm reads another: {some(large)}"] if large else []
+    )
+    notes += [f"names longer than the {longest} bytes that Slurm takes were cut: {some(long)}"] if long else []
+    if not changed:
+        return list(switches), notes
+    renamed = (
+        replace(
+            switch,
+            name=changed.get(switch.name, switch.name),
+            children=tuple(changed.get(c, c) for c in switch.children),
+        )
+        for switch in switches
+    )
+    return list(renamed), notes
+
+
+def _tree(cluster: Cluster, format_name: str) -> tuple[list[Switch], tuple[str, ...]]:
+    """Return the switches of a cluster as Slurm reads them, broad ones first, and what a user of Slurm should know."""
     forest = forest_of(cluster)
-    switches = forest.switches()
-    entries = []
-    for switch in switches:
-        check_name(switch.name)
-        entries.append(entry(switch.name, bool(switch.children), fold_hostlist(switch.children or switch.nodes)))
-    return Rendering("".join(entries), bare_tree_losses(cluster, format_name) + tuple(_notes(forest, switches)))
+    switches, renamed = _as_slurm_reads(forest.switches(), SLURM_NAME_BYTES)
+    plugins = (
+        "the blocks are written as a tree of switches, for TopologyPlugin=topology/tree; --to slurm-block writes them "
+        "as blocks, for topology/block"
+    )
+    notes = [plugins] if cluster.blocks is not None else []
+    notes += [*bare_tree_losses(cluster, format_name), *forest.notes, *renamed]
+    below = {child for switch in switches for child in switch.children}
+    if (roots := sum(switch.name not in below for switch in switches)) > 1:
+        notes.append(
+            f"{roots} switches have none above them: for jobs across them Slurm needs one more that joins them"
+        )
+    return switches, tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockList:
+    """What a file of blocks says."""
+
+    blocks: list[Switch]  # base blocks in the order in which Slurm joins them
+    sizes: tuple[int, ...]  # nodes of a base block, then of the blocks joined from them; empty = those of Slurm
+    notes: list[str]  # what a user of Slurm should know
+
+
+def _blocks(cluster: Cluster, format_name: str) -> _BlockList:
+    """Return the blocks of a cluster as Slurm reads them: its own where it has them, else those that make its levels.
+
+    :raises InvalidTopology: the cluster has no levels.
+    """
+    if (blocks := cluster.blocks) is not None:
+        level = cluster.levels[-1]
+        nodes = dict(zip(level.domains, _nodes_of(cluster, level), strict=True))
+        listed = _BlockList([Switch(name, (), nodes.get(name, ())) for name in blocks.names], blocks.sizes, [])
+    else:
+        listed = _joined_blocks(cluster)
+    switches, renamed = _as_slurm_reads(listed.blocks)
+    notes = [*bare_tree_losses(cluster, format_name, as_blocks=True), *listed.notes, *renamed]
+    if empty := sum(not block.nodes for block in listed.blocks):
+        notes.append(f"blocks without nodes, which keep the places of others, and which Slurm 24.11 refuses: {empty}")
+    if (trunks := cluster.trunks) is not None:
+        notes.append(f"nothing joins the {len(trunks)} domains of {trunks.name}, and Slurm lets jobs span all blocks")
+    return _BlockList(switches, listed.sizes, notes)
+
+
+def _joined_blocks(cluster: Cluster) -> _BlockList:
+    """Return the domains of one level as blocks, in such an order and so filled up that Slurm joins them to the domains
+    of the broader levels.
+
+    A level whose domains are too unlike for that, by :data:`MOST_EMPTY` or :data:`LARGEST_JOINED`, is left out.
+    """
+    base = _base_level(cluster)
+    level = cluster.levels[base]
+    notes = [f"the blocks are the domains of {level.name}"]
+    if closer := ", ".join(closer.name for closer in cluster.levels[base + 1 :]):
+        notes.append(f"levels closer than the blocks, left out: {closer}")
+    # the base blocks of each domain of the last level that is kept, in order; None = a block without nodes
+    spans: list[list[int | None]] = [[number] for number in range(len(level))]
+    widths = [1]  # base blocks of a domain of each level that is kept, a power of two
+    above = np.arange(len(level), dtype=np.int32)  # the domain of each span at the level in hand
+    for depth in reversed(range(base)):
+        above = cluster.levels[depth + 1].parent_of[above]
+        parts: list[list[list[int | None]]] = [[] for _ in cluster.levels[depth].domains]
+        for span, domain in zip(spans, above.tolist(), strict=True):
+            parts[domain].append(span)
+        width = widths[-1] << (max(map(len, parts)) - 1).bit_length()
+        joined = [_laid_out(part, widths[-1]) for part in parts]
+        empty = width * (len(joined) - 1) + len(joined[-1]) - len(level)
+        if width > LARGEST_JOINED or empty > MOST_EMPTY:
+            unlike = f"to fill up its domains would take {empty:,} blocks without nodes"
+            notes.append(f"level left out, as {unlike}: {cluster.levels[depth].name}")
+        elif width > widths[-1]:
+            spans, above = joined, np.arange(len(joined), dtype=np.int32)
+            widths.append(width)
+    taken = set(level.domains)
+    nodes = _nodes_of(cluster, level)
+    blocks = []
+    for block in _laid_out(spans, widths[-1]):
+        if block is None:
+            blocks.append(Switch(_unique("empty", taken), (), ()))
+        elif level.implicit[block]:
+            broader = level.domains[block]  # what its nodes hang on
+            name = _unique(f"{'root' if broader == ROOT else broader}-nodes", taken)
+            blocks.append(Switch(name, (), nodes[block]))
+        else:
+            blocks.append(Switch(level.domains[block], (), nodes[block]))
+    if alone := int(np.count_nonzero(level.implicit[level.domain_of])):
+        notes.append(f"nodes in no {level.name}, in blocks of their own: {alone}")
+    smallest = min(map(len, nodes))  # topology.conf(5): each block has at least as many nodes as the base size says
+    return _BlockList(blocks, tuple(smallest * width for width in widths), notes)
+
+
+def _laid_out(spans: Sequence[Sequence[int | None]], width: int) -> list[int | None]:
+    """Return blocks one after another, those of each span but the last filled up to a width by blocks without nodes."""
+    blocks: list[int | None] = []
+    for span in spans:
+        blocks += [None] * (-len(blocks) % width)
+        blocks += span
+    return blocks
+
+
+def _base_level(cluster: Cluster) -> int:
+    """Return the depth of the level whose domains are the base blocks: the closest of NVLink, else the closest, each of
+    several nodes somewhere; raise InvalidTopology for a cluster without levels.
+    """
+    cluster.default_level()
+    closest_first = range(len(cluster.levels) - 1, -1, -1)
+    shared = [depth for depth in closest_first if len(cluster.levels[depth]) < len(cluster)] or [closest_first[0]]
+    return next((depth for depth in shared if _NVLINK.search(cluster.levels[depth].name)), shared[0])
+
+
+def _nodes_of(cluster: Cluster, level: Level) -> list[tuple[str, ...]]:
+    """Return the names of the nodes of each domain of a level."""
+    held = _grouped(level.domain_of, np.ones(len(cluster), dtype=np.bool_), len(level))
+    return [tuple(cluster.names[node] for node in nodes) for nodes in held]
+
+
+def _held(switch: Switch) -> str:
+    """Return the hostlist of what a switch or block holds; raise ``InvalidInput`` for a name that Slurm cannot
+    carry, its own too.
+    """
+    check_name(switch.name)
+    return fold_hostlist(switch.children or switch.nodes)
 
 
 class SlurmConfWriter:
-    """Writer of ``topology.conf``: lines of ``SwitchName=``."""
+    """Writer of ``topology.conf`` as a tree: lines of ``SwitchName=``."""
 
     name = "slurm-conf"
 
     def write(self, cluster: Cluster) -> Rendering:
         """Return the cluster as text."""
+        switches, notes = _tree(cluster, self.name)
+        lines = [
+            f"SwitchName={switch.name} {'Switches' if switch.children else 'Nodes'}={_held(switch)}\n"
+            for switch in switches
+        ]
+        return Rendering("".join(lines), notes)
 
-        def line(name: str, inner: bool, below: str) -> str:
-            return f"SwitchName={name} {'Switches' if inner else 'Nodes'}={below}\n"
 
-        return _written(cluster, self.name, line)
+class SlurmBlockWriter:
+    """Writer of ``topology.conf`` as blocks: lines of ``BlockName=``, and ``BlockSizes=``."""
+
+    name = "slurm-block"
+
+    def write(self, cluster: Cluster) -> Rendering:
+        """Return the cluster as text; raise ``InvalidTopology`` for one without levels."""
+        listed = _blocks(cluster, self.name)
+        lines = [f"BlockName={block.name}{' Nodes=' * bool(block.nodes)}{_held(block)}\n" for block in listed.blocks]
+        if listed.sizes:
+            lines.append(f"BlockSizes={','.join(map(str, listed.sizes))}\n")
+        return Rendering("".join(lines), tuple(listed.notes))
 
 
 class SlurmYamlWriter:
-    """Writer of ``topology.yaml``.  All names are quoted, so that a switch called ``1e3`` or ``no`` stays a name."""
+    """Writer of ``topology.yaml``: blocks where the cluster was read as blocks, else a tree.
+
+    All names are quoted, so that a switch called ``1e3`` or ``no`` stays a name.
+    """
 
     name = "slurm-yaml"
 
     def write(self, cluster: Cluster) -> Rendering:
         """Return the cluster as text."""
-
-        def entry(name: str, inner: bool, below: str) -> str:
-            # a double-quoted YAML string is what a JSON string is
-            switch, held = (json.dumps(text, ensure_ascii=False) for text in (name, below))
-            return f"    - switch: {switch}\n      {'children' if inner else 'nodes'}: {held}\n"
-
-        found = _written(cluster, self.name, entry)
-        head = "- topology: default\n  cluster_default: true\n  tree:\n    switches:\n"
-        return Rendering(head + found.text, found.notes)
+        head = ["- topology: default", "  cluster_default: true"]
+        if cluster.blocks is not None:
+            listed = _blocks(cluster, self.name)
+            sizes = [f"    block_sizes: [{', '.join(map(str, listed.sizes))}]"] if listed.sizes else []
+            head += ["  block:", *sizes, "    blocks:"]
+            entries = [("block", block.name, "nodes", _held(block)) for block in listed.blocks]
+            notes = tuple(listed.notes)
+        else:
+            switches, notes = _tree(cluster, self.name)
+            head += ["  tree:", "    switches:"]
+            entries = [
+                ("switch", switch.name, "children" if switch.children else "nodes", _held(switch))
+                for switch in switches
+            ]
+        lines = [
+            # a double-quoted string of YAML is what a string of JSON is
+            f"    - {kind}: {json.dumps(name, ensure_ascii=False)}\n      {key}: {json.dumps(held, ensure_ascii=False)}"
+            for kind, name, key, held in entries
+        ]
+        return Rendering("\n".join([*head, *lines, ""]), notes)

@@ -22,4 +22,4 @@ class TopographWriter:
             for node, name in enumerate(cluster.names)
         )
         text = '{\n  "instances": [\n    ' + ",\n    ".join(instances) + "\n  ]\n}\n"
-        return Rendering(text, bare_tree_losses(cluster, self.name))
+        return Rendering(text, bare_tree_losses(cluster, self.name) + forest.notes)

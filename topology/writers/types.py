@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,8 +40,11 @@ TOPOLOGY_WRITERS: PluginGroup[TopologyWriter] = PluginGroup(
 """All formats that can be written."""
 
 
-def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
-    """Say what is lost in formats that carry the tree alone: no names of levels, no GPUs, no use, no flags."""
+def bare_tree_losses(cluster: Cluster, format_name: str, *, as_blocks: bool = False) -> tuple[str, ...]:
+    """Say what is lost in formats that carry the tree alone: no names of levels, no GPUs, no use, no flags.
+
+    :param as_blocks: whether it is written as the blocks of Slurm, whose levels have names by themselves.
+    """
     counts = {
         f"GPU counts other than {DEFAULT_GPUS}": np.count_nonzero(cluster.gpus != DEFAULT_GPUS),
         "types of GPU": sum(cluster.nodes_of_type.values()),
@@ -48,8 +52,11 @@ def bare_tree_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
         "flags": len(cluster.flags),
         "nodes kept out": len(cluster.kept_out),
     }
-    levels = ", ".join(level.name for level in cluster.levels)
+    kept = _BLOCK_LEVEL if as_blocks and cluster.blocks is not None else None
+    levels = ", ".join(level.name for level in cluster.levels if kept is None or not kept.fullmatch(level.name))
     lost = [f"names of levels ({levels})"] if levels else []
+    if not as_blocks:
+        lost += _block_losses(cluster)
     if second := ", ".join(level.name for level in cluster.second_levels):
         lost.append(f"second hierarchies ({second})")
     lost += [f"{what} ({count} of {len(cluster)} nodes)" for what, count in counts.items() if count]
@@ -61,11 +68,25 @@ def kept_out_without_a_taint(cluster: Cluster) -> list[int]:
     return [i for i, why in cluster.kept_out.items() if why != kept_out_by(cluster.taints.get(i, ()))]
 
 
+_BLOCK_LEVEL = re.compile(r"block(?:-[0-9]+)?")
+
+
+def _block_losses(cluster: Cluster) -> list[str]:
+    """Return what is lost where blocks of Slurm are written as domains: their sizes, and those without nodes."""
+    if cluster.blocks is None:
+        return []
+    sizes = ",".join(map(str, cluster.blocks.sizes))
+    empty = len(set(cluster.blocks.names) - set(cluster.levels[-1].domains))
+    return [*([f"sizes of blocks ({sizes})"] if sizes else []), *([f"blocks without nodes ({empty})"] if empty else [])]
+
+
 def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     """Say what is lost in the CSV, which carries slowdown, begin and end of a flag alone."""
     flags = [flag for flag in cluster.flags.values() if not is_price(flag)]
     detailed = sum(flag.kind == "degraded" or any((flag.score, flag.evidence)) for flag in flags)
     notes = []
+    if lost := _block_losses(cluster):
+        notes.append(f"{format_name} cannot carry {'; '.join(lost)}: left out")
     if unsaid := len(kept_out_without_a_taint(cluster)):
         notes.append(
             f"{format_name} has no word for nodes kept out by anything but taints, and calls them faulty: {unsaid}"

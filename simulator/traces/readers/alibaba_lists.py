@@ -89,7 +89,7 @@ class Spot2026(NamedColumns):
             return record(
                 job_id=cells["job_name"],
                 submit=clock.seconds(cells["submit_time"], "submit_time"),
-                duration=number(cells["duration"], "duration"),
+                duration=clock.length(cells["duration"], "duration"),
                 gpus=summed_shares(workers * each, workers),
                 queue=kind,
                 group=cells.get("organization", ""),

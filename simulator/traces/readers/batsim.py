@@ -13,7 +13,7 @@ from typing import Any
 
 from simulator.job_record import JobRecord
 from simulator.traces.job_fields import number, optional, record
-from simulator.traces.trace_clock import MAX_SECONDS, TraceRows
+from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
 from topology.file_format import FileFormat
 from topology.tables.bad_rows import BadRow
@@ -49,7 +49,7 @@ class Batsim:
         """Yield the jobs with their lines, in the order of the file."""
         document, data = json_document(source)
         profiles = data.get("profiles") if isinstance(data, dict) else None
-        jobs = _Workload(profiles if isinstance(profiles, dict) else {})
+        jobs = _Workload(profiles if isinstance(profiles, dict) else {}, Clock(bad_rows))
         yield from bad_rows.keep(entries(document, data, key="jobs"), jobs.job, source)
         if jobs.by_walltime:
             bad_rows.note(
@@ -61,16 +61,18 @@ class Batsim:
 class _Workload:
     """Makes jobs of the entries of one workload."""
 
-    def __init__(self, profiles: Mapping[str, Any]) -> None:
+    def __init__(self, profiles: Mapping[str, Any], clock: Clock) -> None:
         self._profiles = profiles
+        self._clock = clock
         self.by_walltime = 0
 
     def job(self, entry: Any) -> JobRecord:
         """Return the job of an entry."""
         job_id = str(inside(entry, "id") if inside(entry, "id") is not None else "")
-        submit, walltime = number(inside(entry, "subtime"), "subtime"), optional(inside(entry, "walltime"), "walltime")
-        if not 0 <= submit <= MAX_SECONDS:
-            raise BadRow("not a time", f"subtime is {submit:g}", fix="give seconds from 0 up")
+        submit = self._clock.seconds(inside(entry, "subtime"), "subtime")
+        walltime = self._clock.optional_length(inside(entry, "walltime"), "walltime")
+        if submit < 0:
+            raise BadRow("not a time", f"subtime is {submit:g}", fix="give times from 0 up")
         walltime = walltime if walltime is not None and walltime > 0 else None
         seconds = self._seconds(inside(entry, "profile"), 0)
         if seconds is None:
@@ -95,7 +97,7 @@ class _Workload:
             raise BadRow("unknown profile", wrong, fix="name a profile of the file")
         kind = inside(profile, "type")
         if kind in DELAYS:
-            return number(inside(profile, "delay"), "delay")
+            return self._clock.length(inside(profile, "delay"), "delay")
         if kind not in SEQUENCES:
             return None
         parts = inside(profile, "seq")

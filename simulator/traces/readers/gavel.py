@@ -91,7 +91,9 @@ class _Lines:
         return record(
             job_id=f"gavel-{self._count}",
             submit=self._clock.seconds(cells["arrival"], "the arrival time"),
-            duration=number(cells["duration"], "the duration") if "duration" in cells else self._by_steps(cells, gpus),
+            duration=self._clock.length(cells["duration"], "the duration")
+            if "duration" in cells
+            else self._by_steps(cells, gpus),
             gpus=gpus,
             model=cells["type"],
         )

@@ -112,7 +112,7 @@ class JobRows:
             priority=whole(cells.get("priority") or 0, "priority"),
             preemptible=_flag(cells, "preemptible"),
             announced=self._announced(cells, job_id, submit),
-            estimate=_amount(cells, "estimate"),
+            estimate=self._length(cells, "estimate"),
             **asked(cells),
         )
 
@@ -127,14 +127,17 @@ class JobRows:
                     fix="give times in their order: submit_time, start_time, end_time",
                 )
         if cells.get("duration") not in ("", None):
-            return number(cells["duration"], "duration")
+            return self._clock.length(cells["duration"], "duration")
         if started is None or ended is None:
             raise BadRow("has not ended", f"job {job_id} has not ended", fix="give its duration")
         return ended - started
 
     def _waited(self, cells: Mapping[str, Any], submit: float) -> float | None:
         start = self._clock.optional(cells.get("start_time"), "start_time")
-        return _amount(cells, "waited") if start is None else start - submit
+        return self._length(cells, "waited") if start is None else start - submit
+
+    def _length(self, cells: Mapping[str, Any], column: str) -> float | None:
+        return _from_0(self._clock.optional_length(cells.get(column), column), column)
 
     def _announced(self, cells: Mapping[str, Any], job_id: str, submit: float) -> float | None:
         if cells.get("announced") in ("", None):
@@ -150,7 +153,10 @@ class JobRows:
 
 
 def _amount(cells: Mapping[str, Any], column: str) -> float | None:
-    value = optional(cells.get(column), column)
+    return _from_0(optional(cells.get(column), column), column)
+
+
+def _from_0(value: float | None, column: str) -> float | None:
     if value is not None and value < 0:
         raise BadRow("negative amount", f"{column} is {value:g}", fix=f"give {column} from 0 up, or leave it empty")
     return value

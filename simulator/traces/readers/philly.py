@@ -40,7 +40,7 @@ class Philly(NamedColumns):
             return record(
                 job_id=f"philly-{next(place)}",
                 submit=clock.seconds(cells["timestamp"], "timestamp"),
-                duration=number(cells["duration"], "duration"),
+                duration=clock.length(cells["duration"], "duration"),
                 gpus=number(cells["num_gpus"], "num_gpus"),
                 queue=cells["cluster"],
             )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from simulator.job_record import JobRecord
-from simulator.traces.job_fields import number, record, whole
+from simulator.traces.job_fields import record, whole
 from simulator.traces.readers.named_columns import Cells, NamedColumns
 from simulator.traces.readers.published_speeds import POLLUX_SECONDS
 from simulator.traces.trace_clock import Clock, TraceRows
@@ -43,7 +43,7 @@ class Pollux(NamedColumns):
             return record(
                 job_id=cells["name"],
                 submit=clock.seconds(cells["time"], "time"),
-                duration=number(given, "duration") if given else measured(cells, gpus),
+                duration=clock.length(given, "duration") if given else measured(cells, gpus),
                 gpus=gpus,
                 model=cells["application"],
             )

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from sys import intern
 
-from simulator.traces.job_fields import optional
 from simulator.traces.readers.slurm_runs import NO_TIME, SlurmRun, ended, jobs_of, length, trackable
 from simulator.traces.trace_clock import Clock, TraceRows
 from simulator.traces.trace_loading import Numbered
@@ -116,7 +115,7 @@ def _header(cells: Sequence[str], where: str) -> Sequence[str]:
 
 def _run(cells: Mapping[str, str], clock: Clock) -> SlurmRun:
     start, end = _time(cells, "start", clock), _time(cells, "end", clock)
-    elapsed = optional(cells.get("elapsedraw"), "ElapsedRaw")
+    elapsed = clock.optional_length(cells.get("elapsedraw"), "ElapsedRaw")
     if elapsed is None:
         elapsed = length(cells.get("elapsed", ""))
     if elapsed is None and start is not None and end is not None:
@@ -138,7 +137,9 @@ def _run(cells: Mapping[str, str], clock: Clock) -> SlurmRun:
         user=intern(cells.get("user", "")),
         account=intern(cells.get("account") or cells.get("group", "")),
         partition=intern(cells.get("partition", "")),
-        limit=float(minutes) * 60 if minutes.isdecimal() else length(cells.get("timelimit", "")),
+        limit=clock.length(minutes, "TimelimitRaw", each=60)
+        if minutes.isdecimal()
+        else length(cells.get("timelimit", "")),
     )
 
 

@@ -20,7 +20,11 @@ from topology.tables.bad_rows import BadRow
 from topology.tables.byte_stream import ByteStream
 from topology.tables.json_entries import entries, inside, json_document
 
-NO_VALUE = 2.0**32 - 2  # NO_VAL of slurm.h, one more is INFINITE: they may stand where there is no object to say so
+NO_VALUES = frozenset({2.0**32 - 2, 2.0**32 - 1, 2.0**64})
+"""NO_VAL and INFINITE of slurm.h, of 32 bits and (as floats have them) of 64: may stand where no object says it."""
+TIMES = ("submission", "eligible", "start", "end", "elapsed", "limit")
+"""Keys of ``time``; the limit counts minutes."""
+
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 
 
@@ -55,18 +59,15 @@ class SacctJson:
 
 def _run(job: Any, clock: Clock) -> SlurmRun:
     state = inside(job, "state", "current")
-    limit = _number(inside(job, "time", "limit"), "time.limit")
-    start = _number(inside(job, "time", "start"), "time.start")
-    end = _number(inside(job, "time", "end"), "time.end")
-    elapsed = _number(inside(job, "time", "elapsed"), "time.elapsed")
+    times = {key: _number(inside(job, "time", key), f"time.{key}") for key in TIMES}
     words = [str(word) for word in state] if isinstance(state, list) else [str(state or "")]
-    eligible = _number(inside(job, "time", "eligible"), "time.eligible")
     return SlurmRun(
         job_id=_job_id(job),
-        submit=clock.seconds(_number(inside(job, "time", "submission"), "time.submission"), "time.submission"),
-        start=clock.seconds(start, "time.start") if start else None,
-        eligible=eligible or None,
-        elapsed=elapsed if end else None,
+        submit=clock.seconds(times["submission"], "time.submission"),
+        # 0 stands for a moment that has not come
+        start=clock.optional(times["start"] or None, "time.start"),
+        eligible=clock.optional(times["eligible"] or None, "time.eligible"),
+        elapsed=clock.optional_length(times["elapsed"], "time.elapsed") if times["end"] else None,
         state=words[0] if words else "",
         nodes=_number(inside(job, "allocation_nodes"), "allocation_nodes"),
         resources=_resources(job, "allocated"),
@@ -76,7 +77,7 @@ def _run(job: Any, clock: Clock) -> SlurmRun:
         user=text(job, "user") or _text(inside(job, "association", "user")),
         account=text(job, "account"),
         partition=text(job, "partition"),
-        limit=None if limit is None else limit * 60,
+        limit=clock.optional_length(times["limit"], "time.limit", each=60),
     )
 
 
@@ -111,4 +112,4 @@ def _number(value: Any, column: str) -> float | None:
             return None
         value = value.get("number")
     found = optional(value, column)
-    return None if found is None or found >= NO_VALUE else found
+    return None if found in NO_VALUES else found

@@ -88,7 +88,11 @@ class Helios(NamedColumns):
                 job_id=cells["job_id"],
                 submit=submit,
                 gpus=number(cells["gpu_num"], "gpu_num"),
-                duration=self._duration(cells, None if start is None or end is None else end - start),
+                duration=self._duration(
+                    cells,
+                    clock.optional_length(cells["duration"], "duration"),
+                    None if start is None or end is None else end - start,
+                ),
                 nodes=count,
                 user=cells.get("user", ""),
                 queue=cells.get("vc", ""),
@@ -101,13 +105,12 @@ class Helios(NamedColumns):
 
         return job
 
-    def _duration(self, cells: Cells, between: float | None) -> float:
-        said = optional(cells["duration"], "duration")
-        if said is None and between is None:
+    def _duration(self, cells: Cells, written: float | None, between: float | None) -> float:
+        if written is None and between is None:
             raise BadRow("has not ended", f"job {cells['job_id']} has not ended", fix="give its duration")
-        if said is not None and between is not None:
-            self._others += abs(said - between) > TOLERANCE
-        first, second = (said, between) if self.trusts_duration else (between, said)
+        if written is not None and between is not None:
+            self._others += abs(written - between) > TOLERANCE
+        first, second = (written, between) if self.trusts_duration else (between, written)
         return first if first is not None else second or 0.0
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from simulator.job_record import JobRecord, Status
 from simulator.traces.job_fields import number, record
-from simulator.traces.trace_clock import MAX_SECONDS, TraceRows, is_number
+from simulator.traces.trace_clock import Clock, TraceRows, is_number
 from simulator.traces.trace_loading import Numbered
 from topology.file_format import FileFormat
 from topology.tables.bad_rows import BadRow
@@ -51,7 +51,8 @@ class Swf:
 
     def read(self, source: ByteStream, bad_rows: TraceRows) -> Iterator[Numbered]:
         """Yield the jobs with their lines, in the order of the file."""
-        yield from bad_rows.keep(_rows(source, bad_rows), _job, source)
+        clock = Clock(bad_rows)
+        yield from bad_rows.keep(_rows(source, bad_rows), lambda fields: _job(fields, clock), source)
 
 
 def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, list[str]]]:
@@ -67,31 +68,31 @@ def _rows(source: ByteStream, bad_rows: TraceRows) -> Iterator[tuple[int, list[s
         yield line, fields
 
 
-def _job(fields: Sequence[str]) -> JobRecord:
+def _job(fields: Sequence[str], clock: Clock) -> JobRecord:
     if len(fields) < FIELDS:
         few = f"the line has {len(fields)} fields, the format {FIELDS}"
         raise BadRow("cells missing", few, fix="give all fields, -1 for those that are unknown")
     requested, allocated = number(fields[REQUESTED], "field 8"), number(fields[ALLOCATED], "field 5")
     processors = requested if requested > 0 else max(allocated, 0.0)
     memory = _known(fields, MEMORY)
-    submit, run = number(fields[SUBMIT], "field 2"), number(fields[RUN], "field 4")
-    if submit < 0 or submit > MAX_SECONDS:
-        raise BadRow("not a time", f"the submit time (field 2) is {submit:g}", fix="give seconds from 0 up")
-    if run == -1:
+    submit = clock.seconds(fields[SUBMIT], "field 2")
+    if submit < 0:
+        raise BadRow("not a time", f"the submit time (field 2) is {submit:g}", fix="give times from 0 up")
+    if number(fields[RUN], "field 4") == -1:
         raise BadRow(
             "unknown duration", f"the run time (field 4) of job {fields[JOB]} is unknown", fix="leave out such jobs"
         )
     return record(
         job_id=fields[JOB],
         submit=submit,
-        duration=run,
+        duration=clock.length(fields[RUN], "field 4"),
         gpus=processors,
         user=_name(fields[USER]),
         group=_name(fields[GROUP]),
         queue=_name(fields[QUEUE]),
         memory=None if memory is None else memory * processors * KILOBYTE,
-        estimate=_known(fields, TIME),
-        waited=wait if (wait := number(fields[WAIT], "field 3")) >= 0 else None,
+        estimate=estimate if (estimate := clock.length(fields[TIME], "field 9")) > 0 else None,
+        waited=wait if (wait := clock.length(fields[WAIT], "field 3")) >= 0 else None,
         status=STATUS.get(fields[STATE], "unknown"),
     )
 

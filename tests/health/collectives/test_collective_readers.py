@@ -529,11 +529,32 @@ def test_a_hostile_pickle_is_refused_unread(tmp_path: Path, protocol: int) -> No
 
 
 def test_the_converter_makes_what_the_reader_reads(tmp_path: Path) -> None:
-    """A pickled dump, converted where it lies, with rank and host added."""
+    """A pickled dump, converted where it lies: its rank is added, and the host that is said, never this machine's."""
     document = json.loads(dump(3, [entry("a", 1, "started")], GROUPS).text)
     path = tmp_path / "nccl_trace_rank_3"
     path.write_bytes(pickle.dumps(document, 2))
     script = Path(reading_module.__file__).with_name(CONVERTER)
-    subprocess.run([sys.executable, script, path], capture_output=True, check=True)
-    snapshot, _ = read_flight_recorder([read_trace(f"{path}.json")])
-    assert [member.rank for member in snapshot.members if member.host] == [3]
+    for options, host in (([], None), (["--host", "n0003"], "n0003")):
+        subprocess.run([sys.executable, script, *options, path], capture_output=True, check=True)
+        snapshot, _ = read_flight_recorder([read_trace(f"{path}.json")])
+        assert [member.host for member in snapshot.members if member.rank == 3] == [host]
+    nothing = subprocess.run([sys.executable, script, "--host"], capture_output=True, check=False)
+    assert nothing.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("names", "hosts"),
+    [
+        (["container-node01_0", "container-node02_1.json"], ["container-node01", "container-node02"]),
+        (["nccl_trace_rank_0", "nccl_trace_rank_1"], [None, None]),
+        (["hang_0.json", "hang_1.json"], [None, None]),
+        (["n01_rank_0.json", "rank-1.json"], [None, None]),
+    ],
+)
+def test_names_of_dumps_tell_hosts_where_they_differ(names: list[str], hosts: list[str | None]) -> None:
+    """A dump that is called after its host says it; what all dumps are called says nothing, nor do names of some."""
+    dumps = [dump(rank, [entry("a", 1, "started")], {"a": [0, 1]}) for rank in range(2)]
+    files = [Source(f"/dumps/{name}", one.text) for name, one in zip(names, dumps, strict=True)]
+    snapshot, notes = read_flight_recorder(files)
+    assert [member.host for member in snapshot.members] == hosts
+    assert any("names of the files" in note for note in notes) == (hosts[0] is not None)

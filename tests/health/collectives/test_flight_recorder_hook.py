@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from health.collectives.diagnosis import Diagnosis, diagnose_snapshot, verdict
-from health.collectives.flagging import withheld
+from health.collectives.flagging import flags_of, withheld
 from health.collectives.flight_recorder import read_flight_recorder
 from topology.files import Source
 
@@ -290,3 +291,18 @@ def test_a_transfer_that_is_not_of_its_own_rank_is_left_out() -> None:
     found = judged(recorders)
     assert found.status == "healthy"
     assert "left out 1 transfer that do not name both ranks: nccl2:send 0->3 1" in found.notes
+
+
+@pytest.mark.parametrize("lost", range(4))
+def test_a_rank_that_left_no_dump_is_a_suspect(lost: int) -> None:
+    """Three of four ranks wrote a dump: the fourth died or its file is missing; likely, and no node is flagged."""
+    found = judged([recorder for recorder in job([4, 4, 4, 4]) if recorder.rank != lost])
+    assert (found.cause, named(found)) == ("no-record", [(lost, "likely")])
+    assert f"likely rank {lost}, as it left no record" in verdict(found)
+    assert flags_of(found, {i: f"n{i}" for i in range(4)}, now=datetime(2026, 11, 28, tzinfo=UTC)) == []
+
+
+def test_dumps_of_half_a_job_accuse_nobody() -> None:
+    """Two of four dumps are there: somebody gave a part of them."""
+    found = judged(job([4, 4, 4, 4])[:2])
+    assert (found.status, found.culprits) == ("healthy", ())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from health.collectives.flagging import nodes_of
+from health.collectives.diagnosis import Culprit, Diagnosis
+from health.collectives.flagging import MOST_GPUS, flags_of, nodes_of, withheld
 from health.collectives.recording import Member
 from topology.errors import InvalidInput
 from topology.files import Source
@@ -14,7 +17,7 @@ from topology.files import Source
 NAME = st.from_regex(r"n[0-9]{1,3}", fullmatch=True)
 
 
-@given(st.dictionaries(st.integers(0, 20), NAME, max_size=8), st.lists(st.none() | NAME, max_size=10))
+@given(st.dictionaries(st.integers(0, 20), NAME, max_size=8), st.lists(st.none() | NAME, max_size=MOST_GPUS))
 def test_nodes_by_rank(table: dict[int, str], hosts: list[str | None]) -> None:
     """What the file says goes before the host of the record; a member that neither knows has no node."""
     members = [Member(f"rank {i}", i, host) for i, host in enumerate(hosts)]
@@ -24,7 +27,7 @@ def test_nodes_by_rank(table: dict[int, str], hosts: list[str | None]) -> None:
     assert nodes_of(members) == {i: host for i, host in enumerate(hosts) if host is not None}
 
 
-@given(st.dictionaries(NAME, NAME, max_size=8), st.lists(st.none() | NAME, max_size=10))
+@given(st.dictionaries(NAME, NAME, max_size=8), st.lists(st.none() | NAME, max_size=MOST_GPUS))
 def test_nodes_by_host(table: dict[str, str], hosts: list[str | None]) -> None:
     """Hosts are translated where the file knows them; a member without host gets no node from it."""
     members = [Member(f"rank {i}", i, host) for i, host in enumerate(hosts)]
@@ -39,3 +42,22 @@ def test_the_same_row_twice_is_no_contradiction() -> None:
     assert nodes_of([Member("rank 7", 7)] * 8, Source("n.csv", text)) == dict.fromkeys(range(8), "n1")
     with pytest.raises(InvalidInput, match="rank 7 has another node above"):
         nodes_of([], Source("n.csv", text + "7,n2\n"))
+
+
+def test_the_host_of_more_ranks_than_a_node_has_is_no_node() -> None:
+    """Sixteen ranks that all name one machine name the one that converted their dumps; eight may run on one."""
+    nine = [Member(f"rank {i}", i, "login-1") for i in range(MOST_GPUS + 1)]
+    assert nodes_of(nine[:-1]) == dict.fromkeys(range(MOST_GPUS), "login-1")
+    assert nodes_of(nine) == {}
+    assert nodes_of(nine, Source("n.csv", "rank,node\n2,n7\n")) == {2: "n7"}
+    culprit = Diagnosis(tuple(nine), (), "failure", "not-launched", (Culprit(2, "certain"),))
+    assert "all 9 ranks name the host login-1" in withheld(culprit, nodes_of(nine))
+    assert flags_of(culprit, nodes_of(nine), now=datetime(2026, 11, 28, tzinfo=UTC)) == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_names_that_every_machine_has_are_no_nodes(host: str) -> None:
+    """A container that calls itself localhost says nothing; a map may say what is meant."""
+    members = [Member("rank 0", 0, host), Member("rank 1", 1, "n1")]
+    assert nodes_of(members) == {1: "n1"}
+    assert nodes_of(members, Source("n.csv", f"host,node\n{host},n0\n")) == {0: "n0", 1: "n1"}

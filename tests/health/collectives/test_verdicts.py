@@ -104,7 +104,7 @@ def test_a_verdict_names_each_culprit_or_says_that_none_can_be(found: Diagnosis)
 def test_every_cause_has_words_and_those_of_a_node_a_kind() -> None:
     """No cause is without a sentence; what is the program's, or not known, points at no node."""
     assert set(CAUSES) == set(ALL_CAUSES)
-    assert set(ALL_CAUSES) - set(KINDS) == {"none", *PROGRAM, "late", "unknown"}
+    assert set(ALL_CAUSES) - set(KINDS) == {"none", *PROGRAM, "late", "no-record", "unknown"}
 
 
 @pytest.mark.parametrize(

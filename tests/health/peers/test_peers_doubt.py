@@ -61,11 +61,48 @@ def test_more_work_than_peers_is_no_fault() -> None:
     assert [flag.node for flag in verdict({"gpu_duty_cycle": made}).flags] == ["n04"]
 
 
-def test_a_cpu_that_is_busier_than_working_peers_is_a_fault() -> None:
-    """A process that runs away slows the job: more CPU usage among machines that work is no sign of work done."""
+def test_a_cpu_that_is_busier_than_working_peers_takes_no_node_out_alone() -> None:
+    """A process that runs away slows the job, and rank 0 logs: a price, until another metric says it is a fault."""
     made = values()
-    made[4, 100:] += 35.0
-    assert [flag.node for flag in verdict({"cpu_usage": made}).flags] == ["n04"]
+    made[4, 250:] += 35.0
+    (flag,) = verdict({"cpu_usage": made}).flags
+    assert (flag.node, flag.kind, flag.slowdown) == ("n04", "degraded", 1.05)
+    power = 10.0 * values(1)
+    power[4, 250:] *= 0.6
+    (flag,) = verdict({"cpu_usage": made, "gpu_power_draw": power}).flags
+    assert (flag.node, flag.kind) == ("n04", "faulty")
+
+
+def with_pause(seconds: int, *, machines: int = 64) -> dict[str, Array]:
+    """A healthy job that loads for so many seconds: CPUs at 8 % and GPUs at 5 %, then at 40 and 95 %.
+
+    Rank 0 logs, with 1.35 times the CPU usage of the others once the job works.
+    """
+    random = np.random.default_rng(5)
+    cpu = 40.0 * (1.0 + 0.02 * random.standard_normal((machines, 1))) + random.normal(0.0, 0.5, (machines, 1_200))
+    gpu = 95.0 + random.normal(0.0, 0.5, (machines, 1_200))
+    cpu[0] *= 1.35
+    cpu[:, :seconds] = 8.0 + random.normal(0.0, 0.5, (machines, seconds))
+    gpu[:, :seconds] = 5.0 + random.normal(0.0, 0.5, (machines, seconds))
+    return {"cpu_usage": cpu, "gpu_duty_cycle": gpu}
+
+
+@pytest.mark.parametrize("seconds", [0, 10, 120, 300, 600])
+def test_a_past_made_of_pauses_convicts_nobody(seconds: int) -> None:
+    """While a job loads, rank 0 has as little to do as the others: that it works more later is its role, no change."""
+    assert verdict(with_pause(seconds), everything=True).flags == ()
+    alone = with_pause(seconds)
+    # the phase also shows in the GPUs, where the CPUs are as busy with loading as with training
+    alone["cpu_usage"][:, :seconds] += 32.0
+    assert verdict(alone, everything=True).flags == ()
+
+
+def test_a_short_past_convicts_nobody() -> None:
+    """A machine 1.6 times above its peers from 60 s on: a minute tells no role, two minutes do."""
+    for past, flagged in ((60, []), (130, ["n04"])):
+        made = values() * (1.0 + 0.05 * np.random.default_rng(3).standard_normal((12, 1)))
+        made[4, past:] *= 1.6
+        assert [flag.node for flag in verdict({"pressure": made}).flags] == flagged
 
 
 @pytest.mark.parametrize("metric", ["gpu_duty_cycle", "value"])

@@ -113,6 +113,10 @@ TIRESIAS = (
     "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
     "0,1,0,606,vgg19,164,30\n1,8,30,133,vgg11,147,23\n"
 )
+MURI = (
+    "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0\n"
+    "0,8,0,606,vgg19,16,164000,30000,270,82\n1,8,30000,133,gpt2,4,147000,23000,1105,0.6\n"
+)
 SPOT2026 = (
     "job_name,organization,gpu_model,cpu_request,gpu_request,worker_num,submit_time,duration,job_type\n"
     "239255,13,A10,20,1,1,0,2764799,HP\n437260,57,A100-SXM4-80GB,15,8,16,9589663,41060,Spot\n5,57,A10,15,0.5,3,7,10,Spot\n"
@@ -150,6 +154,7 @@ SAMPLES = {
     "gavel": GAVEL,
     "helios": HELIOS,
     "jsonl": '{"job_id": "a", "submit_time": 0, "duration": 10, "gpus": 8}\n',
+    "muri": MURI,
     "pai2020": PAI2020,
     "pai2023": PAI2023,
     "pai2025": PAI2025,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from topology.build import build_cluster
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node
+from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node, SlurmBlocks
 from topology.errors import InvalidTopology, did_you_mean, some
 from topology.hostlist import expand_hostlist
 from topology.readers.fabric import Fabric, read_fabric
@@ -35,9 +35,10 @@ class Switch:
 
 
 def expand_switch(name: str, children: str | None, nodes: str | None, *, place: str, limit: int) -> Switch:
-    """Return a switch by the hostlists of what hangs on it; it may hold so many nodes."""
-    texts = (children, nodes)
-    below, held = (() if one is None else tuple(expand_hostlist(one, where=place, limit=limit)) for one in texts)
+    """Return a switch or block by the hostlists of what hangs on it, at most ``limit`` names; an empty hostlist is
+    none.
+    """
+    below, held = (tuple(expand_hostlist(text, where=place, limit=limit)) if text else () for text in (children, nodes))
     return Switch(name, below, held, place)
 
 
@@ -118,7 +119,8 @@ def _heights(switches: Sequence[Switch]) -> dict[str, int]:
 def empty_notes(switches: Sequence[Switch], what: str) -> tuple[str, ...]:
     """Return what a user should know of switches or blocks with nothing below them, as nodes may come by themselves."""
     empty = [switch.name for switch in switches if not switch.nodes and not switch.children]
-    return (f"{what} without nodes, left out: {some(empty)}",) if empty else ()
+    kept = "which only keep their place among the others" if what == "blocks" else "left out"
+    return (f"{what} without nodes, {kept}: {some(empty)}",) if empty else ()
 
 
 def _trunk_notes(cluster: Cluster) -> tuple[str, ...]:
@@ -153,7 +155,8 @@ def block_cluster(blocks: Sequence[Switch], sizes: Sequence[int], *, place: str)
         firsts = [(number - number % width, width) for width, _ in aggregates]
         ends = [(first, min(first + width, len(blocks)) - 1) for first, width in firsts]
         paths.append((*(f"{blocks[first].name}..{blocks[last].name}" for first, last in ends), block.name))
-    return _built([*(f"block-{size}" for _, size in aggregates), "block"], blocks, paths)
+    cluster = _built([*(f"block-{size}" for _, size in aggregates), "block"], blocks, paths)
+    return cluster.replace(blocks=SlurmBlocks(tuple(block.name for block in blocks), tuple(sizes)))
 
 
 def _check_unique(switches: Sequence[Switch], what: str) -> dict[str, Switch]:

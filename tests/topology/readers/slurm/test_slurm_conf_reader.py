@@ -129,9 +129,10 @@ def test_switches_that_await_nodes() -> None:
     reading = read("SwitchName=top Switches=a,b\nSwitchName=a Nodes=n1\nSwitchName=b\n")
     assert reading.cluster.node("n1").path == ("top", "a")
     assert reading.notes == ("switches without nodes, left out: 1 (b)",)
-    blocks = read("BlockName=a Nodes=n1\nBlockName=b\nBlockName=c Nodes=n3\nBlockSizes=1,2\n")
-    assert blocks.cluster.node("n3").path == ("c..c", "c")
-    assert blocks.notes == ("blocks without nodes, left out: 1 (b)",)
+    for nothing in ("", ' Nodes=""'):
+        blocks = read(f"BlockName=a Nodes=n1\nBlockName=b{nothing}\nBlockName=c Nodes=n3\nBlockSizes=1,2\n")
+        assert blocks.cluster.node("n3").path == ("c..c", "c")
+        assert "1 (b)" in blocks.notes[0]
 
 
 def test_blocks_without_sizes_are_one_level() -> None:

@@ -65,6 +65,25 @@ def test_blocks() -> None:
     assert cluster.node("node05").path == ("b1..b4", "b2")
 
 
+@pytest.mark.parametrize("empty", ["\n        nodes: ''", "\n        nodes:", ""])
+def test_an_empty_block_keeps_its_place(empty: str) -> None:
+    """However it is written: tools fill groups of blocks up with `nodes: ''`.  b2 has none, so b3 begins the second
+    group of two.
+    """
+    pairs = BLOCKS.replace("- 16", "- 8")
+    reading = read(pairs.replace("\n        nodes: node[05-08]", empty))
+    assert reading.cluster.node("node01").path == ("b1..b2", "b1")
+    assert reading.cluster.node("node09").path == ("b3..b4", "b3")
+    assert "blocks without nodes" in reading.notes[0]
+    assert "1 (b2)" in reading.notes[0]
+
+
+def test_a_switch_without_nodes_in_words() -> None:
+    """As the file of the other form: `nodes: ''` is a switch that awaits nodes."""
+    reading = read(TREE.replace("node[03-04]", "''"))
+    assert (reading.cluster.names, len(reading.cluster.levels)) == (("node01", "node02"), 2)
+
+
 def test_of_several_the_default_is_read() -> None:
     """Else the first that is not flat; a note says which."""
     both = read(FLAT + BLOCKS + TREE.removeprefix("---\n"))
