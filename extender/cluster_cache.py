@@ -18,6 +18,7 @@ from extender.gangs.types import Gang, GangKey, GangMember
 from extender.kubernetes_names import SCHEDULER
 from extender.namespace_weights import NamespaceWeights
 from extender.objects import Owner
+from extender.plans.definitions import Definitions
 from extender.plans.gang_history import GangHistory
 from extender.plans.gang_plan import GangPlan, canonical_uid
 from extender.plans.gang_predictor import GangPredictor
@@ -52,6 +53,7 @@ class ClusterCache:
             gpu_classes, put_node=self.put_node, put_pod=self.put_pod, put_owner=self.put_owner
         )
         self.power_caps = power_caps
+        self.definitions = Definitions()  # of our kinds in the cluster; until they were read, they lack nothing
         self._scheduler = scheduler
         self.weights = NamespaceWeights(self.fleet.outdate)
         self._changed: set[GangKey] = set()
@@ -84,7 +86,14 @@ class ClusterCache:
         if not members:
             return None
         if key not in self._gangs:
-            self._gangs[key] = gang = assemble(key, members.values())
+            plan = self._plans.get(key)
+            if plan is None or not plan.nodes:
+                gang = assemble(key, members.values())
+            else:
+                ranks = ((uid, plan.rank_of_pod.get(canonical_uid(uid))) for uid in members)
+                seats = {uid: rank for uid, rank in ranks if rank is not None}
+                gang = assemble(key, members.values(), seats=seats, size=len(plan.nodes))
+            self._gangs[key] = gang
             self._sizes[key] = gang.size or 0
         return self._gangs[key]
 
@@ -190,8 +199,10 @@ class ClusterCache:
         """Take up a plan that was read or written."""
         old = self._plans.get(plan.key)
         self._plans[plan.key] = plan
-        if old is None:
+        if (old is not None and old.speaks_for_pods) != plan.speaks_for_pods:
             self._note_pins(plan.key)
+        if old is None or old.pods != plan.pods or len(old.nodes) != len(plan.nodes):
+            self._gangs.pop(plan.key, None)
         if old is None or old.pods != plan.pods:
             self._forget_ranks(old)
             for uid, rank in plan.rank_of_pod.items():
@@ -204,6 +215,7 @@ class ClusterCache:
         """Forget a plan, and its promises with it, but for the nodes of pods that were released to them."""
         self._last_pod.pop(key, None)
         self._forget_ranks(self._plans.pop(key, None))
+        self._gangs.pop(key, None)
         self._note_pins(key)
         self.fleet.promise(key, ())
         self.changed(key)
@@ -280,9 +292,9 @@ class ClusterCache:
             self._note_pin(uid, key)
 
     def _note_pin(self, uid: str, key: GangKey) -> None:
-        """Promise to its gang the node that a pod was released to, as long as no plan says which nodes the gang has."""
-        member, node = self._member.get(uid), None
-        if member is not None and member.needed and key not in self._plans:
+        """Promise to its gang the node that a pod was released to, until a plan speaks for the gang's pods."""
+        member, node, plan = self._member.get(uid), None, self._plans.get(key)
+        if member is not None and member.needed and (plan is None or not plan.speaks_for_pods):
             pod = member.pod
             node = (pod.node or pod.pin) if pod.released else None
         self.fleet.pin(uid, node, key)

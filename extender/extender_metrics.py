@@ -29,11 +29,12 @@ class Metrics:
         plans: Callable[[], Iterable[GangPlan]],
         leads: Callable[[], bool],
         reservations: Callable[[], Iterable[Reservation]] = tuple,
+        passed_over: Callable[[], int] = int,
     ) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         GCCollector(registry=self.registry)
-        self.registry.register(_Gauges(plans, leads, reservations))
+        self.registry.register(_Gauges(plans, leads, reservations, passed_over))
 
         def timed(name: str, about: str, buckets: Sequence[float], *labels: str) -> Histogram:
             return Histogram(name, about, labels, buckets=buckets, registry=self.registry)
@@ -69,10 +70,13 @@ class _Gauges(Collector):
     plans: Callable[[], Iterable[GangPlan]]
     leads: Callable[[], bool]
     reservations: Callable[[], Iterable[Reservation]]
+    passed_over: Callable[[], int]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Yield the gauges."""
         yield GaugeMetricFamily("arnold_leader", "1 on the replica that plans", float(self.leads()))
+        about = "Pods with GPUs that say they are of a gang, and which another scheduler places one by one"
+        yield GaugeMetricFamily("arnold_passed_over_pods", about, self.passed_over())
         yield from self._of_plans(list(self.plans()))
         yield from self._of_reservations(list(self.reservations()))
 

@@ -14,9 +14,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, evaluate, trivial_bound
-from scheduler.outcome import Instance, Outcome
-from scheduler.placement.admission import TypeChoice, held_in_cut_domains, shortage, type_choices
+from scheduler.objective import TOLERANCE, evaluate, step_time, trivial_bound
+from scheduler.outcome import Instance, Outcome, PredictedStep
+from scheduler.placement.admission import (
+    TypeChoice,
+    held_in_cut_domains,
+    prices_slow_nodes,
+    shortage,
+    type_choices,
+)
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
 from scheduler.subproblems.gpu_types import best_of_types
 from scheduler.subproblems.preferred_nodes import Preference, prefer, pulls_of
@@ -25,6 +31,7 @@ from scheduler.subproblems.trunks import propose, propose_in_a_trunk
 from scheduler.work_clock import clock, on_clock, share_until
 from topology.cluster import Cluster, FloatArray
 from topology.errors import InvalidPlacement
+from topology.flags import HEALTHY
 
 PREFERENCE_SHARE = 0.5  # Of the time limit, for the same question on preferred nodes alone
 
@@ -97,7 +104,18 @@ def judge(name: str, cluster: Cluster, job: Job, proposal: Proposal) -> Outcome:
         notes += (f"{name} claims the bound {proposal.lower_bound:g}, which its own placement refutes: report this.",)
     elif proposal.lower_bound is not None:
         bound = max(bound, proposal.lower_bound)
-    return Outcome(name, "feasible", proposal, notes=notes).weighed(proposal, evaluation, bound)
+    step = None
+    if prices_slow_nodes(cluster, job):
+        # no step is shorter than one with that bound on healthy nodes
+        shortest = step_time(job, objective=bound, slowest=HEALTHY)
+        step = PredictedStep.of(cluster, job, evaluation, bound=max(shortest, proposal.step_time_bound or 0.0))
+        if (proposal.step_time_bound or 0.0) > step.time + TOLERANCE:
+            claim = (
+                f"{name} claims the bound {proposal.step_time_bound:g} of step times, which its own placement refutes"
+            )
+            notes += (f"{claim}: report this.",)
+            step = PredictedStep.of(cluster, job, evaluation, bound=shortest)
+    return Outcome(name, "feasible", proposal, notes=notes).weighed(proposal, evaluation, bound, step)
 
 
 def fits(cluster: Cluster, job: Job, *, solver: PlacementAlgorithm, limits: Limits) -> bool | None:

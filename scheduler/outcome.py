@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
+from typing import Self
 
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, Evaluation, Spread
+from scheduler.objective import TOLERANCE, Evaluation, Spread, slowest_in_use, step_time
 from scheduler.placement.admission import admissible, flags_of_usable
 from scheduler.placement.types import Proposal, Status
 from topology.cluster import BoolArray, Cluster, FloatArray, Level
@@ -99,6 +101,31 @@ class CloserSpread(JsonRecord):
 
 
 @dataclass(frozen=True, slots=True)
+class PredictedStep:
+    """How long a step takes where slow nodes have a price, and so what decides; 1 = no spread and no slow node."""
+
+    time: float  # of the placement, by the evaluator
+    bound: float  # no placement on the types of GPU that were chosen has a shorter step; at most the time
+
+    @classmethod
+    def of(cls, cluster: Cluster, job: Job, worth: Evaluation, *, bound: float) -> Self:
+        """Return that of a placement, given a bound, which the placement itself may refute."""
+        time = step_time(job, objective=worth.objective, slowest=slowest_in_use(cluster, worth))
+        return cls(time, min(time, bound))
+
+    @property
+    def proved(self) -> bool:
+        """Whether no step is shorter."""
+        return self.time <= self.bound + TOLERANCE
+
+    @property
+    def in_words(self) -> str:
+        """The time, and what no step is shorter than."""
+        known = "the least" if self.proved else f"proved bound {self.bound:.3f}"
+        return f"predicted step time {self.time:.3f} x ideal, {known}"
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """A proposal with its worth."""
 
@@ -106,8 +133,10 @@ class Outcome:
     status: Status
     proposal: Proposal
     evaluation: Evaluation | None = None  # present exactly when the status is optimal or feasible
-    bound: float | None = None  # no placement has a smaller objective; present with evaluation
+    # no placement has a smaller objective, on whatever nodes the job may have; present with evaluation
+    bound: float | None = None
     gap: float | None = None  # (objective - bound) / objective, 0 when proved; present with evaluation
+    step: PredictedStep | None = None  # where slow nodes have a price; None = nowhere a slow node that the job may have
     reason: str = ""  # why there is no placement; empty when there is one
     notes: tuple[str, ...] = ()  # what a user should know about this run, one sentence each
     types: tuple[TypeOption, ...] = ()  # the types of GPU that it could be on; empty = nothing says any
@@ -121,6 +150,21 @@ class Outcome:
     def objective(self) -> float | None:
         """Worth of the placement; ``None`` = there is no placement."""
         return None if self.evaluation is None else self.evaluation.objective
+
+    @property
+    def step_time(self) -> float | None:
+        """Predicted step time of the placement; ``None`` = slow nodes have no price."""
+        return None if self.step is None else self.step.time
+
+    @property
+    def step_time_bound(self) -> float | None:
+        """What no predicted step time is below; ``None`` = slow nodes have no price."""
+        return None if self.step is None else self.step.bound
+
+    def bound_up_to(self, slowest: float) -> float | None:
+        """Return what no objective is below on nodes up to some slowdown, of the types of GPU that were chosen."""
+        wider = (option.bound for option in self.proposal.prices if option.slowest >= slowest)
+        return max((bound for bound in (*wider, self.bound) if bound is not None), default=None)
 
     @property
     def spread(self) -> Spread | None:
@@ -149,25 +193,39 @@ class Outcome:
         if worth is None:
             return f"{status}: {self.reason}"
         found = f"DP spread {worth.dp}, PP spread {worth.pp}, objective {decimal(worth.objective)}"
-        if self.status == "optimal":
-            return f"{status}: {found}"
-        return f"{status}, gap {self.gap:.1%}: {found}, proved bound {decimal(self.bound or 0.0)}"
+        known = "" if self.gap == 0.0 else f", proved bound {decimal(self.bound or 0.0)}"
+        proved, least = self.status == "optimal", self.gap == 0.0
+        if proved != least:
+            # slow nodes have a price: the least objective is not what decides
+            status += " by step time"
+        elif not proved:
+            status += f", gap {self.gap:.1%}"
+        step = "" if self.step is None or (proved and least) else f"; {self.step.in_words}"
+        return f"{status}: {found}{known}{step}"
 
     def after(self, stopped_at: float | None) -> Outcome:
         """Return it as that of a search which a time limit of so many seconds ended; ``None`` = it ended by itself."""
         return replace(self, stopped_at=stopped_at if self.status in ("feasible", "timeout") else None)
 
-    def weighed(self, proposal: Proposal, evaluation: Evaluation, bound: float) -> Outcome:
-        """Return it with a placement and what that is worth, proved where the bound says so."""
-        proved = bound >= evaluation.objective - TOLERANCE
-        return replace(
+    def weighed(
+        self, proposal: Proposal, evaluation: Evaluation, bound: float, step: PredictedStep | None = None
+    ) -> Outcome:
+        """Return it with a placement and what that is worth, proved where the bound says so: that of the objective, or
+        where slow nodes have a price that of the predicted step, and with as short a step that of the objective.
+        """
+        least = bound >= evaluation.objective - TOLERANCE
+        found = replace(
             self,
-            status="optimal" if proved else "feasible",
             proposal=proposal,
             evaluation=evaluation,
-            bound=evaluation.objective if proved else bound,
-            gap=0.0 if proved else (evaluation.objective - bound) / evaluation.objective,
+            bound=evaluation.objective if least else bound,
+            gap=0.0 if least else (evaluation.objective - bound) / evaluation.objective,
+            step=step,
         )
+        if step is not None:
+            chosen = next((option.slowest for option in proposal.prices if option.chosen), inf)
+            least = step.proved and evaluation.objective <= (found.bound_up_to(chosen) or 0.0) + TOLERANCE
+        return replace(found, status="optimal" if least else "feasible")
 
 
 def status_words(status: Status, stopped_at: float | None = None) -> str:

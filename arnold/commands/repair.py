@@ -109,6 +109,8 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     # where moves come first the bound is of placements with as few
     bound = repaired.bound if repaired.prefer == "objective" else None
     proposal = Proposal(repaired.nodes, lower_bound=bound, solve_seconds=repaired.solve_seconds, notes=repaired.notes)
+    # a repair takes as few slow nodes as it can, and weighs no step times
+    priceless = job.replace(avoid="ignore") if job.avoid == "price" else job
     fewer, better = _known(document)
     known = [
         f"{plural(len(document.moves), 'cell')} moved: {fewer}.",
@@ -120,7 +122,7 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     ]
     title = f"{job.name} repaired: {plural(len(document.lost), 'node')} lost, {plural(len(moves), 'cell')} moved"
     return placement_page(
-        now, job, [judge("repair", now, job, proposal)], title=title, more=[("Moves", [*known, *moves])]
+        now, job, [judge("repair", now, priceless, proposal)], title=title, more=[("Moves", [*known, *moves])]
     )
 
 

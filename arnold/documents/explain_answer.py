@@ -39,9 +39,14 @@ class ExplainDocument(JsonRecord):
     objective: float | None
     """Its objective."""
     bound: float | None
-    """No placement has a smaller objective."""
+    """No placement has a smaller objective, slow nodes and all."""
     gap: float | None
     """(objective - bound) / objective."""
+    step_time: float | None
+    """Predicted step time, 1 = no spread and no slow node; null = slow nodes have no price, or there are none that the
+    job might have."""
+    step_time_bound: float | None
+    """No placement on the chosen types of GPU has a shorter predicted step."""
     cheaper: tuple[CheaperPair, ...]
     """Every pair that would cost less, dearest first, with what rules it out."""
     pareto: tuple[ParetoPoint, ...]

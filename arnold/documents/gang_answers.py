@@ -45,7 +45,7 @@ class GangSummary(JsonRecord):
     bound: float | None
     """No placement of the nodes that were free had a smaller objective."""
     gap: Share | None
-    """(objective - bound) / objective, 0 when proved."""
+    """(objective - bound) / objective, 0 when it is proved the least."""
     reason: str
     """Why it is in its phase, in one word; empty = there is nothing to say."""
     message: str

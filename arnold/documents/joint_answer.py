@@ -19,7 +19,8 @@ class JointDocument(JsonRecord):
     """Where several jobs go, no two on one node; or which of them do not fit."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
-    """Status of all jobs together. optimal: no placement of all has a smaller sum; infeasible: they do not all fit."""
+    """Status of all jobs together. optimal: no placement of all has a smaller sum, where slow nodes have a price on
+    nodes that are no slower than each job takes alone; infeasible: they do not all fit."""
     stopped_at: float | None
     """Seconds of the time limit that ended the search; null = it ended by itself, or proved its answer."""
     jobs: Mapping[str, PlaceDocument]
@@ -28,9 +29,9 @@ class JointDocument(JsonRecord):
     objective: float | None
     """Sum of weight * objective / speed over the jobs; speed is 1 where a job names none.  null = no placement."""
     bound: float | None
-    """No placement of all jobs has a smaller sum."""
+    """No placement of all jobs has a smaller sum, slow nodes and all."""
     gap: Share | None
-    """(objective - bound) / objective, 0 when proved."""
+    """(objective - bound) / objective, 0 when it is proved the least of all."""
     weights: Mapping[str, float]
     """Name of the job -> weight of its objective."""
     left_out: tuple[str, ...]

@@ -42,7 +42,8 @@ class PlaceDocument(JsonRecord):
     """A placement, or why there is none.  What belongs to a placement is null, or empty, when there is none."""
 
     status: Literal["optimal", "feasible", "infeasible", "timeout", "gave-up"]
-    """optimal: proved; feasible: valid, with a gap; infeasible; timeout: out of time with nothing valid; gave-up: a
+    """optimal: no placement is better in what decides, the predicted step time where slow nodes have a price, else the
+    objective; feasible: valid, with a gap; infeasible; timeout: out of time with nothing valid; gave-up: a
     heuristic found nothing and proved nothing."""
     stopped_at: float | None
     """Seconds of the time limit that stopped the algorithm; null = it ended by itself, or proved its answer."""
@@ -61,10 +62,16 @@ class PlaceDocument(JsonRecord):
     objectives the one with the least alpha * dp + beta * pp at the first is better, then at the next.  Levels that the
     objective weighs are left out."""
     bound: float | None
-    """No placement has a smaller objective; on other types of GPU none has a smaller objective / speed than this bound
-    has at the speed of the chosen type."""
+    """No placement has a smaller objective, slow nodes and all; on other types of GPU none has a smaller objective /
+    speed than this bound has at the speed of the chosen type."""
     gap: Share | None
-    """(objective - bound) / objective, 0 when proved."""
+    """(objective - bound) / objective, 0 when it is proved the least; where slow nodes have a price an optimal answer
+    may have a gap, as nodes that would close it make the step longer."""
+    step_time: float | None
+    """Predicted step time, 1 = no spread and no slow node; null = slow nodes have no price, or there are none that the
+    job might have."""
+    step_time_bound: float | None
+    """No placement on the chosen types of GPU has a shorter predicted step."""
     alpha: Share
     """DP affinity."""
     beta: Share

@@ -133,6 +133,10 @@ class ClusterApi:
         """Return one object."""
         return await self._ask("GET", resource.path(namespace=namespace, name=name))
 
+    async def read(self, path: str) -> bytes:
+        """Return what is not an object: a document of the API server about itself."""
+        return await self._ask("GET", path)
+
     async def page(
         self, resource: Resource, *, limit: int = 500, token: str = "", most_bytes: int | None = None
     ) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from extender.fleet.fleet import Fleet
 from extender.fleet.hosts import Demand, Host, demands_of
 from extender.gangs.types import Gang, GangKey
 from extender.kubernetes_names import GATE
+from extender.plans.definitions import Definitions
 from extender.plans.gang_plan import GangPlan, PlanPhase, canonical_uid, uids_of
 from extender.plans.plan_spec import PlanSpec
 from extender.texts import counted
@@ -220,10 +221,15 @@ class Context:
     terms: Timeouts
     decision: Decision
     estimate: Prediction | None = None  # how long the gang will run, as ended ones tell
+    definitions: Definitions = field(default_factory=Definitions)  # of plans in the cluster
 
     def do(self, *actions: Action) -> None:
-        """Decide on actions."""
-        self.decision.actions += actions
+        """Decide on actions, but for writes of which nothing would be kept that is not stored already."""
+        for action in actions:
+            if not isinstance(action, Write):
+                self.decision.actions.append(action)
+            elif (plan := self.definitions.kept(action.plan)) != self.plans.get(self.key) or action.weigh:
+                self.decision.actions.append(replace(action, plan=plan))
 
     def unfit_ranks(self, sight: PlanProgress) -> UnfitRanks:
         """Return the ranks that are not bound and cannot have their node, or perhaps not.
@@ -259,9 +265,8 @@ class Context:
 
     def renewed(self, plan: GangPlan, gang: Gang) -> GangPlan:
         """Return the plan with its time to bind once more."""
-        spec, expires = spec_of(gang, plan.spec), self.now + self.terms.bind
         new = plan.replace(phase=PlanPhase.PLANNED, reason="Planned", message="")
-        new = new.replace(pods=uids_of(gang), expires=expires, spec=spec)
+        new = new.replace(pods=uids_of(gang), expires=self.now + self.terms.bind)
         return self._undone(new, "Planned", "").with_condition("Planned", True, "Planned", "", self.now)
 
     def give_back(self, plan: GangPlan, phase: PlanPhase, reason: str, message: str) -> None:

@@ -65,7 +65,7 @@ def decide(
     for key in sorted({*state.plans, *(gang.key for gang in state.gangs())}) if keys is None else keys:
         gang, plan = state.gang(key), state.plans.get(key)
         estimate = None if gang is None else state.prediction(gang)
-        context = Context(key, state.fleet, state.plans, now, terms, decision, estimate)
+        context = Context(key, state.fleet, state.plans, now, terms, decision, estimate, state.definitions)
         if gang is None or gang.over:
             if plan is not None:
                 run = ended_run(plan, () if gang is None else gang.pods, state.last_pod(key), now)
@@ -81,8 +81,21 @@ def decide(
 
 def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
     """Decide what to do about a gang without nodes."""
+    released = [] if plan is None or plan.speaks_for_pods else _on_their_way(gang)
+    if plan is not None and plan.expires is not None and plan.expires > context.now:
+        context.decision.wake_by(plan.expires)
     if plan is not None and plan.reason == PREEMPTED and gang.preemptible and (pods := _on_nodes(gang)):
         context.do(*(Evict(context.key, pod, plan.message) for pod in pods))
+    elif plan is not None and released and plan.expires is None:
+        # the nodes of these pods are promised without a plan that has them: for as long as such a plan would
+        context.do(Write(plan.replace(expires=context.now + context.terms.bind)))
+    elif plan is not None and released and plan.expired(context.now):
+        names = named(pod.name for pod in released)
+        message = (
+            f"{counted(len(released), 'released pod')} were not bound in time, their nodes are given back: {names}"
+        )
+        new = plan.replace(expires=None).with_condition("Released", False, "Expired", message, context.now)
+        context.do(Write(new, events=(EventNote("Expired", message, "Warning"),)))
     elif gang.problem is not None:
         _tell(context, gang, plan, phase=PlanPhase.INVALID, reason=gang.problem.reason, message=str(gang.problem))
     elif gang.waits:
@@ -98,6 +111,11 @@ def decide_waiting(context: Context, gang: Gang, plan: GangPlan | None) -> None:
         context.decision.wake_by(plan.comes_again or context.now)
     elif not _take_again(context, gang, plan):
         context.decision.unplaced.append(context.key)
+
+
+def _on_their_way(gang: Gang) -> list[Pod]:
+    """Return the pods that were released to a node and are not on it yet."""
+    return [pod for pod in gang.needed_pods if pod.node is None and pod.released and pod.pin is not None]
 
 
 def _on_nodes(gang: Gang) -> list[Pod]:
@@ -148,7 +166,8 @@ def _tell(context: Context, gang: Gang, plan: GangPlan | None, *, phase: PlanPha
     if plan is not None and (plan.phase, plan.reason, plan.message, plan.estimate, plan.conditions) == told:
         return
     spec = spec_of(gang, base.spec)
-    new = base.replace(phase=phase, reason=reason, message=message, expires=None, bound_pods=0, spec=spec)
+    expires = None if base.speaks_for_pods or not _on_their_way(gang) else base.expires
+    new = base.replace(phase=phase, reason=reason, message=message, expires=expires, bound_pods=0, spec=spec)
     events: tuple[EventNote, ...] = ()
     if phase is PlanPhase.INVALID:
         new = new.with_condition("Valid", False, reason, message, context.now)

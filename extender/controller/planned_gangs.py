@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from extender.controller.actions import EventNote, NotifyPod, Recreate, Release, RepairAction, Write
-from extender.controller.context import Context, PlanProgress, UnfitRanks, is_stuck, nodes_of
+from extender.controller.context import Context, PlanProgress, UnfitRanks, is_stuck, nodes_of, spec_of
 from extender.controller.pod_release import release_mark
 from extender.gangs.types import Gang
 from extender.kubernetes_names import PLANNED
@@ -48,7 +48,8 @@ def decide_holding(context: Context, gang: Gang, plan: GangPlan) -> None:
 def _adopt(context: Context, sight: PlanProgress) -> None:
     """Give the ranks of pods that are gone to those that came in their place; when all are new, begin again."""
     if not sight.started and sight.plan.phase is not PlanPhase.PLANNED:
-        context.do(Write(context.renewed(sight.plan, sight.gang)))
+        spec = spec_of(sight.gang, sight.plan.spec)
+        context.do(Write(context.renewed(sight.plan, sight.gang).replace(spec=spec)))
         return
     pods = list(sight.plan.pods or (None,) * len(sight.plan.nodes))
     for rank, uid in sight.strangers.items():
@@ -172,10 +173,11 @@ def _with_health(context: Context, plan: GangPlan, sight: PlanProgress, unfit: U
     gang = sight.gang
     if gang.problem is not None:
         told.append(str(gang.problem))
-    elif gang.waits and plan.phase is not PlanPhase.PLANNED:
+    told += map(str, gang.disputes)
+    if gang.waits and plan.phase is not PlanPhase.PLANNED:
         told.append(gang.waits)
-    elif gang.complete and not sight.matching:
-        told.append(_changed(context, sight))
+    if sight.started and (changed := _changed(context, sight)):
+        told.append(f"{changed}: that counts when it is planned anew, once none of its pods runs as it was planned")
     if unfit.staying:
         ranks, why = named(map(str, unfit.staying)), next(iter(unfit.staying.values()))
         told.append(f"waiting until no pod of the gang is on the same node: rank {ranks} ({why})")
@@ -210,9 +212,12 @@ def _changed(context: Context, sight: PlanProgress) -> str:
     if not sight.matching:
         return f"the gang has {counted(len(sight.gang.members), 'rank')}, its plan {len(sight.plan.nodes)}"
     asked = spec if job is None else PlanSpec.of(job, dialect=spec.dialect, priority=spec.priority)
-    # while the cluster has no level the default is that of the plan
+    # while the cluster has no level the default is that of the plan, and so it is once the gang has started
     broadest, levels = context.fleet.default_level or spec.level, context.fleet.levels or (spec.tp_level,)
     closest = levels[-1] if job is not None and job.nodes_of_tp > 1 else None
+    if sight.started:
+        broadest, closest = spec.level, spec.tp_level
+    asked, spec = context.definitions.kept_spec(asked), context.definitions.kept_spec(spec)
     same = _ASKED(asked) == _ASKED(spec) and _same_level(asked.level, spec.level, broadest)
     same = same and _same_level(asked.tp_level, spec.tp_level, closest)
     # the plan also holds what peers ask of levels by their numbers

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from extender.cluster_api.api_errors import ClusterError
@@ -130,12 +130,9 @@ class Planning:
             await self._write(action.else_keep, EventNote("Expired", note, "Warning"))
             return
         note = f"{action.why}, and no other node can be had: {reason}"
-        told = before.with_condition("Healthy", False, "NoSpare", note, self.shared.now())
-        if not before.holding:
-            known = self.shared.state.plans.get(before.key) or GangPlan(before.key)
-            told = told.replace(phase=PlanPhase.QUEUED, reason="NoSpare", message=note)
-            told = told.replace(nodes=known.nodes, pods=known.pods, pods_per_node=known.pods_per_node)
-        if told != before:
+        known = self.shared.state.plans.get(before.key)
+        told = self.shared.state.definitions.kept(without_spare(before, known, note, self.shared.now()))
+        if told != known:
             await self._write(told, EventNote("NoSpare", note, "Warning"))
         raise ClusterError(note, where=f"GangPlan {before.key}", fix="add or free nodes")
 
@@ -151,7 +148,8 @@ class Planning:
     async def _settle(self, question: Question, answer: Answer) -> PlanningOutcome:
         """Write what came of a question."""
         await self.told(answer.key)
-        before, plan, now = self.shared.state.plans.get(answer.key), answer.plan, self.shared.now()
+        before, now = self.shared.state.plans.get(answer.key), self.shared.now()
+        plan = self.shared.state.definitions.kept(answer.plan)
         if question.before is None and before is not None and before.reason == IN_LINE:
             question = replace(question, before=before)
             plan = plan.replace(uid=before.uid, resource_version=before.resource_version)
@@ -199,11 +197,25 @@ class Planning:
         announce(self.shared.events, await self.shared.writer.write(plan), said)
 
 
+def without_spare(before: GangPlan, known: GangPlan | None, why: str, now: datetime) -> GangPlan:
+    """Return what is written of a gang that can have no other nodes: it keeps those that it has.
+
+    :param before: the plan that was to be repaired; one that holds no nodes was read off pods.
+    :param known: the plan that is stored; ``None`` = none is.
+    """
+    told = before.with_condition("Healthy", False, "NoSpare", why, now)
+    if before.holding:
+        return told
+    known = known or GangPlan(before.key)
+    told = told.replace(phase=PlanPhase.QUEUED, reason="NoSpare", message=why, expires=known.expires)
+    return told.replace(nodes=known.nodes, pods=known.pods, pods_per_node=known.pods_per_node)
+
+
 def _worth(plan: GangPlan) -> str:
     """Return what a placement is worth, in one sentence."""
     if plan.spread is None or plan.objective is None:
         return f"{counted(len(plan.node_names), 'node')} planned"
-    proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} from the best"
+    proof = "proved best" if not plan.gap else f"at most {plan.gap:.1%} above the least"
     return f"DP spread {plan.spread[0]}, PP spread {plan.spread[1]}, objective {plan.objective:g}, {proof}"
 
 

@@ -177,7 +177,7 @@ class ReservationController:
             self._asked[key] = _Asked(new.ask, found.lost, -1, monotonic() + self._backoff.next())
             if reservations.get(key) is not before:
                 return
-        if new != before:
+        if (new := shared.state.definitions.kept(new)) != before:
             await self._write(new, before)
         if found.wanted:
             self._asked[key] = _Asked(new.ask, found.lost, version, monotonic() + RETHINK)

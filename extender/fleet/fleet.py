@@ -47,7 +47,7 @@ class Fleet:
         self.images = NodeImages()  # no plan has to be made anew for them
         self._promises: dict[str, set[GangKey]] = {}
         self._promised_by: dict[GangKey, frozenset[str]] = {}
-        # node -> pods released to it whose gang has no plan -> the gang
+        # node -> pods released to it for which no plan speaks -> their gang
         self._pins: defaultdict[str, dict[str, GangKey]] = defaultdict(dict)
         self._pin_of: dict[str, tuple[str, GangKey]] = {}
         self._table: FleetTable | None = None
@@ -108,7 +108,7 @@ class Fleet:
             self._changed(name)
 
     def pin(self, uid: str, node: str | None, key: GangKey) -> None:
-        """Promise the node that a pod was released to, and no other, to the pod's gang, which has no plan.
+        """Promise the node that a pod was released to, and no other, to the pod's gang, as no plan speaks for it.
 
         :param node: ``None`` = the pod keeps no node any more.
         """
@@ -125,7 +125,7 @@ class Fleet:
             self._changed(after[0])
 
     def promised_to(self, name: str) -> GangKey | None:
-        """Return the gang that a node is promised to: by a plan, or else by the pin of a pod whose gang has none.
+        """Return the gang that a node is promised to: by a plan, or else by the pin of a pod for which none speaks.
 
         Of several, which forged plans can bring about, the first.
         """

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extender import dialect_names as d
@@ -80,6 +81,7 @@ class Ranks:
     members: tuple[GangMember | None, ...] = ()
     done: frozenset[int] = frozenset()
     waits: str = ""
+    misfits: tuple[InvalidGang, ...] = ()  # of a gang that has started: what is wrong with pods that fit no rank
 
 
 def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
@@ -91,18 +93,17 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
     taken: dict[tuple[int, ...], GangMember] = {}
     for member in needed:
         if member.index is None:
-            fix = f"number the pods from 0 with the label {RANK}, or use a controller that numbers its pods"
-            raise InvalidGang.of_pod(member.pod, f"pod {member.pod.name} has no rank", reason="MissingRank", fix=fix)
+            raise _without_rank(member.pod)
         if (first := taken.setdefault(member.index, member)) is not member:
-            index = ".".join(map(str, member.index))
-            message = f"pods {first.pod.name} and {member.pod.name} have the same rank, {index}"
-            fix = "give every pod of a gang a rank of its own"
-            raise InvalidGang.of_pod(member.pod, message, reason="DuplicateRank", fix=fix)
+            raise _taken_rank(first.pod, member.pod, ".".join(map(str, member.index)))
     ended = (member.index for member in members if member.pod.status.phase == "Succeeded")
     finished = {index for index in ended if index is not None} - taken.keys()
     if len({len(index) for index in (*taken, *finished)}) > 1:
-        message = "some pods of the gang are numbered by one label and some by another"
-        raise InvalidGang(message, reason="MixedRanks", fix=f"number all of them with the label {RANK}, or none")
+        raise InvalidGang(
+            "some pods of the gang are numbered by one label and some by another",
+            reason="MixedRanks",
+            fix=f"number all of them with the label {RANK}, or none",
+        )
     if size is None:
         return Ranks(waits=f"nobody says how many pods the gang has: add the annotation {GANG_SIZE}")
     if len(taken) + len(finished) > size:
@@ -125,6 +126,16 @@ def ranks_of(members: Sequence[GangMember], size: int | None) -> Ranks:
     )
 
 
+def _without_rank(pod: Pod) -> InvalidGang:
+    fix = f"number the pods from 0 with the label {RANK}, or use a controller that numbers its pods"
+    return InvalidGang.of_pod(pod, f"pod {pod.name} has no rank", reason="MissingRank", fix=fix)
+
+
+def _taken_rank(first: Pod, second: Pod, rank: str) -> InvalidGang:
+    message = f"pods {first.name} and {second.name} have the same rank, {rank}"
+    return InvalidGang.of_pod(second, message, reason="DuplicateRank", fix="give every pod of a gang a rank of its own")
+
+
 def _in_parts(member: GangMember, pods: int) -> int:
     """Return the rank of a pod of one of several jobs that have so many pods each, or raise ``InvalidGang``: fewer."""
     assert member.index is not None
@@ -143,14 +154,83 @@ def _direct(taken: dict[int, GangMember], finished: set[int], size: int) -> Rank
     """Return ranks where the index is the rank."""
     for rank, member in taken.items():
         if rank >= size:
-            has = f"rank {rank}, the gang has ranks 0 to {size - 1}"
-            raise _out_of_range(member.pod, has, f"number the pods from 0, or raise {GANG_SIZE}")
+            raise _beyond(member.pod, rank, size)
+    return _seated(taken, finished, size)
+
+
+def _beyond(pod: Pod, rank: int, size: int) -> InvalidGang:
+    has = f"rank {rank}, the gang has ranks 0 to {size - 1}"
+    return _out_of_range(pod, has, f"number the pods from 0, or raise {GANG_SIZE}")
+
+
+def _seated(
+    taken: Mapping[int, GangMember], finished: set[int], size: int, misfits: Sequence[InvalidGang] = ()
+) -> Ranks:
     missing = [rank for rank in range(size) if rank not in taken and rank not in finished]
     waits = ""
     if missing:
         ranks = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
         waits = f"{len(missing)} of {size} pods are missing: rank {ranks}"
-    return Ranks(tuple(taken.get(rank) for rank in range(size)), frozenset(finished), waits)
+    return Ranks(tuple(taken.get(rank) for rank in range(size)), frozenset(finished), waits, tuple(misfits))
+
+
+def seats_of(members: Sequence[GangMember], size: int, seats: Mapping[str, int]) -> Ranks:
+    """Return the ranks of a gang of which pods have started: they keep theirs, others get vacant ones by their index.
+
+    Of two pods for one rank the first in the order of ``members`` has it.  Where indices are ranks only when all are
+    there, pods without a seat wait until then.
+
+    :param seats: UID -> rank of the pods that the plan names; empty where the plan is lost.
+    """
+    taken = {seats[member.pod.uid]: member for member in members if member.needed and member.pod.uid in seats}
+    misfits: list[InvalidGang] = []
+    ranks = dict(seats)
+    counted = (member for member in members if member.needed or member.pod.status.phase == "Succeeded")
+    order = sorted({member.index for member in counted if member.index is not None})
+    for member in members:
+        pod, seat = member.pod, seats.get(member.pod.uid)
+        try:
+            rank = _rank_meant(member, members[0], size, order)
+        except InvalidGang as error:
+            misfits += [error] * member.needed
+            continue
+        if seat is not None and rank not in (None, seat) and member.needed:
+            fix = "leave the number of a pod that runs as it is"
+            message = f"pod {pod.name} says that it is rank {rank}, it was planned as rank {seat}"
+            misfits.append(InvalidGang.of_pod(pod, message, reason="RankChanged", fix=fix))
+        elif seat is None and rank is not None:
+            ranks[pod.uid] = rank
+            if member.needed and (first := taken.setdefault(rank, member)) is not member:
+                misfits.append(_taken_rank(first.pod, pod, str(rank)))
+    ended = [member for member in members if member.pod.status.phase == "Succeeded"]
+    done = {rank for member in ended if (rank := ranks.get(member.pod.uid)) is not None} - taken.keys()
+    return _seated(taken, done, size, misfits)
+
+
+def _rank_meant(member: GangMember, first: GangMember, size: int, order: Sequence[tuple[int, ...]]) -> int | None:
+    """Return the rank that a member's index means in a gang of so many; ``None`` = not known until all are there.
+
+    :param order: all indices of the gang.
+    :raises InvalidGang: none of its ranks, or the member is numbered otherwise than the first.
+    """
+    index = member.index
+    if index is None:
+        raise _without_rank(member.pod)
+    if first.index is not None and len(first.index) != len(index):
+        message = f"pod {member.pod.name} is numbered by another label than {first.pod.name}"
+        fix = f"number all pods of the gang with the label {RANK}, or none"
+        raise InvalidGang.of_pod(member.pod, message, reason="MixedRanks", fix=fix)
+    if len(index) == 1:
+        (rank,) = index
+    elif first.parts is not None and size % first.parts == 0:
+        rank = _in_parts(member, size // first.parts)
+    elif len(order) < size:
+        return None
+    else:
+        rank = bisect_left(order, index)
+    if rank >= size:
+        raise _beyond(member.pod, rank, size)
+    return rank
 
 
 def _dense(taken: dict[tuple[int, ...], GangMember], finished: set[tuple[int, ...]], size: int) -> Ranks:

@@ -116,6 +116,9 @@ class Gang:
     unchecked: str = ""  # what its pods ask for that no plan looks at, one sentence; empty = nothing
     waits: str = ""  # why it is not complete, one sentence; empty when it is
     problem: InvalidGang | None = None  # why it can never be planned as it is
+    # what its pods contradict since some of them have started: the gang goes on as it was planned, and only pods that
+    # fit no rank of it wait
+    disputes: tuple[InvalidGang, ...] = ()
 
     @property
     def complete(self) -> bool:

@@ -69,6 +69,8 @@ def _placed(question: Question, limits: Limits) -> Answer:
     names, pods = by_rank(cluster, job, outcome.proposal.nodes), uids_of(question.gang)
     pods_per_node = job.gpus_per_node // question.of_pods.gpus_per_node
     notes = [f"uses {len(evaluation.flagged)} flagged nodes"] if evaluation.flagged else []
+    if outcome.step is not None and outcome.status == "optimal" and outcome.gap:
+        notes.append(f"of the nodes that it may have, slow ones among them: {outcome.step.in_words}")
     if len({one.gpu_types for one in outcome.types}) > 1 or job.gpu_types is not None:
         notes += [f"on GPUs of the type {in_words(one.gpu_types)}" for one in outcome.types if one.chosen]
     notes += pulling(cluster, job, outcome.proposal.nodes)
@@ -92,7 +94,7 @@ def _base(question: Question, job: Job | None) -> GangPlan:
     else:
         of_pods = job.replace(gpus_per_node=question.of_pods.gpus_per_node, node_sizes=())
         spec = PlanSpec.of(of_pods, dialect=gang.dialect, priority=gang.priority)
-    return plan.replace(spec=spec, expires=None, bound_pods=0, estimate=question.estimate)
+    return plan.replace(spec=spec, bound_pods=0, estimate=question.estimate)
 
 
 def by_rank(cluster: Cluster, job: Job, nodes: IntArray) -> tuple[str, ...]:

@@ -76,7 +76,9 @@ class GangPlan(CustomResource, frozen=True):
     pods_per_node: Annotated[int, msgspec.Meta(ge=1)] = 1  # pods in turn that share a node; the last may have fewer
     # UID of each rank's pod, in the form of canonical_uid; None = the rank has no pod now
     pods: tuple[str | None, ...] = ()
-    expires: Instant | None = None  # pods that are not bound by then lose their nodes; None = the plan waits for no pod
+    # pods that are not bound by then lose their nodes, those of the plan or those that they were released to; None = it
+    # waits for no pod
+    expires: Instant | None = None
     bound_pods: int = written(0)  # pods that are on their nodes
     expiries: int = 0  # times in a row that its time ran out with no pod bound, kube-scheduler having refused them
     comes_again: Instant | None = None  # after such an expiry, when it stands in the queue again, as if it came then
@@ -88,6 +90,15 @@ class GangPlan(CustomResource, frozen=True):
     def holding(self) -> bool:
         """Whether the nodes are promised to the gang."""
         return self.phase in HOLDING and bool(self.nodes)
+
+    @property
+    def speaks_for_pods(self) -> bool:
+        """Whether it says what became of the nodes that pods were released to: it has them, or they were given back.
+
+        As long as no plan says so, as when theirs was deleted, these nodes are promised to the gang by its pods alone.
+        """
+        released = self.condition("Released")
+        return bool(self.nodes) or (released is not None and released.status == "False")
 
     @property
     def size(self) -> int:
@@ -213,7 +224,14 @@ def _read(document: StoredObject) -> dict[str, Any]:
     if pods and len(pods) != len(nodes):
         raise ValueError(f"assignment has {len(nodes)} nodes and {len(pods)} pods")
     meta, spec = document.metadata, document.spec
-    known = {"key": (meta.namespace or "default", spec.get("gang") or meta.name), "nodes": nodes, "pods": pods}
+    known: dict[str, Any] = {
+        "key": (meta.namespace or "default", spec.get("gang") or meta.name),
+        "nodes": nodes,
+        "pods": pods,
+    }
+    if nodes and "podsPerNode" not in document.status:
+        # a definition from before pods shared nodes drops it; the nodes say it too
+        known["podsPerNode"] = next((rank for rank, node in enumerate(nodes) if node != nodes[0]), len(nodes))
     asked = msgspec.convert(spec, PlanSpec)
     if not asked.parallelism:
         return known

@@ -74,6 +74,7 @@ class HttpApplication:
     metrics: Metrics
     now: Callable[[], datetime]
     unready: Callable[[], Sequence[str]]  # why the cache cannot be trusted, one sentence each; empty = it can
+    lacks: Callable[[], Sequence[str]]  # what the cluster lacks without which we can work, one sentence each
     policy: QueuePolicy  # which nodes single pods leave to others
     bodies: BodyReader
     mutual_tls: bool  # whether only clients with a certificate may ask more than how we are
@@ -114,9 +115,9 @@ class HttpApplication:
         return PlainTextResponse("ok")
 
     async def readyz(self, _: Request) -> Response:
-        """Say whether the cache holds the cluster."""
-        reasons = self.unready()
-        return PlainTextResponse("\n".join(reasons) or "ok", status_code=503 if reasons else 200)
+        """Say whether the cache holds the cluster, and what is missing there that does not keep us from working."""
+        reasons, lacks = self.unready(), self.lacks()
+        return PlainTextResponse("\n".join((*(reasons or ["ok"]), *lacks)), status_code=503 if reasons else 200)
 
     async def scrape(self, request: Request) -> Response:
         """Return the page for Prometheus."""

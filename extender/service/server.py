@@ -35,7 +35,13 @@ from extender.controller.object_store import Stores
 from extender.controller.pacing import Timeouts
 from extender.controller.reservation_controller import ReservationController
 from extender.extender_metrics import Metrics
-from extender.service.announcements import log_topology, report_faults
+from extender.service.announcements import (
+    follow_definitions,
+    log_topology,
+    look_at_definitions,
+    passed_over,
+    report_faults,
+)
 from extender.service.app import BodyReader, HttpApplication
 from extender.service.connection import MOST_STRANGERS, Connection, RotatingContext, Strangers, tls_files
 from extender.service.logs import set_up_logs
@@ -99,7 +105,12 @@ class _Process:
         election = self._election(api, changed)
         reflectors = make_reflectors(api, stores, changed=changed.set, sharing=self.policy.sharing)
         readiness = Readiness(reflectors, clock=monotonic)
-        metrics = Metrics(plans=state.plans.values, leads=election.leads, reservations=state.reservations.values)
+        metrics = Metrics(
+            plans=state.plans.values,
+            leads=election.leads,
+            reservations=state.reservations.values,
+            passed_over=lambda: sum(map(len, passed_over(state).values())),
+        )
         for_plans = api.lane(rate=200, parallel=8)
         writer = Writer(
             state=state, stores=stores, for_pods=api, for_plans=for_plans, leads=election.leads, metrics=metrics
@@ -121,11 +132,14 @@ class _Process:
             metrics=metrics,
             now=shared.now,
             unready=readiness.reasons,
+            lacks=lambda: state.definitions.sentences,
             policy=self.policy,
             bodies=BodyReader(settings.body_limit),
             mutual_tls=self.tls is not None,
         )
+        await look_at_definitions(state, api)
         tasks = self._started(shared, reflectors, credentials)
+        tasks.start("definitions", follow_definitions(state, api, changed=changed.set))
         tasks.start("election", election.run())
         tasks.start("controller", controller.run())
         tasks.start("reservations", ReservationController(shared).run())

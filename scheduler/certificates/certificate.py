@@ -68,7 +68,8 @@ class Certificate(JsonRecord):
     job: str
     """Name of the job."""
     status: Literal["optimal", "feasible", "infeasible"]
-    """What was claimed: that no placement is better, that none is better than the bound, that there is none."""
+    """What was claimed: that no placement is better (where slow nodes have a price: has a shorter predicted step), that
+    none is better than the bound, that there is none."""
     alpha: Annotated[float, Interval(ge=0, le=1)]
     """DP affinity."""
     level: str

@@ -37,8 +37,6 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
         fix = "give the solver more time: --time-limit"
         raise NothingToCertify(f"there is nothing to certify: {outcome.verdict}", where="--certificate", fix=fix)
     cluster, job, proposal = instance.cluster, instance.settled(outcome).job, outcome.proposal
-    # the first proof is that of the answer; a bound without a proof holds for all nodes
-    slowest = proposal.proofs[0].slowest if proposal.proofs else HEALTHY if job.avoid == "strict" else inf
     return Certificate(
         version=VERSION,
         job=job.name,
@@ -46,7 +44,8 @@ def certificate_of(instance: Instance, outcome: Outcome) -> Certificate:
         alpha=job.alpha,
         level=cluster.level(job.level).name,
         avoid=job.avoid,
-        slowest=_or_any(slowest),
+        # the bound is of all nodes that the job may have
+        slowest=HEALTHY if job.avoid == "strict" else None,
         spread=outcome.spread,
         objective=outcome.objective,
         bound=outcome.bound,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from scheduler.job import FAMILIES, Job
 from scheduler.objective import TOLERANCE, Spread, objective_of
@@ -32,7 +33,8 @@ class CheaperPair(JsonRecord):
     objective: float
     """What it would cost, with the least that soft constraints can add."""
     refuted: Spread | None
-    """The pair that was refuted, at least as large in both, and rules this one out with it; null = not settled."""
+    """The pair that was refuted, at least as large in both, and rules this one out with it, where slow nodes have a
+    price on nodes no slower than were admitted; null = not settled."""
     refuted_by: str | None
     """The bound or search that refuted it."""
     sentence: str | None
@@ -78,12 +80,15 @@ def cheaper_pairs(cluster: Cluster, job: Job, outcome: Outcome) -> tuple[Cheaper
         return ()
     refutations = sorted(outcome.proposal.refutations, key=lambda refutation: refutation.pair)
     costs = {pair: cost for pair, cost in _costs(cluster, job) if cost < outcome.objective - TOLERANCE}
-    decisive = _antichain(costs)
+    decisive, admitted = _antichain(costs), _admitted(outcome)
     pairs = []
     for (dp, pp), cost in costs.items():
         # the refuted pair closest above (dp, pp)
-        known = next((known for known in refutations if known.covers(dp, pp)), None) or _by_bound(outcome, (dp, pp))
+        known = next((known for known in refutations if known.covers(dp, pp)), None)
+        known = known or _by_bound(outcome, (dp, pp), cost)
         refuted, by, sentence = (None, None, None) if known is None else (Spread(*known.pair), known.by, known.sentence)
+        if sentence is not None and admitted < inf:
+            sentence += f" (on nodes up to {admitted:.4g} times slower: a step on slower ones takes longer)"
         pairs.append(CheaperPair(dp, pp, cost, refuted, by, sentence, (dp, pp) in decisive))
     return tuple(sorted(pairs, key=lambda pair: (-pair.objective, pair.dp)))
 
@@ -175,9 +180,16 @@ def _costs(cluster: Cluster, job: Job) -> Iterator[tuple[Pair, float]]:
             yield (dp, pp), objective_of(job, dp, pp, job.least_soft)
 
 
-def _by_bound(outcome: Outcome, pair: Pair) -> Refutation | None:
+def _admitted(outcome: Outcome) -> float:
+    """Return up to which slowdown nodes were admitted for the placement; infinite = nothing was left out for that."""
+    widest = max((option.slowest for option in outcome.proposal.prices), default=inf)
+    chosen = next((option.slowest for option in outcome.proposal.prices if option.chosen), inf)
+    return inf if chosen == widest else chosen
+
+
+def _by_bound(outcome: Outcome, pair: Pair, cost: float) -> Refutation | None:
     """Return the certified bound as what rules out a pair that is said to cost less."""
-    if outcome.status != "optimal":
+    bound = outcome.bound_up_to(_admitted(outcome))
+    if bound is None or cost >= bound - TOLERANCE:
         return None
-    sentence = f"no placement can have an objective below {outcome.objective:.4g}, all terms counted"
-    return Refutation(pair, "bound", sentence)
+    return Refutation(pair, "bound", f"no placement can have an objective below {bound:.4g}, all terms counted")

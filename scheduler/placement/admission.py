@@ -39,6 +39,13 @@ def admissible(cluster: Cluster, job: Job, *, slowest: float | None = None) -> B
     return admitted if job.gpu_types is None else admitted & typed(cluster, job.gpu_types)
 
 
+def prices_slow_nodes(cluster: Cluster, job: Job) -> bool:
+    """Return whether slow nodes have a price: the job weighs them against spread, and might be on one."""
+    if job.avoid != "price" or not cluster.flags:
+        return False
+    return bool((cluster.slowdown[admissible(cluster, job)] > HEALTHY).any())
+
+
 def choices(cluster: Cluster, job: Job) -> tuple[Job, ...]:
     """Return the job as a job for one type of GPU and size of node, for each that it may be on; then for several types,
     where it may mix them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol, Self, TypeVar
 
 from annotated_types import Gt, Interval
 
@@ -118,13 +118,27 @@ class PriceOption(JsonRecord):
     slowest: FloatOrInfinity
     """Nodes up to this slowdown were admitted, 1 = none of the flagged ones; null = any."""
     objective: float | None
-    """Eq. 2 of the best placement found that way; null = none, or the option could not have won."""
+    """Objective of the best placement found on these nodes; null = none was looked for that keeps all constraints."""
+    bound: float | None
+    """No placement on these nodes has a smaller objective."""
     step_time: float | None
-    """Predicted step time, 1 = no spread and no slow node."""
+    """Predicted step time with that objective and a node of that slowdown in use, 1 = no spread and no slow node."""
     chosen: bool
     """Whether this option was taken."""
     sentence: str
     """The option in words."""
+
+    @classmethod
+    def of(
+        cls, slowest: float, *, objective: float | None, bound: float | None, step_time: float | None, chosen: bool
+    ) -> Self:
+        """Return an option with its sentence; the ideal that times are measured by has no spread and no slow node."""
+        what = "without slow nodes" if slowest == 1.0 else f"with a node in use that is {slowest:.4g} times slower"
+        if objective is None or step_time is None:
+            worth = "not looked at" if bound is None else f"objective at least {bound:g}"
+        else:
+            worth = f"objective {objective:g}, predicted step time {step_time:.3f} x ideal"
+        return cls(slowest, objective, bound, step_time, chosen, f"{what}: {worth}{', chosen' if chosen else ''}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +146,10 @@ class Proposal:
     """What an algorithm answers."""
 
     nodes: IntArray | None  # shape [rows, columns], index of the node each cell goes to; None = nothing found
-    # certified: no valid placement (of the admitted nodes) has a smaller objective; None = no such claim
+    # certified: no valid placement, slow nodes and all, has a smaller objective; None = no such claim
     lower_bound: float | None = None
+    # certified: no valid placement has a shorter predicted step, where slow nodes have a price; None = no such claim
+    step_time_bound: float | None = None
     # level -> certified: no placement has less of Eq. 2 there that is as good in its objective and at levels between
     closer_bounds: Mapping[str, float] = field(default_factory=dict)
     complete: bool = True  # false = time ran out

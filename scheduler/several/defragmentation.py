@@ -186,7 +186,8 @@ def _answer(
     free = question.cluster.with_busy([int(node) for nodes in plan.running for node in nodes.ravel()])
     # the bound of the job as things are now says nothing once others have moved; that of the empty cluster holds
     bound = None if empty is None else bound_at(speed_of(free, job, plan.nodes), job, empty)
-    outcome = judge(now.algorithm, free, question.sized(0, plan.nodes), Proposal(plan.nodes, bound))
+    shortest = None if empty is None or empty.by_type else empty.step_time_bound
+    outcome = judge(now.algorithm, free, question.sized(0, plan.nodes), Proposal(plan.nodes, bound, shortest))
     if job.node_sizes:
         outcome = replace(outcome, gpus_per_node=question.sized(0, plan.nodes).gpus_per_node)
     as_good = search.bound[0] >= plan.rank[0]

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.algorithm_run import run
 from scheduler.job import Job
-from scheduler.objective import Evaluation, objective_of, objective_terms, slowest_in_use, worth_of
+from scheduler.objective import Evaluation, objective_of, objective_terms, slowest_in_use, trivial_bound, worth_of
 from scheduler.outcome import Outcome
 from scheduler.placement.admission import for_each_size
 from scheduler.placement.sharing.job_shapes import PlacementShape
@@ -127,6 +127,25 @@ def slowest_allowed(cluster: Cluster, job: Job, tried: Sequence[Outcome | None])
     if job.avoid != "price" or not placed:
         return inf
     return max(slowest_in_use(cluster, one) for one in placed)
+
+
+def least_alone(question: JointQuestion, j: int, alone: Outcome) -> float | None:
+    """Return what one job adds to the sum at least, on nodes no slower than it may have; ``None`` = nothing is known.
+
+    :param alone: the outcome of the job by itself, whose slowest node says which these are.
+    """
+    slowest = slowest_allowed(question.cluster, question.jobs[j], [alone])
+    if alone.evaluation is None:
+        return None
+    if not alone.by_type:
+        bound, speed = alone.bound_up_to(slowest), question.jobs[j].speed_on(alone.evaluation.gpu_types)
+        return None if bound is None else question.priced(j, bound, speed)
+    costs = []
+    for option, (job, there) in zip(alone.types, alone.by_type, strict=True):
+        if there.status != "infeasible":
+            bound = there.bound_up_to(slowest) or trivial_bound(job)
+            costs.append(question.priced(j, bound, job.speed_on(option.gpu_types)))
+    return min(costs)
 
 
 def bound_at(speed: float, job: Job, proved: Outcome) -> float | None:

@@ -20,7 +20,7 @@ from scheduler.placement.sharing.cell_choice import ways_by_cell
 from scheduler.placement.sharing.node_classes import NodeClasses
 from scheduler.placement.sharing.share_model import ShareModel, taken
 from scheduler.placement.types import Limits, PlacementAlgorithm
-from scheduler.several.joint_question import JointQuestion, only, run_on_its_levels
+from scheduler.several.joint_question import JointQuestion, least_alone, only, run_on_its_levels
 from scheduler.several.lay_out import disjoint_grants, last_of_each, placed_as_in
 from scheduler.several.seen_placements import SeenPlacements, bounded_cost
 from scheduler.several.turns import OrderDraw, in_turn
@@ -177,11 +177,10 @@ class JointSearch:
         return True
 
     def _bound_alone(self, j: int, alone: Outcome) -> float:
-        job, bound = self.question.jobs[j], alone.bound
-        if bound is None or alone.evaluation is None:
-            fastest = max(demand.fastest for demand in self.classes.demands[j])
-            return self.question.priced(j, trivial_bound(job), fastest)
-        return self.question.priced(j, bound, job.speed_on(alone.evaluation.gpu_types))
+        if (least := least_alone(self.question, j, alone)) is not None:
+            return least
+        fastest = max(demand.fastest for demand in self.classes.demands[j])
+        return self.question.priced(j, trivial_bound(self.question.jobs[j]), fastest)
 
     def _pack(self, moving: Sequence[int], effort: float) -> None:
         """Lay shapes of some jobs out, the least sum, and seat what is better than the best placement known.

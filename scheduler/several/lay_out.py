@@ -116,6 +116,8 @@ def seated_again(
         if job.grid.aligned:
             alike = np.isin(cluster.gpu_type_of, cluster.gpu_type_of[one]) & (cluster.gpus == job.gpus_per_node)
             granted = left & classes.admitted(j) & alike & (cluster.slowdown <= cluster.slowdown[one].max())
+            # one after the other a job may have come to nodes slower than it has alone
+            granted[one.ravel()] = True
             domain_of_cell = cluster.level(job.level).domain_of[one]
             again = _seated(cluster, within_the_tree(cluster, job), domain_of_cell, granted)
             now, then = (worth_of(cluster, job, placed) for placed in (one, again))

@@ -20,8 +20,9 @@ from time import perf_counter
 
 from scheduler.algorithm_run import judge
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE
+from scheduler.objective import TOLERANCE, trivial_bound
 from scheduler.outcome import Outcome
+from scheduler.placement.admission import admissible
 from scheduler.placement.sharing.node_classes import NodeClasses, classify
 from scheduler.placement.solver_clock import load_solver
 from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal, Status
@@ -48,7 +49,7 @@ class JointOutcome:
     status: Status
     outcomes: tuple[Outcome, ...] = ()  # of each job, its bound that of the job alone; empty without a placement
     objective: float | None = None  # sum of weight * objective / speed
-    bound: float | None = None  # no placement of all jobs has a smaller sum
+    bound: float | None = None  # no placement of all jobs has a smaller sum, slow nodes and all
     left_out: tuple[int, ...] = ()  # where not all fit: the fewest jobs without which the others do, by number
     turns: tuple[TurnResult, ...] = ()  # one after the other: in the order given, and in reverse
     reason: str = ""  # why there is no placement
@@ -58,7 +59,7 @@ class JointOutcome:
 
     @property
     def gap(self) -> float | None:
-        """(objective - bound) / objective, 0 when proved; ``None`` without a placement."""
+        """(objective - bound) / objective, 0 when it is the least of all; ``None`` without a placement."""
         if self.objective is None or self.bound is None:
             return None
         return max(0.0, (self.objective - self.bound) / self.objective)
@@ -81,11 +82,14 @@ def place_together(
         # alone each job may do without slow nodes; together they may need them
         any_node = tuple(job.replace(avoid="ignore") if job.avoid == "price" else job for job in jobs)
         again = _answer(replace(question, jobs=any_node), solver, limits, notes=(SLOW_NEEDED,))
-        if again.status != "infeasible":
-            found = _as_asked(question, again)
+        found = again if again.status == "infeasible" else _as_asked(question, again)
     return replace(found, solve_seconds=perf_counter() - started)
 
 
+SLOW_LEFT_OUT = (
+    "Slow nodes have a price: the status is about nodes no slower than each job takes alone, and the bound is of all "
+    "nodes."
+)
 SLOW_NEEDED = "Not all jobs fit on the nodes that each would use alone, so slow nodes are used whatever their price."
 
 
@@ -126,7 +130,26 @@ def _answer(
     outcomes = tuple(one.after(stopped_at) for one in judged)
     bound = search.bound if search.bound < search.cost - TOLERANCE else search.cost
     status: Status = "optimal" if bound == search.cost else "feasible"
+    if any(_hides_slow(question, j, most) for j, most in enumerate(slowest)):
+        # what was searched are nodes as slow as each job has alone; on others no job does better than its own bound
+        bound = min(bound, sum(_least_anywhere(question, j, one) for j, one in enumerate(alone)))
+        if bound < search.cost - TOLERANCE:
+            notes = (*notes, SLOW_LEFT_OUT)
     return JointOutcome(status, outcomes, search.cost, bound, turns=turns, notes=notes, stopped_at=stopped_at)
+
+
+def _hides_slow(question: JointQuestion, j: int, slowest: float) -> bool:
+    """Return whether nodes that a job may have are slower than those that it was searched on."""
+    usable = admissible(question.cluster, question.jobs[j])
+    return bool((question.cluster.slowdown[usable] > slowest).any())
+
+
+def _least_anywhere(question: JointQuestion, j: int, alone: Outcome) -> float:
+    """Return what no placement of one job adds less than to the sum, on whatever nodes it may have."""
+    job = question.jobs[j]
+    if alone.bound is None or alone.evaluation is None:
+        return question.priced(j, trivial_bound(job), max([1.0, *(one.factor for one in job.speed)]))
+    return question.priced(j, alone.bound, job.speed_on(alone.evaluation.gpu_types))
 
 
 def _each_alone(question: JointQuestion, solver: PlacementAlgorithm, limits: Limits) -> list[Outcome]:
@@ -200,7 +223,15 @@ def _judged(question: JointQuestion, j: int, nodes: IntArray, alone: Outcome) ->
     cluster, job = question.cluster, question.sized(j, nodes)
     bound = bound_at(speed_of(cluster, job, nodes), job, alone)
     kept = alone.proposal
-    proposal = Proposal(nodes, bound, complete=kept.complete, pareto=kept.pareto, solve_seconds=kept.solve_seconds)
+    proposal = Proposal(
+        nodes,
+        bound,
+        # of types of GPU that were not chosen the step is not known
+        None if alone.by_type else alone.step_time_bound,
+        complete=kept.complete,
+        pareto=kept.pareto,
+        solve_seconds=kept.solve_seconds,
+    )
     judged = judge(alone.algorithm, cluster, job, proposal)
     return replace(judged, gpus_per_node=job.gpus_per_node) if question.jobs[j].node_sizes else judged
 

@@ -18,8 +18,8 @@ from math import inf
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import Evaluation, trivial_bound
-from scheduler.outcome import Outcome, TypeOption
+from scheduler.objective import TOLERANCE, Evaluation, trivial_bound
+from scheduler.outcome import Outcome, PredictedStep, TypeOption
 from scheduler.placement.admission import TypeChoice
 from scheduler.placement.types import Status
 from topology.cluster import Cluster, IntArray
@@ -55,7 +55,13 @@ def best_of_types(choices: Sequence[TypeChoice], outcomes: Sequence[Outcome], sh
         solve_seconds=sum(outcome.proposal.solve_seconds for outcome in outcomes),
     )
     if chosen.evaluation is not None:
-        return chosen.weighed(proposal, chosen.evaluation, bound)
+        weighed = chosen.weighed(proposal, chosen.evaluation, bound, chosen.step)
+        if any(outcome.step is not None for outcome in outcomes):
+            # each answer is the best on its types by its step, which the bound of objectives says nothing about
+            rivals = (_open(*pair, cost=ranks[best][0]) for pair in pairs if pair is not pairs[best])
+            proved = outcomes[best].status == "optimal" and not any(rivals)
+            weighed = replace(weighed, status="optimal" if proved else "feasible")
+        return weighed
     reason = short or "; ".join(f"{in_words(choice.gpu_types)}: {outcome.reason}" for choice, outcome in pairs)
     return replace(chosen, proposal=replace(proposal, infeasible=proposal.infeasible and reason), reason=reason)
 
@@ -68,6 +74,13 @@ def _rank(choice: TypeChoice, outcome: Outcome) -> tuple[float, ...]:
     left = choice.usable - choice.job.grid.cells
     cost = worth.objective / choice.job.speed_on(worth.gpu_types)
     return round(cost, 9), len(worth.flagged), len(choice.gpu_types) > 1, -left
+
+
+def _open(choice: TypeChoice, outcome: Outcome, *, cost: float) -> bool:
+    """Return whether an answer on some types is not settled, and may yet be chosen over one of some cost."""
+    if outcome.status in ("optimal", "infeasible"):
+        return False
+    return _bound(choice, outcome) / choice.job.speed_on(choice.gpu_types) < cost - TOLERANCE
 
 
 def _bound(choice: TypeChoice, outcome: Outcome) -> float:
@@ -100,16 +113,25 @@ def _option(choice: TypeChoice, outcome: Outcome, *, chosen: bool) -> TypeOption
     )
 
 
-def on_nodes(outcome: Outcome, which: int, nodes: IntArray, worth: Evaluation) -> Outcome:
-    """Return an outcome on other nodes that are worth the same, of one of its choices of types."""
-    moved = replace(outcome, proposal=replace(outcome.proposal, nodes=nodes), evaluation=worth)
+def on_nodes(
+    outcome: Outcome, which: int, *, cluster: Cluster, job: Job, nodes: IntArray, worth: Evaluation
+) -> Outcome:
+    """Return an outcome on other nodes that are worth the same, of one of its choices of types.
+
+    :param job: as one for these types.
+    """
+    there = outcome.by_type[which][1] if outcome.by_type else outcome
+    step = None if there.step is None else PredictedStep.of(cluster, job, worth, bound=there.step.bound)
+    proposal = replace(outcome.proposal, nodes=nodes, prices=there.proposal.prices)
+    moved = replace(outcome, proposal=proposal, evaluation=worth, step=step)
     if not outcome.by_type:
         return moved
     compared, options = list(outcome.by_type), []
-    for i, ((job, there), option) in enumerate(zip(outcome.by_type, outcome.types, strict=True)):
-        choice = TypeChoice(job, option.gpu_types, option.nodes)
+    for i, option in enumerate(outcome.types):
+        choice = TypeChoice(compared[i][0], option.gpu_types, option.nodes)
         if i == which:
-            compared[i] = job, there.weighed(replace(there.proposal, nodes=nodes), worth, _bound(choice, there))
+            proposal = replace(there.proposal, nodes=nodes)
+            compared[i] = choice.job, there.weighed(proposal, worth, _bound(choice, there), step)
         options.append(_option(choice, compared[i][1], chosen=i == which))
     size = compared[which][0].gpus_per_node
     return replace(moved, types=tuple(options), by_type=tuple(compared), gpus_per_node=size)

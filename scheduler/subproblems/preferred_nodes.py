@@ -139,7 +139,10 @@ def _with_nodes(asked: Preference, found: Outcome, which: int, nodes: IntArray) 
     if costs[nodes].sum() >= costs[found.proposal.nodes].sum():
         return found
     worth = _as_good(asked, found, which, nodes)
-    return found if worth is None else on_nodes(found, which, nodes, worth)
+    if worth is None:
+        return found
+    job = _job_on(asked, found, which)
+    return on_nodes(found, which, cluster=asked.instance.cluster, job=job, nodes=nodes, worth=worth)
 
 
 def _order(asked: Preference, used: IntArray) -> IndexArray:

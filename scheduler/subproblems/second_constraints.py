@@ -18,10 +18,10 @@ from math import inf
 import numpy as np
 
 from scheduler.job import Job
-from scheduler.objective import TOLERANCE, closer_levels
+from scheduler.objective import TOLERANCE, closer_levels, step_time
 from scheduler.placement.admission import Blocks, admissible, least_spread
 from scheduler.placement.heuristic import AsksRules
-from scheduler.placement.types import Limits, PlacementAlgorithm, Proposal
+from scheduler.placement.types import Limits, PlacementAlgorithm, PriceOption, Proposal
 from scheduler.second_levels import named_beside, without_levels
 from scheduler.subproblems.trunks import WeighedProposal, propose, weighed
 from scheduler.work_clock import clock, share_until
@@ -88,10 +88,14 @@ class SecondConstraints:
             usable = admissible(cluster, job)
             counts = [count for count in job.counts if count.level == name]
             soft = sum(one.weight * least_spread(cluster, job, one.family, name, usable) for one in counts)
-            relaxed = replace(relaxed, lower_bound=relaxed.lower_bound + soft)
-        best = inf if first.evaluation is None else first.evaluation.objective
-        if relaxed.infeasible or (len(free.counts) == len(job.counts) and best < inf) or best <= _proved(relaxed):
-            return _with_claims(first, relaxed, ())
+            # on a slow node a unit of the objective costs more time yet
+            shortest = None if relaxed.step_time_bound is None else relaxed.step_time_bound + job.spread_cost * soft
+            prices = tuple(replace(option, bound=(option.bound or 0.0) + soft) for option in relaxed.prices)
+            least = relaxed.lower_bound + soft
+            relaxed = replace(relaxed, lower_bound=least, step_time_bound=shortest, prices=prices)
+        placed = first.evaluation is not None
+        if relaxed.infeasible or (len(free.counts) == len(job.counts) and placed) or _is_best(first, relaxed):
+            return _with_claims(first, job, relaxed, ())
         answers = [first] if first.evaluation is not None else []
         for number, depth in enumerate(whole_first(cluster, job, name)):
             if clock() > end and any(one.evaluation is not None for one in answers):
@@ -105,7 +109,7 @@ class SecondConstraints:
             f"{name} nests with no level of the tree: searched were placements on trees that it is laid into, and the "
             f"bound is that without its constraints."
         )
-        return _with_claims(min(answers, key=lambda one: one.rank), relaxed, (note,))
+        return _with_claims(min(answers, key=lambda one: one.rank), job, relaxed, (note,))
 
     def _of_rules(self, cluster: Cluster, job: Job, limits: Limits) -> Iterator[WeighedProposal]:
         """Yield what quick rules propose, each on all those trees, until their share of the time is used up: on a tree
@@ -131,9 +135,34 @@ def with_levels_named(cluster: Cluster, job: Job) -> Job:
     return job
 
 
-def _proved(proposal: Proposal) -> float:
-    """Return what an objective may be and still be proved by a proposal's bound."""
-    return -inf if proposal.lower_bound is None else proposal.lower_bound + TOLERANCE
+def _is_best(answer: WeighedProposal, relaxed: Proposal) -> bool:
+    """Return whether nothing is better than an answer, by the bounds of the job without some constraints."""
+    least, shortest = relaxed.lower_bound, inf
+    if relaxed.prices:
+        # slow nodes have a price: the time decides, and then the objective on nodes no slower
+        least = next(option.bound for option in relaxed.prices if option.chosen)
+        shortest = relaxed.step_time_bound or 0.0
+    if answer.evaluation is None or least is None:
+        return False
+    return answer.time <= shortest + TOLERANCE and answer.evaluation.objective <= least + TOLERANCE
+
+
+def _options(answer: WeighedProposal, job: Job, relaxed: Proposal) -> tuple[PriceOption, ...]:
+    """Return the ways to treat slow nodes with the bounds of the job without some constraints: of those not taken no
+    placement is known that keeps them.
+    """
+    options = []
+    for option in answer.proposal.prices:
+        wider = [one.bound for one in relaxed.prices if one.bound is not None and one.slowest >= option.slowest]
+        bound, objective, time = max(wider, default=relaxed.lower_bound), None, None
+        if option.chosen and answer.evaluation is not None:
+            objective = answer.evaluation.objective
+            time = step_time(job, objective=objective, slowest=option.slowest)
+            bound = None if bound is None else min(bound, objective)
+        options.append(
+            PriceOption.of(option.slowest, objective=objective, bound=bound, step_time=time, chosen=option.chosen)
+        )
+    return tuple(options)
 
 
 def laid_into_tree(cluster: Cluster, name: str, depth: int) -> Cluster:
@@ -219,7 +248,7 @@ def _counted_out(cluster: Cluster, job: Job, name: str) -> str:
     )
 
 
-def _with_claims(answer: WeighedProposal, relaxed: Proposal, notes: tuple[str, ...]) -> Proposal:
+def _with_claims(answer: WeighedProposal, job: Job, relaxed: Proposal, notes: tuple[str, ...]) -> Proposal:
     """Return a proposal with the bound and the refutations of the job without some constraints, which hold with them.
 
     Corners of the trade hold only as far as placements are known: that of the proposal alone.
@@ -231,6 +260,8 @@ def _with_claims(answer: WeighedProposal, relaxed: Proposal, notes: tuple[str, .
     return replace(
         proposal,
         lower_bound=relaxed.lower_bound,
+        step_time_bound=relaxed.step_time_bound,
+        prices=_options(answer, job, relaxed),
         closer_bounds=relaxed.closer_bounds,
         refutations=relaxed.refutations,
         proofs=relaxed.proofs,

@@ -90,11 +90,11 @@ def _together(answers: Sequence[WeighedProposal]) -> Proposal:
     proposals = [answer.proposal for answer in answers]
     placed = [proposal for proposal in proposals if not proposal.infeasible]
     infeasible = "" if placed else proposals[0].infeasible
-    bounds = [proposal.lower_bound for proposal in placed]
     return replace(
         best.proposal,
         closer_bounds=_closer_bounds(best, answers),
-        lower_bound=None if None in bounds else min((bound for bound in bounds if bound is not None), default=None),
+        lower_bound=_least([proposal.lower_bound for proposal in placed]),
+        step_time_bound=_least([proposal.step_time_bound for proposal in placed]),
         complete=all(proposal.complete for proposal in proposals),
         infeasible=infeasible,
         pareto=_front(placed),
@@ -105,6 +105,11 @@ def _together(answers: Sequence[WeighedProposal]) -> Proposal:
         ),
         solve_seconds=sum(proposal.solve_seconds for proposal in proposals),
     )
+
+
+def _least(bounds: Sequence[float | None]) -> float | None:
+    """Return what holds in all trunks; ``None`` = in one nothing is claimed, or there is none."""
+    return None if None in bounds else min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _closer_bounds(best: WeighedProposal, answers: Sequence[WeighedProposal]) -> Mapping[str, float]:

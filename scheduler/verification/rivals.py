@@ -109,7 +109,7 @@ class Rivals:
         by_time = self._by_time(choice)
         better = self._better(costs, slowest if by_time else None)
         if not better.any():
-            return RivalsLeft(bound if not by_time or slowest == self._slowest else self.worth.objective)
+            return RivalsLeft(bound)
         where = self._in_words(choice, slowest)
         # which slowdown has the shortest step may be left open where the pair of the answer is not
         other_question = by_time and slowest != self._slowest
@@ -141,16 +141,20 @@ class Rivals:
     def _better(self, costs: Costs, slowest: float | None) -> npt.NDArray[np.bool_]:
         """Return which costs would be better than the answer, or than its bound.
 
-        :param slowest: on nodes up to this slowdown, by the time of a step; ``None`` = it is not compared.
+        :param slowest: on nodes up to this slowdown, by the time of a step, and by the bound where slower ones than
+            those of the answer are among them; ``None`` = times are not compared.
         """
-        claimed = self.certificate.bound if self.certificate.status == "feasible" else None
-        cheaper: npt.NDArray[np.bool_] = costs < (self.worth.objective if claimed is None else claimed) - TOLERANCE
+        own = self.certificate
         if slowest is None or slowest == self._slowest:
-            return cheaper
-        own = step_time(self.job, objective=self.worth.objective, slowest=self._slowest)
-        quickest = step_time(self.job, objective=float(costs.min()), slowest=slowest)
+            claimed = self.worth.objective if own.status == "optimal" else own.bound
+            return costs < (-inf if claimed is None else claimed) - TOLERANCE
+        bounded = own.bound is not None and (own.slowest is None or slowest <= own.slowest)
+        cheaper: npt.NDArray[np.bool_] = costs < (own.bound or 0.0) - TOLERANCE if bounded else costs < -inf
+        least = float(costs.min())
+        step = step_time(self.job, objective=self.worth.objective, slowest=self._slowest)
         # the more it costs the longer its step, so the cheapest says whether there is any
-        return costs <= (costs.min() if quickest < own - TOLERANCE else -inf)
+        quicker = step_time(self.job, objective=least, slowest=slowest) < step - TOLERANCE
+        return cheaper | (costs <= least) if quicker else cheaper
 
     @cached_property
     def _speed(self) -> float:

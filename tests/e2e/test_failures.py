@@ -147,6 +147,37 @@ def test_a_plan_is_lost_while_another_gang_waits_for_its_nodes(arnold_plane: Con
         assert others.items() < bound(plane.admin, namespace).items()
 
 
+def test_a_plan_is_lost_while_a_released_pod_is_missing(arnold_plane: ControlPlane, namespace: str) -> None:
+    """Of 32 nodes 20 are a's, four of its pods are on theirs; one is deleted, and its GangPlan.  Gang b of 20 comes,
+    gets none of them, and waits whole; the missing pod comes again and a runs whole.
+    """
+    plane = arnold_plane
+    cluster = generate("minipods", minipods=4, nodes=32)
+    make_real(plane.admin, cluster)
+    pods = gang("a", namespace, size=20, parallelism="tp=8,pp=2,dp=10")
+    with running(plane, levels=level_labels(cluster)) as arnold, guarded(plane):
+        arnold.scheduler.kill()
+        plane.admin.create_all(pods)
+        before = wait_until(lambda: plan_in(plane.admin, "a", namespace, "Released"), "a to be released")
+        for rank in range(4):
+            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"a-{rank}", "namespace": namespace}}
+            where = f"api/v1/namespaces/{namespace}/pods/a-{rank}/binding"
+            plane.admin.request("POST", where, {**binding, "target": {"kind": "Node", "name": before.nodes[rank]}})
+        wait_until(lambda: len(bound(plane.admin, namespace)) == 4, "four pods of a on their nodes")
+        plane.admin.delete("pods", "a-19", namespace)
+        plane.admin.delete("gangplans", "a", namespace)
+        wait_until(lambda: plan_in(plane.admin, "a", namespace, "Waiting"), "a to be told that a pod is missing")
+        plane.admin.create_all(gang("b", namespace, size=20, parallelism="tp=8,pp=2,dp=10"))
+        wait_until(lambda: plan_in(plane.admin, "b", namespace, "Queued"), "b to wait for room")
+        plane.admin.create(pods[19])
+        wait_until(lambda: plan_in(plane.admin, "a", namespace, "Released"), "a to be released again")
+        arnold.scheduler.start()
+        after = wait_until(lambda: plan_in(plane.admin, "a", namespace, "Bound"), "a on its nodes")
+        assert after.nodes[:19] == before.nodes[:19]
+        there = bound(plane.admin, namespace)
+        assert (len(there), {name.partition("-")[0] for name in there}) == (20, {"a"})
+
+
 def test_plan_expires(arnold_plane: ControlPlane, namespace: str) -> None:
     """Pods that no scheduler binds lose their nodes to a gang that can use them, and say why; later they run too."""
     plane = arnold_plane

@@ -28,6 +28,8 @@ SUCCEEDED = 0.5
 """Share of the killed leaders that are away until the other replica leads."""
 WAITED_FOR = 0.7
 """Share of the programs that are ready before the next thing happens; the others may be killed while they start."""
+UNUSED = 60.0
+"""Seconds that a promised node may be unused, and a released pod be pinned to a node that its gang has not."""
 QUICKLY = ("--bind-timeout=20", "--lost-after=2")
 """So that nodes are given up, and gangs that cannot be bound let go, while the test looks."""
 
@@ -36,7 +38,8 @@ def test_every_program_killed_at_random_moments(
     arnold_plane: ControlPlane, namespace: str, say: Callable[[str], None]
 ) -> None:
     """After six kills and a quiet moment every gang is whole on its plan's nodes or waits whole, none is lost, and
-    nothing is left of those that are gone; at no moment is a node promised or used twice.
+    nothing is left of those that are gone; at no moment is a node promised or used twice.  The nodes of released pods
+    are promised to their gangs, and no promised node is unused for a minute.
     """
     plane, chance = arnold_plane, random.Random(SEED)
     cluster = fragment(generate("minipods", minipods=8, nodes=160), 0.3, seed=SEED)
@@ -46,7 +49,7 @@ def test_every_program_killed_at_random_moments(
     quiet, memory = [], []
     with (
         running(plane, levels=level_labels(cluster), replicas=2, options=QUICKLY) as arnold,
-        guarded(plane, every=0.3) as lookout,
+        guarded(plane, every=0.3, patience=UNUSED) as lookout,
     ):
         for victim in _victims(chance):
             turmoil.act(chance.randint(2, 5))
@@ -67,6 +70,7 @@ def test_every_program_killed_at_random_moments(
     counts = {f"{victim} killed": number for victim, number in kills.items()} | turmoil.counts
     lines = [f"{number:6d} {what}" for what, number in sorted(counts.items())]
     lines.append(f"{lookout.looks:6d} looks, no node promised or used twice")
+    lines += [f"{looks:6d} looks in a row at most: {kind}" for kind, looks in sorted(lookout.longest.items())]
     lines.append(
         f"quiet to settled, without waits for Jobs: {max(quiet):.1f} s at most, {median(quiet):.1f} s in the middle"
     )

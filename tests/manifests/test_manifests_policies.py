@@ -142,6 +142,46 @@ def test_component_queues_pods_of_whole_nodes(plane: ControlPlane) -> None:
         wait_until(lambda: "schedulingGates" not in admitted(plane, whole), "the component's policy to be gone")
 
 
+def test_component_refuses_gangs_without_the_gate(plane: ControlPlane) -> None:
+    """On servers without mutating policies the label alone is refused, and what is missing is said; with gate and
+    scheduler, with another scheduler's name, or with a node, a pod is taken, and so is one without the label.
+    """
+    mutating = read("base/admission.yaml")
+    where = "apis/admissionregistration.k8s.io/v1"
+    plane.admin.request("DELETE", f"{where}/mutatingadmissionpolicybindings/arnold-gang")
+    for thing in read("components/before-1.36/admission.yaml"):
+        plane.admin.apply(thing)
+
+    def refused(thing: Object) -> str:
+        try:
+            admitted(plane, thing)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    try:
+        bare = wait_until(lambda: refused(pod("bare")), "the component's policy to be heeded")
+        assert all(part in bare for part in (names.GATE, f"schedulerName: {names.SCHEDULER}", "To fix: "))
+        assert refused(pod("ungated", schedulerName=names.SCHEDULER))
+        assert refused(pod("unheard", schedulingGates=[GATE]))
+        for taken in (
+            pod("whole", schedulerName=names.SCHEDULER, schedulingGates=[GATE]),
+            pod("kai", schedulerName="kai-scheduler"),
+            pod("static", nodeName="node-0"),
+            pod("single", member=False),
+        ):
+            assert not refused(taken)
+    finally:
+        for kind in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+            plane.admin.request("DELETE", f"{where}/{kind}/arnold-gang-gate")
+        for thing in mutating:
+            plane.admin.apply(thing)
+        wait_until(
+            lambda: not refused(pod("bare")) and admitted(plane, pod("bare")).get("schedulingGates") == [GATE],
+            "the policy of every cluster to be heeded again",
+        )
+
+
 def test_extender_releases_a_pod(plane: ControlPlane, accounts: Accounts) -> None:
     """With its own token the extender lifts the gate and pins the node in one patch."""
     plane.admin.create(pod("released"))

@@ -54,6 +54,22 @@ def test_names_are_those_of_the_contract(rendered: list[Object]) -> None:
     assert f'schedulingGates{{name: "{names.GATE}"}}' in change
 
 
+def test_servers_before_1_36_are_sent_nothing_that_they_do_not_know(rendered: list[Object], tmp_path: Path) -> None:
+    """With the component the policies that mutate are gone, and one that refuses is there; all else is as it was."""
+    link = tmp_path / "manifests"
+    link.symlink_to(MANIFESTS)
+    own = tmp_path / "deploy"
+    own.mkdir()
+    text = "resources: [../manifests]\ncomponents: [../manifests/components/before-1.36]\n"
+    (own / "kustomization.yaml").write_text(text, encoding="utf-8")
+    there = {(thing["kind"], thing["metadata"]["name"]) for thing in render(own)}
+    before = {(thing["kind"], thing["metadata"]["name"]) for thing in rendered}
+    assert {kind for kind, _ in before - there} == {"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"}
+    refusing = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    assert there - before == {(kind, "arnold-gang-gate") for kind in refusing}
+    assert not any(kind.startswith("Mutating") for kind, _ in there)
+
+
 def test_scheduler_asks_the_extender_about_all_nodes(rendered: list[Object]) -> None:
     """The scheduler sends whole lists, over TLS that both sides verify, and places nothing without an answer."""
     found = configuration(rendered)

@@ -58,7 +58,7 @@ def _facts(cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None)
     soft = worth.objective - objective_of(job, worth.dp, worth.pp)
     if soft > TOLERANCE:
         weights += f" + {decimal(soft)} of soft terms"
-    known = "proved: nothing is lower" if outcome.status == "optimal" else f"nothing below {decimal(bound)}"
+    known = "proved: nothing is lower" if outcome.gap == 0.0 else f"nothing below {decimal(bound)}"
     facts = [
         (decimal(worth.objective), "objective", f"{weights}; {known}"),
         (str(worth.dp), "DP spread", f"{levels} that the widest DP group touches"),
@@ -82,15 +82,22 @@ def _verdict(job: Job, outcome: Outcome, level: Level, cheaper: Sequence[Cheaper
     if outcome.evaluation is None or outcome.bound is None or outcome.gap is None:
         return f"No placement: {outcome.reason}."
     start = _start(job, outcome, outcome.evaluation, level)
+    below = f"no placement can have an objective below {decimal(outcome.bound)}"
     if outcome.status != "optimal":
+        short = "" if outcome.step is None else f" {outcome.step.in_words.capitalize()}."
         return (
-            f"{start} Not proved optimal: no placement can have an objective below "
-            f"{decimal(outcome.bound)}, so the best possible is at most {percent(outcome.gap)} lower than this one."
+            f"{start} Not proved optimal: {below}, so the best possible is at most {percent(outcome.gap)} lower than "
+            f"this one.{short}"
         )
     how = ""
     if cheaper and all(pair.refuted is not None for pair in cheaper):
         each = "The one cheaper pair" if len(cheaper) == 1 else f"Each of the {len(cheaper):,} cheaper pairs"
         how = f" {each} of spreads was refuted."
+    if outcome.step is not None and outcome.gap > 0.0:
+        return (
+            f"{start} Proved optimal: slow nodes have a price, and no placement has a shorter predicted step. With "
+            f"slower nodes the objective might be less: {below}.{how}"
+        )
     return f"{start} Proved optimal: no placement has a smaller objective.{how}"
 
 

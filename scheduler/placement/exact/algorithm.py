@@ -20,10 +20,15 @@ from scheduler.placement.exact.grid.problem import GridReduction, counted_where_
 from scheduler.placement.exact.plain_gang import place_plainly
 from scheduler.placement.exact.schedule.pair_seats import seat_cells, seat_pair, seating_seconds
 from scheduler.placement.exact.schedule.search import fill_front
-from scheduler.placement.exact.slow_nodes import ThresholdSearch, search_thresholds, thresholds
+from scheduler.placement.exact.slow_nodes import (
+    SearchedThresholds,
+    ThresholdSearch,
+    search_thresholds,
+    thresholds,
+)
 from scheduler.placement.heuristic import Heuristic
 from scheduler.placement.solver_clock import load_solver
-from scheduler.placement.types import GridProof, Limits, Proposal
+from scheduler.placement.types import GridProof, Limits, PriceOption, Proposal
 from scheduler.work_clock import clock
 from topology.cluster import Cluster
 
@@ -55,9 +60,9 @@ class Exact:
         if refusal:
             return Proposal(None, infeasible=refusal, solve_seconds=clock() - start)
         searched = search_thresholds(every, options, limits, self.params)
-        chosen = min(searched, key=lambda one: (round(one.time, 9), one.reduction.slowest))
-        # what is claimed is claimed of all nodes that the job may use: under `ignore` these are the slow ones too
-        claims = searched[-1] if job.avoid == "ignore" else chosen
+        chosen = searched.chosen
+        # pairs, fronts and closer levels are of the nodes that the job may then use: under `ignore` the slow ones too
+        claims = searched.widest if job.avoid == "ignore" else chosen
         # under `ignore` nothing is weighed: the step times of its thresholds take no notice of slow nodes
         weighed = job.avoid == "price" and len(options) > 1
         solved = clock()
@@ -75,14 +80,15 @@ class Exact:
             goals.offer_all(quick_starts(chosen.reduction, limits, self.params, names=("gpu-packing",)))
         return Proposal(
             goals.best.nodes,
-            lower_bound=claims.bound,
+            lower_bound=searched.widest.bound,
+            step_time_bound=searched.shortest,
             closer_bounds=dict(zip(closer_levels(cluster, job), goals.certified[1:], strict=False)),
-            complete=claims.complete,
+            complete=all(one.complete for one in searched.searches),
             # pairs of the grid inside a job whose stages share nodes are not those of the job
             pareto=claims.lattice.pareto() if job.grid.aligned else (),
             refutations=tuple(claims.lattice.refutations) if job.grid.aligned else (),
-            proofs=_proofs(claims, searched) if job.grid.aligned else (),
-            prices=tuple(one.option(chosen=one is chosen) for one in searched) if weighed else (),
+            proofs=_proofs(claims, searched.searches) if job.grid.aligned else (),
+            prices=_options(searched, goals.best.worth.objective) if weighed else (),
             solve_seconds=solved - start,
             statistics={"afterwards_seconds": clock() - solved, "domains": float(len(chosen.reduction.domains))},
         )
@@ -119,6 +125,14 @@ class Exact:
         if claims.goals is None and lattice.cost(lattice.best) < goals.best.worth.objective - TOLERANCE:
             seconds = seating_seconds(limits, self.params)
             goals.offer(seat_pair(reduction, lattice, lattice.best, seconds, self.params, end=end))
+
+
+def _options(searched: SearchedThresholds, objective: float) -> tuple[PriceOption, ...]:
+    """Return the ways to treat slow nodes that were compared; the objective is that of the answer."""
+    chosen = searched.chosen
+    return tuple(
+        one.option(objective if one is chosen else one.objective, chosen=one is chosen) for one in searched.searches
+    )
 
 
 def _proofs(claims: ThresholdSearch, searched: Sequence[ThresholdSearch]) -> tuple[GridProof, ...]:

@@ -6,6 +6,7 @@ searched, and the least predicted step time (:func:`scheduler.objective.step_tim
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +45,7 @@ class ThresholdSearch:
 
     @property
     def bound(self) -> float:
-        """No placement has a smaller objective."""
+        """No placement on its nodes has a smaller objective."""
         return self.lattice.bound() if self.goals is None else self.goals.certified[0]
 
     @property
@@ -76,12 +77,14 @@ class ThresholdSearch:
             for grid in [lattice.problem]
         )
 
-    def option(self, *, chosen: bool) -> PriceOption:
-        """Return the threshold as one way to treat slow nodes, in words; the ideal has no spread and no slow node."""
-        slowest, objective = self.reduction.slowest, self.objective
-        what = "without slow nodes" if slowest == HEALTHY else f"with a node in use that is {slowest:.4g} times slower"
-        sentence = f"{what}: objective {objective:g}, predicted step time {self.time:.3f} x ideal"
-        return PriceOption(slowest, objective, self.time, chosen, sentence + (", chosen" if chosen else ""))
+    def option(self, objective: float, *, chosen: bool) -> PriceOption:
+        """Return the threshold as one way to treat slow nodes.
+
+        :param objective: of the best placement known on its nodes.
+        """
+        time = step_time(self.reduction.job, objective=objective, slowest=self.reduction.slowest)
+        bound = min(self.bound, objective)
+        return PriceOption.of(self.reduction.slowest, objective=objective, bound=bound, step_time=time, chosen=chosen)
 
 
 def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
@@ -96,28 +99,57 @@ def thresholds(cluster: Cluster, job: Job) -> tuple[float, ...]:
     return (HEALTHY, *(found if job.avoid == "price" else found[-1:]))
 
 
+@dataclass(frozen=True, slots=True)
+class SearchedThresholds:
+    """The thresholds that could win, ascending; the last admits all nodes that the job may use."""
+
+    searches: tuple[ThresholdSearch, ...]
+    shortest: float  # certified: no placement has a shorter predicted step
+
+    @property
+    def chosen(self) -> ThresholdSearch:
+        """The one with the shortest step; of equal ones that with the healthier nodes."""
+        return min(self.searches, key=lambda one: (round(one.time, 9), one.reduction.slowest))
+
+    @property
+    def widest(self) -> ThresholdSearch:
+        """The one whose bound is a bound for all."""
+        return self.searches[-1]
+
+
 def search_thresholds(
     every: GridReduction, options: tuple[float, ...], limits: Limits, params: ExactParams
-) -> list[ThresholdSearch]:
-    """Search the thresholds that can win, ascending; the widest first of all, for its bound serves the others.
+) -> SearchedThresholds:
+    """Search the thresholds that can win; the widest first of all, for its bound serves the others.
 
     :param every: the job on all nodes that it may use, which are those of the last option.
     """
     cluster, job, end = every.cluster, every.job, clock() + limits.seconds
     searched: list[ThresholdSearch] = []
+    fitting = [every.slowest]  # thresholds at which counting does not rule the job out
     # half the time for the widest, the rest shared out among the others as they come
     widest = search_threshold(every, limits, end, shares=min(2, len(options)), params=params)
     least = widest.bound
     for i, slowest in enumerate(options[:-1]):
         # fewer nodes have no better objective, so no step time of this threshold is below this one
         fastest = step_time(job, objective=least, slowest=slowest)
-        refusal = GridReduction(cluster, counted_where_held(cluster, job), slowest).refusal
-        if refusal or any(one.time <= fastest + TOLERANCE for one in searched):
+        if GridReduction(cluster, counted_where_held(cluster, job), slowest).refusal:
+            continue
+        fitting.append(slowest)
+        if any(one.time <= fastest + TOLERANCE for one in searched):
             continue
         shares = len(options) - 1 - i
         reduction = GridReduction(cluster, job, slowest)
         searched.append(search_threshold(reduction, limits, end, shares=shares, params=params))
-    return [*searched, widest]
+    searched.append(widest)
+    return SearchedThresholds(tuple(searched), min(_shortest(job, slowest, searched) for slowest in fitting))
+
+
+def _shortest(job: Job, slowest: float, searched: Sequence[ThresholdSearch]) -> float:
+    """Return what no step is below with a node of some slowdown in use, and none slower."""
+    # what no placement on more nodes is below none on these is
+    bound = max(one.bound for one in searched if one.reduction.slowest >= slowest)
+    return step_time(job, objective=bound, slowest=slowest)
 
 
 def search_threshold(

@@ -59,6 +59,79 @@ def half_placed(client: Client) -> list[str]:
     return [f"{space}/{name}: {sum(on)} of {len(on)}" for (space, name), on in gangs.items() if 0 < sum(on) < len(on)]
 
 
+def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[str]:
+    """Released pods on no node whose gang does not have the node that they are pinned to.
+
+    A plan that has nodes has theirs.  Without one it is in the plan of no other gang, until one gives it back.
+    """
+    of_gang = {(plan.namespace, plan.name): plan for plan in plans}
+    holder = {node: (plan.namespace, plan.name) for plan in plans if plan.holding for node in plan.nodes}
+    wrong = []
+    for pod in _on_their_way(pods):
+        key, node = _gang_of(pod), _pin(pod)
+        plan = of_gang.get(key)
+        if holder.get(node) == key or (plan is not None and not plan.holding and plan.gave_back):
+            continue
+        if (plan is not None and plan.holding) or node in holder:
+            other = "/".join(holder[node]) if node in holder else "nobody"
+            wrong.append(f"{'/'.join(key)}: {_named(pod)} is pinned to {node}, which {other} has")
+    return wrong
+
+
+def unused(nodes: Sequence[Object], pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[str]:
+    """Sound nodes that are promised to a gang, by its plan or by its released pods, and on which no pod of it is.
+
+    A rank without a pod uses none: its controller has yet to make it.
+    """
+    sound = {node["metadata"]["name"] for node in nodes if _sound(node)}
+    used = {(*_gang_of(pod), where) for pod in pods if (where := pod["spec"].get("nodeName"))}
+    there = {pod["metadata"]["uid"]: pod for pod in pods}
+    promised = {
+        (plan.namespace, plan.name, node): _named(there[uid])
+        for plan in plans
+        if plan.holding
+        for uid, node in zip(plan.pods, plan.nodes, strict=False)
+        if uid in there
+    }
+    silent = {(plan.namespace, plan.name) for plan in plans if plan.holding or plan.gave_back}
+    promised |= {(*_gang_of(pod), _pin(pod)): _named(pod) for pod in _on_their_way(pods) if _gang_of(pod) not in silent}
+    return [
+        f"{space}/{name}: {node} is promised for {pod}, which is not on it"
+        for (space, name, node), pod in promised.items()
+        if node in sound and (space, name, node) not in used
+    ]
+
+
+def _on_their_way(pods: Sequence[Object]) -> list[Object]:
+    """Pods that were released, are on no node, and are not being deleted."""
+    released = [pod for pod in pods if "arnold.dev/released" in pod["metadata"].get("labels", {})]
+    return [pod for pod in released if not pod["spec"].get("nodeName") and "deletionTimestamp" not in pod["metadata"]]
+
+
+def _pin(pod: Object) -> str:
+    """The node to which a release has pinned a pod."""
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    node: str = required["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
+    return node
+
+
+def _gang_of(pod: Object) -> tuple[str, str]:
+    about = pod["metadata"]
+    return about["namespace"], about.get("labels", {}).get(GANG, "")
+
+
+def _named(pod: Object) -> str:
+    """A pod's name, and enough of its UID to tell it from others of that name."""
+    return f"{pod['metadata']['name']} ({pod['metadata']['uid'][:8]})"
+
+
+def _sound(node: Object) -> bool:
+    """Whether pods can start on a node."""
+    spec, conditions = node["spec"], node["status"].get("conditions", [])
+    is_ready = any(it["type"] == "Ready" and it["status"] == "True" for it in conditions)
+    return is_ready and not spec.get("unschedulable") and not spec.get("taints")
+
+
 def invariants(plane: ControlPlane, *, seconds: float = 90.0) -> None:
     """No node promised or used twice, no member off its plan, and no gang half placed for good.
 
@@ -74,15 +147,21 @@ class Lookout:
     """Looks all the time, in a thread of its own, that no node is promised or used twice.
 
     A look that the API server does not answer, as it is away or without its store, is none.
+
+    :param patience: seconds that a released pod may be pinned to a node that its gang has not, and that a promised node
+        may be unused; counted in looks, so that a slow machine has as many.  ``None`` = not looked at.
     """
 
-    def __init__(self, client: Client, *, every: float) -> None:
+    def __init__(self, client: Client, *, every: float, patience: float | None = None) -> None:
         self._client = client
         self._every = every
+        self._patience = patience
+        self._since: dict[str, int] = {}  # what is not as it should be for a while -> the look that saw it first
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.seen: list[str] = []
         self.looks = 0
+        self.longest: Counter[str] = Counter()  # looks in a row for which each kind of thing was seen, at most
 
     def __enter__(self) -> Lookout:
         self._thread.start()
@@ -97,16 +176,34 @@ class Lookout:
         while not over:
             over = self._done.wait(self._every)  # one look at least, however soon it is over
             try:
-                self.seen += used_twice(self._client) + promised_twice(all_plans(self._client))
+                self.seen += used_twice(self._client) + promised_twice(plans := all_plans(self._client))
+                if self._patience is not None:
+                    self._look_at_lasting(plans, self._patience)
             except (ApiError, urllib3.exceptions.HTTPError):
                 continue
             self.looks += 1
 
+    def _look_at_lasting(self, plans: Sequence[GangPlan], patience: float) -> None:
+        """Note what has been wrong for too long, and not only between two writes."""
+        nodes, pods = self._client.all("nodes"), live_pods(self._client)
+        kinds = {"released in vain": released_in_vain(pods, plans), "unused": unused(nodes, pods, plans)}
+        since = {line: self._since.get(line, self.looks) for lines in kinds.values() for line in lines}
+        self._since = since
+        for kind, lines in kinds.items():
+            for line in lines:
+                looks = self.looks - since[line]
+                self.longest[kind] = max(self.longest[kind], looks)
+                if looks * self._every > patience:
+                    self.seen.append(f"for {patience:g} s: {line}")
+
 
 @contextmanager
-def guarded(plane: ControlPlane, *, every: float = 0.2) -> Iterator[Lookout]:
-    """Look all the time, not only at the end, that no node is promised or used twice; then check all invariants."""
-    with Lookout(plane.admin, every=every) as lookout:
+def guarded(plane: ControlPlane, *, every: float = 0.2, patience: float | None = None) -> Iterator[Lookout]:
+    """Look all the time, not only at the end, that no node is promised or used twice; then check all invariants.
+
+    :param patience: see :class:`Lookout`.
+    """
+    with Lookout(plane.admin, every=every, patience=patience) as lookout:
         yield lookout
     assert not lookout.seen, lookout.seen[:3]
     assert lookout.looks

@@ -38,6 +38,13 @@ class GangPlan:
         """Whether its nodes are promised."""
         return self.phase in HOLDING
 
+    @property
+    def gave_back(self) -> bool:
+        """Whether it says that the nodes of its gang's released pods are theirs no more."""
+        remembered = bool(self.nodes) and not self.holding
+        conditions = self.status.get("conditions", [])
+        return remembered or any(it["type"] == "Released" and it["status"] == "False" for it in conditions)
+
     def condition(self, kind: str) -> Mapping[str, Any]:
         """The condition of a type."""
         found: Mapping[str, Any] = next(it for it in self.status["conditions"] if it["type"] == kind)

@@ -211,7 +211,7 @@ def test_a_deleted_plan_is_read_off_the_pods(count: int) -> None:
 
 
 def test_pins_are_promises_while_the_plan_is_lost() -> None:
-    """Of two pods to a node one waits for its gate: whole nodes stay promised, until a plan says which the gang has."""
+    """Of two pods to a node one waits for its gate: whole nodes stay promised, until a plan has nodes."""
     world = released(5)
     before = world.plan("g").node_names
     world.bind("g-0")
@@ -226,6 +226,8 @@ def test_pins_are_promises_while_the_plan_is_lost() -> None:
     assert fleet.promised_to(before[1]) is None
     assert not fleet.occupancy.promised[fleet.table.index_of[before[1]]]
     world.write(GangPlan(key("g"), PlanPhase.QUEUED))
+    assert fleet.promised_to(before[0]) == key("g"), "that plan says nothing of nodes"
+    world.write(GangPlan(key("g"), PlanPhase.PLANNED, nodes=(before[2],)))
     assert fleet.promised_to(before[0]) is None
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from extender.controller.pod_release import release_mark
 from extender.plans.gang_plan import PlanPhase
-from tests.extender.controller.world import World
-from tests.extender.things import key, member_json, minipods, pod_json
+from tests.extender.controller.world import TERMS, World
+from tests.extender.things import NOW, key, member_json, minipods, pod_json
 from topology.kubernetes.kubernetes_pods import RELEASED
 
 OWNER = ("Job", "train")
@@ -68,11 +70,109 @@ def test_no_room_for_the_rest() -> None:
     free = [name for m in (0, 1) for i in range(4) if (name := f"m{m}-{i}") not in held]
     others = [world.add(pod_json(f"on-{name}", node=name, phase="Running")) for name in free]
     world.settle()
-    assert world.phase("g") is None
+    assert (world.phase("g"), world.plan("g").reason) == (PlanPhase.QUEUED, "NoSpare")
     assert {world.state.fleet.promised_to(name) for name in held} == {key("g")}
     world.delete(*others)
     world.settle()
     assert world.phase("g") is PlanPhase.RELEASED
+
+
+def released_and_lost() -> World:
+    """Gang a of six is released on eight nodes, none of its pods is bound; then its GangPlan is deleted."""
+    world = World()
+    world.gang("a", 6, owner=OWNER)
+    world.settle()
+    assert world.phase("a") is PlanPhase.RELEASED
+    world.state.drop_plan(key("a"))
+    return world
+
+
+def promised(world: World, name: str) -> set[str]:
+    """Nodes that are promised to a gang."""
+    nodes = (f"m{m}-{i}" for m in (0, 1) for i in range(4))
+    return {node for node in nodes if world.state.fleet.promised_to(node) == key(name)}
+
+
+def test_no_node_is_promised_twice_while_a_released_pod_is_missing() -> None:
+    """Gang b of six comes while a has five pods released and no GangPlan but one that says that a pod is missing."""
+    world = released_and_lost()
+    pins = {world.pin(f"a-{rank}") for rank in range(5)}
+    world.delete("a-5")
+    world.settle()
+    assert (world.phase("a"), world.plan("a").nodes) == (PlanPhase.WAITING, ())
+    world.gang("b", 6, owner=OWNER)
+    world.settle()
+    # three of eight nodes are left
+    assert (promised(world, "a"), promised(world, "b")) == (pins, set())
+    world.add(member_json("a", 5, 6, owner=OWNER))
+    world.settle()
+    assert (world.phase("a"), world.phase("b")) == (PlanPhase.RELEASED, PlanPhase.QUEUED)
+    assert promised(world, "a") == set(world.plan("a").nodes) > pins
+    world.bind(*(f"a-{rank}" for rank in range(6)))
+    world.settle()
+    assert (world.phase("a"), world.phase("b")) == (PlanPhase.BOUND, PlanPhase.QUEUED)
+
+
+def missing(world: World) -> None:
+    """One of its pods is gone."""
+    world.delete("a-5")
+
+
+def held_by_others(world: World) -> None:
+    """One of its pods comes anew, with a gate of somebody else."""
+    world.recreate("a-5")
+    gates = [{"name": "arnold.dev/gang"}, {"name": "example.com/quota"}]
+    world.change("a-5", lambda pod: pod["spec"].update(schedulingGates=gates))
+
+
+def contradicting(world: World) -> None:
+    """All pods say something that cannot be read."""
+    for rank in range(6):
+        world.change(f"a-{rank}", lambda pod: pod["metadata"]["annotations"].update({"arnold.dev/avoid": "prize"}))
+
+
+def without_a_spare(world: World) -> None:
+    """One of its pods comes anew, and no node is left for it."""
+    free = {f"m{m}-{i}" for m in (0, 1) for i in range(4)} - {world.pin(f"a-{rank}") for rank in range(5)}
+    world.recreate("a-5")
+    for name in free:
+        world.add(pod_json(f"on-{name}", node=name, phase="Running"))
+
+
+TROUBLES = [missing, held_by_others, contradicting, without_a_spare]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_only_a_plan_with_nodes_takes_the_place_of_a_release(trouble: Callable[[World], None]) -> None:
+    """Whatever else a GangPlan says of the gang, the nodes of its released pods stay its own."""
+    world = released_and_lost()
+    trouble(world)
+    world.settle()
+    released = [pod for pod in world.pods.values() if RELEASED in pod["metadata"]["labels"]]
+    assert len(released) >= 5
+    assert world.phase("a") in (PlanPhase.WAITING, PlanPhase.INVALID, PlanPhase.QUEUED)
+    assert promised(world, "a") == {world.pin(pod["metadata"]["name"]) for pod in released}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_what_a_release_promises_ends_as_a_plan_does(trouble: Callable[[World], None]) -> None:
+    """Pods that are not bound within five minutes keep nodes from nobody any more, and it is said once."""
+    world = released_and_lost()
+    trouble(world)
+    world.settle()
+    later = world.plan("a").expires
+    assert later == NOW + TERMS.bind
+    assert world.decide().wake == later
+    world.later(300)
+    world.settle()
+    assert promised(world, "a") == set()
+    condition = world.plan("a").condition("Released")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", "Expired")
+    world.gang("b", 2, owner=OWNER)
+    world.settle()
+    assert world.phase("b") is PlanPhase.RELEASED
+    assert world.decide().actions == [] or trouble is without_a_spare  # which is asked for again and again
 
 
 def test_a_pod_of_another_gang_is_no_pass() -> None:

@@ -11,6 +11,7 @@ from extender.cluster_cache import ClusterCache
 from extender.controller.actions import Decision, Forget, Learn, NotifyPod, Recreate, Release, RepairAction, Write
 from extender.controller.decide_gangs import decide
 from extender.controller.pacing import Timeouts
+from extender.controller.planning import without_spare
 from extender.controller.pod_release import release_patch
 from extender.gangs.types import GangKey
 from extender.kubernetes_names import GATE, PLANNED
@@ -175,9 +176,9 @@ class World:
                 answer = solve(question, LIMITS)
                 queue.tell(answer)
                 expires = self.now + TERMS.bind if answer.found else None
-                before = self.state.plans.get(answer.key)
-                if before is None or (before.phase, before.message) != (answer.plan.phase, answer.plan.message):
-                    plan = answer.plan.with_condition("Valid", True, "Consistent", "", self.now)
+                before, plan = self.state.plans.get(answer.key), self.state.definitions.kept(answer.plan)
+                if before is None or (before.phase, before.message) != (plan.phase, plan.message):
+                    plan = plan.with_condition("Valid", True, "Consistent", "", self.now)
                     self.write(plan.replace(expires=expires))
 
     def _tell(self, pod: Json) -> None:
@@ -192,3 +193,7 @@ class World:
             self.write(answer.plan.replace(phase=phase, expires=expires))
         elif action.else_keep is not None:
             self.write(action.else_keep)
+        elif not action.plan.holding:
+            told = without_spare(action.plan, self.state.plans.get(action.plan.key), "no spare", self.now)
+            if told != self.state.plans.get(action.plan.key):
+                self.write(told)

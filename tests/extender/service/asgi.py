@@ -55,6 +55,7 @@ class Client:
             metrics=self.metrics,
             now=lambda: NOW,
             unready=unready,
+            lacks=lambda: state.definitions.sentences,
             policy=PriorityAge(),
             bodies=self.intake,
             mutual_tls=mutual_tls,

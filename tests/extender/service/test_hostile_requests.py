@@ -43,6 +43,7 @@ def test_no_request_is_a_fault_of_ours(tmp_path: Path, caplog: pytest.LogCapture
         metrics=Metrics(plans=state.plans.values, leads=lambda: True),
         now=lambda: NOW,
         unready=list,
+        lacks=lambda: state.definitions.sentences,
         policy=PriorityAge(),
         bodies=bodies,
         mutual_tls=True,

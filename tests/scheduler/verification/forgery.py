@@ -44,9 +44,11 @@ def is_true(certificate: Certificate, cluster: Cluster, job: Job) -> bool:
         return False
     if worth.spread != certificate.spread or abs(worth.objective - certificate.objective) > TOLERANCE:
         return False
+    slowest = np.inf if certificate.slowest is None else certificate.slowest
+    if certificate.bound > (_least_objective(_up_to(cluster, slowest), job) or np.inf) + TOLERANCE:
+        return False
     if certificate.status == "feasible":
-        slowest = np.inf if certificate.slowest is None else certificate.slowest
-        return certificate.bound <= (_least_objective(_up_to(cluster, slowest), job) or np.inf) + TOLERANCE
+        return True
     if job.avoid != "price":
         return worth.objective <= best + TOLERANCE
     # types are compared by the objective, the slow nodes among those of one type by the time of a step

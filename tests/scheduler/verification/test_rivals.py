@@ -53,8 +53,12 @@ def test_slow_nodes_at_a_price() -> None:
     """
     cluster, asked = minipods(6, 3, slow=2), job()
     certificate = certified(cluster, asked)
-    assert (certificate.slowest, certificate.objective) == (1.0, 1.5)
-    assert verify(certificate, cluster, asked).verdict == "verified"
+    # of all nodes no objective is below that of the six in one minipod, slow ones among them
+    assert (certificate.slowest, certificate.objective, certificate.bound) == (None, 1.5, 1.0)
+    found = verify(certificate, cluster, asked)
+    assert (found.verdict, found.bound) == ("verified", 1.0)
+    # more is claimed of them than is so
+    assert verify(replace(certificate, bound=1.5), cluster, asked).verdict == "cannot be told"
     # nothing says that the pair (1, 1) cannot be had on healthy nodes
     alone = verify(without_parts(certificate, slowest=1.0), cluster, asked)
     assert alone.sentence == "not verified: on the nodes of the job nothing in it rules out (1, 1)"
@@ -86,9 +90,9 @@ def test_a_bound_on_fewer_nodes_than_the_placement_has() -> None:
 
 
 def test_a_bound_on_some_nodes_is_said_of_these() -> None:
-    """Six cells on 4 and 3 healthy nodes, as in the first test, with a gap: the verdict says what it is about."""
+    """Six cells on 4 and 3 healthy nodes, as in the first test, with a gap on these: the verdict says so."""
     cluster, asked = minipods(6, 3, slow=2), job()
-    claimed = replace(certified(cluster, asked), status="feasible")
+    claimed = replace(certified(cluster, asked), status="feasible", slowest=1.0, bound=1.5)
     found = verify(claimed, cluster, asked)
     assert found.sentence == "verified: no placement on healthy nodes has an objective below 1.5"
     # of all nodes it is not so: the six of one minipod are one domain

@@ -13,6 +13,7 @@ import pytest
 from arnold.pages.placement import placement_page
 from scheduler.algorithm_run import judge
 from scheduler.job import FAMILIES, Count, Job, Parallelism
+from scheduler.objective import step_time
 from scheduler.outcome import Outcome
 from scheduler.placement.types import ParetoPoint, PriceOption, Proposal, Refutation
 from tests.browser import show
@@ -41,13 +42,14 @@ def by_stage() -> Proposal:
     return Proposal(
         np.arange(16, dtype=np.int32).reshape(2, 8).T.copy(),
         lower_bound=1.75,
+        step_time_bound=step_time(JOB, objective=1.75, slowest=1.3),
         pareto=(ParetoPoint(1, 2, proved=True), ParetoPoint(6, 1, proved=False)),
         refutations=(
             Refutation((1, 1), "edges", "one minipod has 8 nodes and the job 16 cells"),
             Refutation((4, 1), "product", "a minipod < holds 4 rows"),
             Refutation((4, 1), "coverage", "found later"),
         ),
-        prices=(PriceOption(1.3, 1.75, 1.04, chosen=True, sentence="n09 is worth its slowness"),),
+        prices=(PriceOption(1.3, 1.75, 1.75, 1.04, chosen=True, sentence="n09 is worth its slowness"),),
         solve_seconds=0.0123,
         notes=("n09 is used although slow",),
     )

@@ -30,7 +30,7 @@ def test_a_better_pair_of_the_front_is_placed(monkeypatch: pytest.MonkeyPatch) -
 
     def stopped(*given: Any) -> Any:
         searched = search_thresholds(*given)
-        lattice = searched[-1].lattice
+        lattice = searched.widest.lattice
         pair = lattice.best
         missed[pair] = lattice.built.pop(pair)
         return searched
