@@ -124,6 +124,6 @@ def _holds_gpus(pod: Pod, gpus: Sequence[str]) -> bool:
     if pod.node is None or pod.terminal:
         return False
     try:
-        return pod.spec.gpus_of(gpus) > 0 or bool(pod.spec.resource_claims)
+        return pod.spec.gpus_of(gpus) > 0 or pod.spec.parts > 0 or bool(pod.spec.resource_claims)
     except ValueError:
         return True

@@ -55,20 +55,21 @@ def run(
         costs = pulls_of(cluster, job)
     if costs is None or found.evaluation is None:
         return found
-    with on_clock(limits.clock):
+    with on_clock(limits.clock, limits.seconds * PREFERENCE_SHARE) as timer:
         end = clock() + limits.seconds * PREFERENCE_SHARE
-        return prefer(Preference(Instance(cluster, job), costs, answer, end), found)
+        preferred = prefer(Preference(Instance(cluster, job), costs, answer, end), found)
+    return preferred.after(limits.seconds, late=True) if timer.late else preferred
 
 
 def _run(algorithm: PlacementAlgorithm, cluster: Cluster, job: Job, limits: Limits) -> Outcome:
     """Return what an algorithm proposes, weighed, whatever nodes would pull."""
     choices, short = type_choices(cluster, job)
-    with on_clock(limits.clock):
+    with on_clock(limits.clock, limits.seconds) as timer:
         outcomes = list(_outcomes(algorithm, cluster, choices, limits))
     outcome = best_of_types(choices, outcomes, short) if choices[0].gpu_types else outcomes[0]
     if job.node_sizes:
         outcome = replace(outcome, gpus_per_node=outcome.gpus_per_node or choices[0].job.gpus_per_node)
-    return outcome.after(None if outcome.proposal.complete else limits.seconds)
+    return outcome.after(None if outcome.proposal.complete and not timer.late else limits.seconds, late=timer.late)
 
 
 def _outcomes(

@@ -20,6 +20,7 @@ from topology.errors import InvalidInput, InvalidTopology, did_you_mean, some
 from topology.files import Source
 from topology.flags import NodeFlag
 from topology.hostlist import expand_hostlist
+from topology.node_gpus import NodeGpus
 from topology.parsing.documents import load_document
 from topology.quantities import plural
 from topology.slurm.slurm_nodes import SlurmNode, slurm_nodes
@@ -47,7 +48,7 @@ class Listed:
     use: Use
     state: str = ""
     """In the words of the list, ``idle~``; empty = nothing but that it is in use."""
-    gpus: int | None = None
+    gpus: NodeGpus | None = None
     """``None`` = not said."""
     gpu_type: str = ""
     """Empty = not said."""
@@ -87,7 +88,8 @@ def with_gpus(
     What the user says (at most :data:`MAX_GPUS`) counts before what the lists say, and that before the default.  Nodes
     that have none by a list are left out, as long as the list knows GPUs of others.
     """
-    told = {name: listed.gpus for one in lists for name, listed in one.nodes.items() if listed.gpus is not None}
+    listings = (listing for one in lists for listing in one.nodes.items())
+    told = {name: listed.gpus.physical for name, listed in listings if listed.gpus is not None}
     told = told if any(told.values()) else {}
     if gpus_per_node is not None and gpus_per_node > MAX_GPUS:
         fix = f"a node has at most {MAX_GPUS} GPUs"
@@ -146,7 +148,7 @@ def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str,
     """Return the cluster with what a list says laid over it, and what a user should know.
 
     All GPUs of a node in use are in use, also where Slurm calls the node mixed: a gang takes whole nodes.  A node that
-    cannot be used is faulty, as emptying the cluster would not free it.
+    cannot be used is faulty, as emptying the cluster would not free it.  One whose GPUs are cut into slices is shared.
     """
     here = {cluster.index_of[name]: listed for name, listed in one.nodes.items() if name in cluster.index_of}
     busy = [i for i, listed in here.items() if listed.use is Use.IN_USE]
@@ -155,7 +157,8 @@ def with_node_list(cluster: Cluster, one: NodeList) -> tuple[Cluster, tuple[str,
         for i, listed in here.items()
         if listed.use is Use.UNUSABLE
     ]
-    return cluster.with_busy(busy).with_flags(flags), tuple(_notes(cluster, one, here))
+    cut = {i: listed.gpus.sharing for i, listed in here.items() if listed.gpus is not None and listed.gpus.sharing}
+    return cluster.with_busy(busy).with_flags(flags).with_sharing(cut), tuple(_notes(cluster, one, here))
 
 
 def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Iterator[str]:
@@ -168,12 +171,20 @@ def _notes(cluster: Cluster, one: NodeList, here: Mapping[int, Listed]) -> Itera
             yield f"powered off, and free, for Slurm starts them for a job: {some(off)}"
         if missing := [name for i, name in enumerate(cluster.names) if i not in here]:
             yield f"not listed in {one.source}, and taken as free: {some(missing)}"
+    shards = Counter(listed.gpus.shares for listed in here.values() if listed.gpus is not None)
+    del shards[1]
+    if shards:
+        yield (
+            f"GPUs that Slurm gives away whole or in shards ({' or '.join(map(str, sorted(shards)))} a GPU), so whole "
+            f"on a node of which nothing is in use: {shards.total():,} of {len(cluster):,} nodes"
+        )
     if one.strangers:
         everything = "" if here else ", and nothing else is listed, so no node is in use by it"
         yield f"listed in {one.source} and no nodes of the cluster, left out: {some([*one.strangers])}{everything}"
-    differing = [cluster.names[i] for i, listed in here.items() if listed.gpus not in (None, cluster.gpus[i])]
+    counts = {i: listed.gpus.physical for i, listed in here.items() if listed.gpus is not None}
+    differing = [cluster.names[i] for i, count in counts.items() if count != cluster.gpus[i]]
     # a site that gives no GPUs to any node keeps no such resources
-    if differing and any(listed.gpus for listed in here.values()):
+    if differing and any(counts.values()):
         yield f"nodes to which {one.source} gives another number of GPUs, which does not count: {some(differing)}"
 
 

@@ -46,7 +46,8 @@ class PlaceDocument(JsonRecord):
     objective; feasible: valid, with a gap; infeasible; timeout: out of time with nothing valid; gave-up: a
     heuristic found nothing and proved nothing."""
     stopped_at: float | None
-    """Seconds of the time limit that stopped the algorithm; null = it ended by itself, or proved its answer."""
+    """Seconds of the time limit that stopped the algorithm, or by the clock what came after its proof; null = it ended
+    by itself, or proved its answer."""
     algorithm: str
     """Name of the algorithm that made it."""
     reason: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from arnold.console.verbosity import note
 from arnold.options.field_options import options_of
@@ -51,6 +51,10 @@ class ClusterFiles:
     )
     tolerate: tuple[str, ...] = field(default=(), metadata={"metavar": "KEY[=VALUE]"})
     """A taint that jobs put up with, so that its nodes are theirs too (Kubernetes; `tolerations` of a job, for all)."""
+    shared_gpus: Literal["unusable", "whole"] = field(
+        default="unusable",
+        metadata={"help": "What nodes are that share GPUs (time-slicing, MPS, MIG); whole = as if they did not."},
+    )
     busy: tuple[str, ...] = field(default=(), metadata={"file": True})
     """Nodes in use: a node or Slurm hostlist a line, what sinfo or scontrol print of nodes, or a placement."""
     flags: tuple[str, ...] = field(default=(), metadata={"file": True})
@@ -84,6 +88,7 @@ class ClusterFiles:
             gpu_type=self.gpu_type,
             gpu_resource=self.gpu_resource,
             tolerations=parse_tolerations(self.tolerate, where="--tolerate"),
+            shared_gpus=self.shared_gpus,
             busy=(*opened.in_use, *self.busy),
             flags=self.flags,
         )
@@ -100,7 +105,17 @@ class ClusterFiles:
 
 
 cluster_options = options_of(ClusterFiles)  # Give a command --cluster and what lies over it
-OVERLAY = ("levels", "level_names", "domains", "gpus_per_node", "gpu_type", "gpu_resource", "tolerate", "busy")
+OVERLAY = (
+    "levels",
+    "level_names",
+    "domains",
+    "gpus_per_node",
+    "gpu_type",
+    "gpu_resource",
+    "shared_gpus",
+    "tolerate",
+    "busy",
+)
 
 state_options = options_of(ClusterFiles, only=("format", *OVERLAY, "flags"))
 """Give a command how to read a cluster file, and what lies over it."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from simulator.capacity.capacity_question import CapacityQuestion
 
 F = TypeVar("F", bound=Callable[..., Any])
-READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource")
+READING = ("format", "levels", "level_names", "domains", "gpu_type", "gpu_resource", "shared_gpus")
 """Options of how a cluster file is read."""
 
 

@@ -18,7 +18,7 @@ RUNNING_HELP = (
     "Placements of running jobs, whose nodes are in use: files that `arnold place` saved, or a pattern in quotes."
 )
 SAVE_HELP = "Folder to write files to; the answer names them."
-SEED_HELP = "Seed of all that is drawn: same seed, same answer, as long as no time runs out."
+SEED_HELP = "Seed of all that is drawn: same seed, same answer, where no clock ends a search."
 SEEDS_HELP = "Number of seeds, 0 to N-1, each of which draws anew."
 STORE_HELP = "Flag store: the file that keeps flags and their history."
 

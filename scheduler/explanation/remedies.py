@@ -33,6 +33,7 @@ RemedyKind = Literal[
     "free-nodes",
     "admit-flagged",
     "tolerate-taint",
+    "admit-shared",
     "drop-constraint",
     "broader-tp-level",
     "other-node-size",
@@ -45,8 +46,9 @@ class Remedy(JsonRecord):
     """A change that makes the job fit, verified by solving the changed instance."""
 
     kind: RemedyKind
-    """smaller-dp, smaller-ep, free-nodes, admit-flagged, tolerate-taint, drop-constraint, broader-tp-level or
-    other-node-size."""
+    """smaller-dp, smaller-ep, free-nodes, admit-flagged, tolerate-taint, admit-shared, drop-constraint,
+    broader-tp-level or other-node-size.
+    """
     sentence: str
     """What to do."""
     spread: Spread
@@ -89,6 +91,7 @@ def _changes(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Lim
     attempts = {
         "with slow nodes": _admit_flagged,
         "with taints tolerated": _tolerate_taints,
+        "with GPUs that are shared": _admit_shared,
         "with fewer constraints": _drop_constraint,
         "with TP groups farther apart": _broader_tp_level,
         "with nodes freed": _free_nodes,
@@ -139,6 +142,15 @@ def _tolerate_taints(cluster: Cluster, job: Job, solver: PlacementAlgorithm, lim
             whose = f"the taint{'s' * (len(names) > 1)} {', '.join(names)}"
             sentence = f"Tolerate {whose} ({options}), which would admit {plural(opened, 'more node')}"
             yield _change("tolerate-taint", sentence, worth)
+
+
+def _admit_shared(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:
+    if not cluster.sharing:
+        return
+    if (worth := _solved(cluster.without_sharing(), job, solver, limits)) is not None:
+        ways = " or ".join(sorted({*cluster.sharing.values()}))
+        sentence = f"Hand out whole GPUs instead of shared ones ({ways}) on {len(cluster.sharing)} nodes"
+        yield _change("admit-shared", f"{sentence}, and count them with --shared-gpus whole", worth)
 
 
 def _drop_constraint(cluster: Cluster, job: Job, solver: PlacementAlgorithm, limits: Limits) -> Iterator[Remedy]:

@@ -6,6 +6,7 @@ One module a format, each found through an entry point and imported only when a 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from topology.errors import InvalidInput, InvalidTopology
 from topology.file_format import unknown_format
 from topology.files import Source, read_source
 from topology.kubernetes.kubernetes_labels import check_labels, label_of
+from topology.node_gpus import SharedGpus, alike_types
 from topology.node_list import NodeList, read_node_list, with_gpus, with_node_list, with_types
 from topology.overlay import with_flags
 from topology.plugins import noted
@@ -48,6 +50,7 @@ def load_topology(
     gpu_type: str | None = None,
     gpu_resource: str | None = None,
     tolerations: tuple[Toleration, ...] = (),
+    shared_gpus: SharedGpus = "unusable",
     now: datetime | None = None,
 ) -> LoadedTopology:
     """Read a cluster in any known format, and lay busy nodes and flags over it.
@@ -60,6 +63,7 @@ def load_topology(
     :param gpus_per_node: for a file that does not say it; ``None`` = what ``busy`` says, else ``DEFAULT_GPUS``, noted.
     :param gpu_type: of the nodes of which the file does not say it; ``None`` = what ``busy`` says, else unsaid.
     :param gpu_resource: where GPUs are a resource (Kubernetes), its name; ``None`` = those of NVIDIA and AMD.
+    :param shared_gpus: whether nodes that share their GPUs are whole nodes, as if the sharing were switched off.
     :param levels: for formats that leave them open (Kubernetes): labels from broad to close.
     :param level_names: what to call the levels, from broad to close; ``None`` = as the file does.
     :param domains: for the same formats, second hierarchies: name, with its ``@`` -> the label of the nodes' domains.
@@ -85,6 +89,11 @@ def load_topology(
     notes += more
     cluster, of_state = _with_state(cluster, lists, flags, instant)
     notes += of_state
+    if cluster.sharing:
+        notes.append(_of_sharing(cluster, shared_gpus))
+        cluster = cluster.without_sharing() if shared_gpus == "whole" else cluster
+    if alike := alike_types(cluster.gpu_types):
+        notes.append(f"{alike}; write each in one way, as no gang is on both unless it says gpu_types: any")
     called = path.name if isinstance(path, Source) else str(path)
     return LoadedTopology(cluster, called, reader.format.name, tuple(notes), assumed)
 
@@ -101,6 +110,15 @@ def _with_state(
         cluster, more = with_flags(cluster, file, now=now)
         notes += more
     return cluster, notes
+
+
+def _of_sharing(cluster: Cluster, shared_gpus: SharedGpus) -> str:
+    """Return what nodes that share their GPUs count as, and how they do."""
+    counts = Counter(cluster.sharing.values()).most_common()
+    nodes = f"{len(cluster.sharing):,} of {len(cluster):,} nodes ({', '.join(f'{n:,} by {how}' for how, n in counts)})"
+    if shared_gpus == "whole":
+        return f"counted as whole, as if their GPUs were not shared (--shared-gpus whole): {nodes}"
+    return f"GPUs are shared, so no job of whole GPUs gets them: {nodes}; --shared-gpus whole counts them as whole ones"
 
 
 def _named(cluster: Cluster, level_names: Sequence[str] | None) -> Cluster:

@@ -1,12 +1,15 @@
 """What Slurm says of its nodes: the output of ``sinfo`` and of ``scontrol show nodes``, as text and as JSON.
 
-Generic resources give GPUs.  A node that stands in several partitions comes several times.
+Generic resources give GPUs.  A node that stands in several partitions comes several times.  Slices of MIG are GPUs to
+Slurm, told by their type alone (``gpu:1g.10gb:56``).  Shards (``shard:32``) and shares of MPS are nothing beside the
+GPUs: each GPU is given away whole or in shards, so that a node of which nothing is in use has whole ones.
 Source: the manual pages sinfo(1), scontrol(1) and gres.conf(5).
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
@@ -16,11 +19,13 @@ from topology.cluster import MAX_GPUS, MAX_NODES
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.hostlist import expand_hostlist
+from topology.node_gpus import NodeGpus, mig_gpus, mig_profile, mig_sharing, without_profile
 from topology.parsing.documents import load_document
 from topology.slurm.slurm_table import table_rows
 
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
 _MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
+_SHARDS = re.compile(r"(?:^|,)(?:gres/)?shard(?:[:=][^:=,()]+)*?[:=]([0-9]{1,9})(?=[(,]|$)")
 _GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,|$)")
 
 
@@ -30,7 +35,7 @@ class SlurmNode:
 
     name: str
     state: tuple[str, ...]  # words of its state, ("IDLE", "DRAIN") or ("drng*",)
-    gpus: int | None  # None = not said
+    gpus: NodeGpus | None  # None = not said
     gpu_type: str  # empty = not said
     place: str  # where it stands
 
@@ -46,17 +51,22 @@ def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None
     return _from_table(source, known)
 
 
-def gpus_of(gres: str, *, where: str = "") -> int:
-    """Return GPUs in a list of generic resources, 0 where there are none; refuse more than a node can have, what is no
-    number of them, and control characters.
+def gpus_of(gres: str, *, where: str = "") -> NodeGpus:
+    """Return the GPUs in a list of generic resources, none where there are none; refuse more than a node can have, what
+    is no number of them, and control characters.
 
-    >>> gpus_of("gpu:h100:8(S:0-1),nvme:1"), gpus_of("gpu:a:2,gpu:b:2"), gpus_of("(null)"), gpus_of("cpu=9,gres/gpu=8")
-    (8, 4, 0, 8)
+    >>> [gpus_of(text).physical for text in ("gpu:h100:8(S:0-1),nvme:1", "gpu:a:2,gpu:b:2", "(null)", "gres/gpu=8")]
+    [8, 4, 0, 8]
+    >>> gpus_of("gpu:a100:6,gpu:1g.10gb:14").physical, gpus_of("gpu:1g.10gb:56").sharing
+    (8, 'MIG 1g.10gb')
+    >>> gpus_of("gpu:8,shard:32").shares
+    4
     """
     if not gres.isprintable():
         fix = "give the output of Slurm as it is"
         raise InvalidInput(f"the generic resources have control characters: {gres[:60]!r}", where=where, fix=fix)
-    total = typed = 0
+    total = typed = cut = 0
+    slices: Counter[str] = Counter()
     for match in _GRES.finditer(gres):
         words = [word for word in re.split("[:=]", match[1]) if word not in ("", "no_consume")]
         if len(words) > 1 and not words[-1].isdecimal():
@@ -70,35 +80,43 @@ def gpus_of(gres: str, *, where: str = "") -> int:
             typed += count
         else:
             total += count
-    gpus = total or typed
+        if profile := mig_profile(match[1]):
+            slices[profile] += count
+    whole = max(0, (total or typed) - slices.total())
+    gpus = whole + (cut := mig_gpus(slices, gpu_type_of(gres)))
     if gpus > MAX_GPUS:
         text = gres if len(gres) <= 60 else f"{gres[:60]}..."
         many = f"more than {MAX_GPUS} GPUs a node: {text!r}"
         raise InvalidInput(many, where=where, fix=f"a node has at most {MAX_GPUS} GPUs")
-    return gpus
+    shards = sum(int(digits) for digits in _SHARDS.findall(gres))
+    sharing = mig_sharing(slices, cut=cut, physical=gpus) if slices else ""
+    return NodeGpus(gpus, gpus, sharing, max(1, shards // gpus) if gpus else 1)
 
 
 def gpu_type_of(*resources: str | None) -> str:
     """Return the type of GPU in lists of generic or trackable resources: in the first that says it; empty = none does.
 
-    A node with GPUs of several types is of a type of its own.
+    A node with GPUs of several types is of a type of its own.  A slice of MIG is of the type of its GPU, if it says it.
 
     >>> gpu_type_of("gpu:h100:8(S:0)"), gpu_type_of("gpu:8", "gres/gpu:4090=8"), gpu_type_of("gpu:b:2,gpu:a:2")
     ('h100', '4090', 'a+b')
+    >>> gpu_type_of("gpu:a100:1,gpu:a100_3g.20gb:2"), gpu_type_of("gpu:1g.10gb:56")
+    ('a100', '')
     """
     for text in resources:
         words = [[word for word in re.split("[:=]", match[1]) if word] for match in _GRES.finditer(text or "")]
         # a number alone is how many; before another it is a type such as 4090
-        if types := {of_gpu[0] for of_gpu in words if len(of_gpu) > 1 or (of_gpu and not of_gpu[0].isdecimal())}:
+        named = (of_gpu[0] for of_gpu in words if len(of_gpu) > 1 or (of_gpu and not of_gpu[0].isdecimal()))
+        if types := {*map(without_profile, named)} - {""}:
             return "+".join(sorted(types))
     return ""
 
 
-def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> int | None:
-    """Return GPUs of a node by its generic and its trackable resources; ``None`` = neither says it."""
+def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> NodeGpus | None:
+    """Return the GPUs of a node by its generic and its trackable resources; ``None`` = neither says it."""
     gpus = None if gres is None else gpus_of(gres, where=where)
     # without a gres.conf in sight of the node, Gres is (null) and the trackable resources may still say it
-    return gpus_of(tres, where=where) if not gpus and tres and "gres/gpu" in tres else gpus
+    return gpus_of(tres, where=where) if not (gpus and gpus.physical) and tres and "gres/gpu" in tres else gpus
 
 
 class _Node(BaseModel):

@@ -63,9 +63,10 @@ def bare_tree_losses(cluster: Cluster, format_name: str, *, as_blocks: bool = Fa
     return (f"{format_name} cannot carry {'; '.join(lost)}: left out",) if lost else ()
 
 
-def kept_out_without_a_taint(cluster: Cluster) -> list[int]:
-    """Return the nodes that something else than taints keeps out."""
-    return [i for i, why in cluster.kept_out.items() if why != kept_out_by(cluster.taints.get(i, ()))]
+def kept_out_otherwise(cluster: Cluster) -> list[int]:
+    """Return the nodes that neither taints nor shared GPUs keep out, but something that a CSV has no column for."""
+    others = cluster.kept_out.keys() - cluster.sharing.keys()
+    return [i for i in sorted(others) if cluster.kept_out[i] != kept_out_by(cluster.taints.get(i, ()))]
 
 
 _BLOCK_LEVEL = re.compile(r"block(?:-[0-9]+)?")
@@ -87,10 +88,8 @@ def table_losses(cluster: Cluster, format_name: str) -> tuple[str, ...]:
     notes = []
     if lost := _block_losses(cluster):
         notes.append(f"{format_name} cannot carry {'; '.join(lost)}: left out")
-    if unsaid := len(kept_out_without_a_taint(cluster)):
-        notes.append(
-            f"{format_name} has no word for nodes kept out by anything but taints, and calls them faulty: {unsaid}"
-        )
+    if without := len(kept_out_otherwise(cluster)):
+        notes.append(f"{format_name} has no word for nodes that are kept out, and calls them faulty: {without}")
     if detailed:
         notes.append(f"{format_name} carries slowdowns and times of flags and no more; reasons left out: {detailed}")
     if (trunks := cluster.trunks) is not None:

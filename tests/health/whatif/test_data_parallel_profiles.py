@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from arnold.commands.run import run
-from health.whatif.converters import convert, data_parallel_sizes
+from health.whatif.converters import convert, sizes_of
 from health.whatif.converters.op_trace_output import Conversion
 from health.whatif.step_findings import Arrivals, Latecomer
 from health.whatif.trace import RankLayout, layout_of
@@ -47,7 +47,7 @@ def read(profiles: list[RankProfile], folder: Path, *, suffix: str = "json") -> 
     paths = [
         profile.write(folder, name=f"p{i}_rank-{profile.rank or 0}.{suffix}") for i, profile in enumerate(profiles)
     ]
-    return convert(paths, layout_of(data_parallel_sizes(paths)))
+    return convert(paths, layout_of(sizes_of(paths)))
 
 
 @pytest.mark.parametrize(

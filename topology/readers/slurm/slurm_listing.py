@@ -52,7 +52,7 @@ class SlurmListing:
         cluster = build_cluster([ONE_LEVEL], nodes, where=places.__getitem__).replace(gpus_assumed=True)
         listed = read_node_list(source, cluster)
         notes = ["Slurm's nodes without a topology, so all are one level"]
-        if any(row.gpus for row in rows.values()):
+        if any(row.gpus is not None and row.gpus.physical for row in rows.values()):
             cluster, more = with_gpus(cluster, [listed], None, source="the topology")
             notes += more
         cluster, more = with_types(cluster, [listed], None, source="the topology")

@@ -1,6 +1,7 @@
 """Slurm's nodes without a topology."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,51 @@ def test_nodes_are_one_level_with_their_states(text: str) -> None:
     assert reading.cluster.free_gpus.tolist() == [4, 4, 0]
     assert [reading.cluster.names[i] for i in reading.cluster.flags] == ["g2"]
     assert any("nodes without GPUs, left out: 1 (login)" in note for note in reading.notes)
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus", "sharing", "gpu_type"),
+    [
+        ("gpu:a100:8", 8, "", "a100"),
+        ("gpu:1g.10gb:56", 8, "MIG 1g.10gb", ""),  # seven a GPU
+        ("gpu:a100:6,gpu:a100_3g.40gb:4", 8, "MIG 3g.40gb on 2 of 8 GPUs", "a100"),
+        ("gpu:nvidia_a100_1g.10gb:16,gpu:nvidia_a100_2g.20gb:8,gpu:nvidia_a100_3g.40gb:8",
+         8, "MIG 1g.10gb, 2g.20gb, 3g.40gb", "nvidia_a100"),
+        ("gpu:a100:8(S:0-1),shard:a100:32(S:0-1)", 8, "", "a100"),  # Slurm gives a GPU away whole, or in shards
+        ("gpu:8,mps:800", 8, "", ""),
+    ],
+)  # fmt: skip
+def test_slices_are_no_gpus(gres: str, gpus: int, sharing: str, gpu_type: str) -> None:
+    """Eight GPUs are there, whatever they are cut into; a gang gets them where none is."""
+    text = record("g1", "IDLE", gres)
+    reading = SlurmListing().read(Source("f", text), levels=None, now=NOW)
+    row = reading.cluster.node(0)
+    assert (row.gpus, row.sharing, row.gpu_type, row.free) == (gpus, sharing, gpu_type, not sharing)
+    assert any("whole or in shards (4 a GPU)" in note for note in reading.notes) == ("shard" in gres)
+
+
+def test_shards_in_use_are_a_node_in_use() -> None:
+    """Slurm calls the node mixed, and no GPU of it goes to a gang."""
+    text = record("g1", "MIXED", "gpu:a100:8,shard:32") + record("g2", "IDLE", "gpu:a100:8,shard:32")
+    reading = SlurmListing().read(Source("f", text), levels=None, now=NOW)
+    assert reading.cluster.idle.tolist() == [False, True]
+
+
+def test_slices_in_trackable_resources() -> None:
+    """Without generic resources in sight: of 13 GPUs, as Slurm counts them, seven are slices of one."""
+    cfg = "CfgTRES=cpu=128,gres/gpu=13,gres/gpu:a100=6,gres/gpu:1g.10gb=7"
+    text = record("g1", "IDLE", "(null)").replace("   State", f"   {cfg}\n   State")
+    row = SlurmListing().read(Source("f", text), levels=None, now=NOW).cluster.node(0)
+    assert (row.gpus, row.sharing, row.gpu_type) == (7, "MIG 1g.10gb on 1 of 7 GPUs", "a100")
+
+
+def test_a_list_over_another_file_says_which_nodes_are_cut(tmp_path: Path) -> None:
+    """The file counts eight GPUs, Slurm the slices: no gang gets the node."""
+    (tmp_path / "c.csv").write_text("node,rack,gpus\ng1,r,8\ng2,r,8\n")
+    (tmp_path / "sinfo").write_text("g1 idle gpu:1g.10gb:56\ng2 idle gpu:a100:8\n")
+    loaded = load_topology(tmp_path / "c.csv", busy=[tmp_path / "sinfo"])
+    assert loaded.cluster.idle.tolist() == [False, True]
+    assert any("1 of 2 nodes (1 by MIG 1g.10gb); --shared-gpus whole" in note for note in loaded.notes)
 
 
 def test_json_is_recognised() -> None:
