@@ -333,7 +333,7 @@ class Cluster:
     def with_sharing(self, ways: Mapping[int, str]) -> Cluster:
         """Return a copy in which more nodes, by index, hand out GPUs in parts, and so are kept out."""
         sharing = {**self.sharing, **ways}
-        return self.replace(sharing=sharing).with_kept_out({i: f"GPUs shared: {how}" for i, how in ways.items()})
+        return self.replace(sharing=sharing).with_kept_out({i: f"with shared GPUs: {how}" for i, how in ways.items()})
 
     def without_sharing(self) -> Cluster:
         """Return a copy as if every node handed out whole GPUs."""

@@ -27,6 +27,11 @@ flags_out_option = file_option(
 )
 """Give a command ``--flags-out``."""
 
+yes_option = click.option(
+    "--yes", is_flag=True, help="Let the flags take out more than a quarter of the nodes, or half of a rack or minipod."
+)
+"""Give a command ``--yes``."""
+
 html_option = file_option("--html", written=True, help=PAGE_HELP)
 """Give a command ``--html``."""
 

@@ -124,6 +124,10 @@ class Fleet:
             self._pins[after[0]][uid] = key
             self._changed(after[0])
 
+    def pinned(self, uid: str) -> str | None:
+        """Return the node that is promised to a pod's gang by the pod itself, as no plan speaks for it."""
+        return self._pin_of[uid][0] if uid in self._pin_of else None
+
     def promised_to(self, name: str) -> GangKey | None:
         """Return the gang that a node is promised to: by a plan, or else by the pin of a pod for which none speaks.
 

@@ -12,18 +12,21 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 
 from topology.cluster import MAX_GPUS, MAX_NODES
 from topology.errors import InvalidInput
 from topology.files import Source
 from topology.hostlist import expand_hostlist
 from topology.node_gpus import NodeGpus, mig_gpus, mig_profile, mig_sharing, without_profile
-from topology.parsing.documents import load_document
+from topology.parsing.documents import Document
 from topology.slurm.slurm_table import table_rows
 
 _RECORD = re.compile(r"^[ \t]*NodeName=", re.MULTILINE)
+_REASON = re.compile(r"(?:^|\s)Reason=(?P<why>[^\n]*?)\s+\[(?P<who>[^\s\[\]@]+)@(?P<time>[^\s\[\]]+)\](?=\s|$)")
 _MOST_DIGITS = 18  # Of a number of GPUs; any number of so many is read at once
 _SHARDS = re.compile(r"(?:^|,)(?:gres/)?shard(?:[:=][^:=,()]+)*?[:=]([0-9]{1,9})(?=[(,]|$)")
 _GRES = re.compile(r"(?:^|,)(?:gres/)?gpu((?:[:=][^:=,()]+)*)(?:\([^()]*\))?(?=,|$)")
@@ -38,14 +41,18 @@ class SlurmNode:
     gpus: NodeGpus | None  # None = not said
     gpu_type: str  # empty = not said
     place: str  # where it stands
+    partitions: tuple[str, ...] | None = None  # None = not said
+    default_partition: str = ""  # the one of them that is marked as the default
+    features: tuple[str, ...] | None = None  # None = not said
+    reason: str = ""  # why it is drained or down, and who says so
+    topology: str = ""  # where it is, default:spine-1:leaf-2, of several topologies with commas between them
+    newest: float | None = None  # the newest time, in seconds since 1970, that was past when Slurm said this
 
 
 def slurm_nodes(source: Source, known: Container[str]) -> list[SlurmNode] | None:
     """Return the nodes of a text that is an output of Slurm; ``None`` = it is none.  Known nodes tell a column of nodes
     from one of partitions.
     """
-    if source.text.lstrip().startswith("{"):
-        return list(_from_json(source))
     if _RECORD.search(source.text):
         return list(_from_records(source))
     return _from_table(source, known)
@@ -119,6 +126,31 @@ def _gpus_said(gres: str | None, tres: str | None, *, where: str) -> NodeGpus | 
     return gpus_of(tres, where=where) if not (gpus and gpus.physical) and tres and "gres/gpu" in tres else gpus
 
 
+def slurm_time(text: str) -> float | None:
+    """Return a time of Slurm's, which is local unless it is a number, in seconds since 1970; ``None`` = it is none."""
+    if re.fullmatch(r"[0-9]{1,12}", text):
+        return float(text)
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(value: Any) -> Any:
+    """Return a number of Slurm's JSON, which until 23.02 was a plain one; ``None`` where it is not set, or infinite."""
+    if isinstance(value, dict) and "number" in value:
+        return value["number"] if value.get("set", True) and not value.get("infinite") else None
+    return value
+
+
+SlurmNumber = Annotated[float | None, BeforeValidator(_number)]
+
+
+def _features(text: str | list[str] | None) -> tuple[str, ...] | None:
+    words = text.split(",") if isinstance(text, str) else text
+    return None if words is None else tuple(word for word in words if word not in ("", "(null)"))
+
+
 class _Node(BaseModel):
     """A node of ``scontrol show nodes --json``, and of ``sinfo --json`` until 22.05."""
 
@@ -127,6 +159,12 @@ class _Node(BaseModel):
     state_flags: list[str] | None = None
     gres: str | None = None
     tres: str | None = None
+    partitions: list[str] | None = None
+    features: list[str] | str | None = None
+    active_features: list[str] | str | None = None
+    reason: str = ""
+    reason_set_by_user: str | None = None
+    topology: str = ""
 
     def words(self) -> tuple[str, ...]:
         return (*((self.state,) if isinstance(self.state, str) else self.state), *(self.state_flags or ()))
@@ -144,12 +182,19 @@ class _Total(BaseModel):
     total: str | None = None
 
 
+class _Named(BaseModel):
+    name: str = ""
+    flags: list[str] = []
+
+
 class _Row(BaseModel):
     """A row of ``sinfo --json``: nodes alike."""
 
     node: _NodeState
     nodes: _NodeNames
     gres: _Total = _Total()
+    features: _Total = _Total()
+    partition: _Named | None = None
 
 
 class _Error(BaseModel):
@@ -163,8 +208,8 @@ class _Nodes(BaseModel):
     errors: list[_Error | str] | None = None
 
 
-def _from_json(source: Source) -> Iterator[SlurmNode]:
-    document = load_document(source)
+def nodes_of_json(document: Document) -> Iterator[SlurmNode]:
+    """Yield the nodes of ``scontrol show nodes --json`` or ``sinfo --json``; raise InvalidInput where it is neither."""
     found = document.parse(_Nodes)
     if found.errors:
         first = found.errors[0]
@@ -173,25 +218,33 @@ def _from_json(source: Source) -> Iterator[SlurmNode]:
         raise InvalidInput(failed, where=place, fix="ask Slurm again when it answers without errors")
     if found.nodes is None and found.sinfo is None:
         fix = "give the output of `scontrol show nodes --json` or `sinfo -N --json`, or a node or hostlist a line"
-        raise InvalidInput("is JSON without a list of nodes", where=source.name, fix=fix)
+        raise InvalidInput("is JSON without a list of nodes", where=document.source.name, fix=fix)
     # the line of each of many nodes would take longer to find than the nodes themselves
-    place = source.name
+    place = document.source.name
     for i, node in enumerate(found.nodes or []):
         try:
             gpus = _gpus_said(node.gres, node.tres, where=place)
         except InvalidInput as error:
             error.where = document.where("nodes", i)
             raise
-        yield SlurmNode(node.name, node.words(), gpus, gpu_type_of(node.gres, node.tres), place)
+        partitions = None if node.partitions is None else tuple(node.partitions)
+        features = _features(node.features if node.active_features is None else node.active_features)
+        by = f" [{node.reason_set_by_user}]" if node.reason and node.reason_set_by_user else ""
+        gpu_type, reason = gpu_type_of(node.gres, node.tres), node.reason + by
+        yield SlurmNode(node.name, node.words(), gpus, gpu_type, place, partitions, "", features, reason, node.topology)
     for i, row in enumerate(found.sinfo or []):
         try:
             gpus = None if row.gres.total is None else gpus_of(row.gres.total, where=place)
         except InvalidInput as error:
             error.where = document.where("sinfo", i)
             raise
+        named, features = row.partition, _features(row.features.total)
+        partitions = None if named is None else (named.name,)
+        default = named.name if named is not None and "DEFAULT" in named.flags else ""
+        gpu_type, state = gpu_type_of(row.gres.total), tuple(row.node.state)
         for hostlist in row.nodes.nodes:
             for name in expand_hostlist(hostlist, where=place):
-                yield SlurmNode(name, tuple(row.node.state), gpus, gpu_type_of(row.gres.total), place)
+                yield SlurmNode(name, state, gpus, gpu_type, place, partitions, default, features)
 
 
 def _from_records(source: Source) -> Iterator[SlurmNode]:
@@ -201,16 +254,37 @@ def _from_records(source: Source) -> Iterator[SlurmNode]:
     for start, end in zip(starts, [*starts[1:], len(source.text)], strict=True):
         line, before = line + source.text.count("\n", before, start), start
         place, record = source.at(line), source.text[start:end]
-        name, state = _value("NodeName", record), _value("State", record)
+        # why a node is out of work is free text, in which anything may stand
+        reason = _REASON.search(record)
+        if reason is not None:
+            record = record[: reason.start()] + record[reason.end() :]
+        name, state = field_of("NodeName", record), field_of("State", record)
         if not name or not state:
             stateless = f"the node {name or ''!r} has no state"
             raise InvalidInput(stateless, where=place, fix="give all that `scontrol show nodes` prints")
-        resources = _value("Gres", record), _value("CfgTRES", record)
+        resources = field_of("Gres", record), field_of("CfgTRES", record)
         gpus = _gpus_said(*resources, where=place)
-        yield SlurmNode(name, (state,), gpus, gpu_type_of(*resources), place)
+        partitions = field_of("Partitions", record)
+        features = field_of("ActiveFeatures", record) or field_of("AvailableFeatures", record)
+        times = [field_of(key, record) or "" for key in ("BootTime", "SlurmdStartTime", "LastBusyTime")]
+        times += [reason["time"]] if reason is not None else []
+        yield SlurmNode(
+            name,
+            (state,),
+            gpus,
+            gpu_type_of(*resources),
+            place,
+            None if partitions is None else tuple(partitions.split(",")),
+            "",
+            _features(features),
+            "" if reason is None else f"{reason['why']} [{reason['who']}]",
+            field_of("Topology", record) or "",
+            max((time for text in times if (time := slurm_time(text)) is not None), default=None),
+        )
 
 
-def _value(key: str, record: str) -> str | None:
+def field_of(key: str, record: str) -> str | None:
+    """Return the value of a key in a record of ``scontrol``, its first word; ``None`` = it has no such key."""
     match = re.search(rf"(?:^|\s){key}=(\S*)", record)
     return None if match is None else match[1]
 
@@ -226,5 +300,8 @@ def _from_table(source: Source, known: Container[str]) -> list[SlurmNode] | None
         limit = min(MAX_NODES, budget)
         names = [row.nodes] if row.nodes in known else expand_hostlist(row.nodes, where=row.place, limit=limit)
         budget -= len(names)
-        found += [SlurmNode(name, (row.state,), gpus, gpu_type_of(row.gres), row.place) for name in names]
+        gpu_type, partition = gpu_type_of(row.gres), (row.partition or "").rstrip("*")
+        partitions = None if row.partition is None else (partition,) if partition else ()
+        default = partition if (row.partition or "").endswith("*") else ""
+        found += [SlurmNode(name, (row.state,), gpus, gpu_type, row.place, partitions, default) for name in names]
     return found

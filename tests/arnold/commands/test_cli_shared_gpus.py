@@ -41,7 +41,7 @@ def test_a_job_of_whole_gpus_gets_no_shares(arnold: Arnold, tmp_path: Path, job:
     ran = arnold("place", "--cluster", cluster_file(tmp_path / "c.json", *[way] * 4), "--job", job, "--json")
     document = json.loads(ran.out)
     assert (ran.code, document["status"], document["would_fit_if_empty"]) == (3, "infeasible", False)
-    assert f"4 GPUs shared: {WAYS[way][2]}" in document["reason"]
+    assert f"4 with shared GPUs: {WAYS[way][2]}" in document["reason"]
     assert any("--shared-gpus whole" in note for note in document["notes"])
 
 

@@ -58,7 +58,7 @@ def test_a_gang_is_planned_on_whole_nodes_alone() -> None:
         plan = plan_all(state)["llm"].plan
         assert bool(plan.nodes) == fits
         assert not {*plan.node_names} & {"s0", "s1"}
-    assert "2 GPUs shared: time-slicing x4" in plan.message
+    assert "2 with shared GPUs: time-slicing x4" in plan.message
 
 
 def test_a_pod_alone_gets_a_part_where_no_whole_gpu_is_left() -> None:

@@ -86,6 +86,24 @@ def test_computing_while_others_wait_costs_nothing(tmp_path: Path) -> None:
     assert milliseconds(arrivals.latecomers[0].seconds) == 4.0
 
 
+def test_waits_at_the_same_time_are_one_wait(tmp_path: Path) -> None:
+    """Four all-reduces that begin and end together cost the others 5 ms a step, not 20."""
+    profiles = [ddp(rank) for rank in range(RANKS)]
+    for profile in profiles:
+        reductions = [event for event in profile.events if "AllReduce" in event["name"]]
+        for event in reductions:
+            for _ in range(3):
+                own = 5_000.0 if profile.rank == LATE else 0.0
+                launch = event["ts"] // 20_000.0 * 20_000.0 + 1_020.0
+                start, length = event["ts"], event["dur"]
+                assert length == 5_100.0 - own
+                profile.kernel(event["name"], launch, start, length, stream=21)
+    arrivals = read(profiles, tmp_path).arrivals
+    assert arrivals is not None
+    (late,) = arrivals.latecomers
+    assert (arrivals.collectives, late.last, milliseconds(late.seconds)) == (12, 12, 5.0)
+
+
 def test_clocks_do_not_matter(tmp_path: Path) -> None:
     """A clock that is 3 s ahead changes nothing: time inside a collective is of one clock."""
     profiles = [ddp(rank) for rank in range(RANKS)]

@@ -54,9 +54,9 @@ def test_shared_gpus_are_for_no_gang(cluster: Cluster) -> None:
     assert not admissible(shared, job())[0]
     assert not admissible(shared.emptied(), job())[0]
     assert admissible(shared, job())[1:].tolist() == admissible(cluster, job())[1:].tolist()
-    assert "1 GPUs shared: time-slicing x4" in shortage(shared, job(dp=9))
+    assert "1 with shared GPUs: time-slicing x4" in shortage(shared, job(dp=9))
     none = cluster.with_sharing(dict.fromkeys(range(len(cluster)), "MIG 1g.10gb"))
-    assert "GPUs shared: MIG 1g.10gb" in shortage(none, job())
+    assert "with shared GPUs: MIG 1g.10gb" in shortage(none, job())
     assert not none.usable_gpus.any()
 
 
