@@ -71,13 +71,13 @@ def test_a_pod_too_many_stops_no_repair(arnold_plane: ControlPlane, namespace: s
         before = wait_until(lambda: plan_in(plane.admin, "t", namespace, "Bound"), "four pods on their nodes")
         plane.admin.create(extra)
 
-        def told() -> bool:
+        def named() -> bool:
             plan = plan_of(plane.admin, "t", namespace)
             conditions = [] if plan is None else plan.status["conditions"]
             return any(it["type"] == "Healthy" and extra["metadata"]["name"] in it["message"] for it in conditions)
 
-        wait_until(told, "the pod too many to be named")
+        wait_until(named, "the pod too many to be named")
         plane.admin.delete("pods", "t-2", namespace)
         plane.admin.create(pods[2])
-        there = wait_until(lambda: len(found := bound(plane.admin, namespace)) == 4 and found, "rank 2 on its node")
+        there = wait_until(lambda: len(nodes := bound(plane.admin, namespace)) == 4 and nodes, "rank 2 on its node")
         assert there == {f"t-{rank}": node for rank, node in enumerate(before.nodes)}

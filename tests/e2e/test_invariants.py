@@ -79,8 +79,8 @@ def test_a_released_pod_whose_node_others_have() -> None:
     theirs = _plan("b", "Released", "n1")
     for own in ([], [_plan("a", "Waiting")], [_plan("a", "Released", "n2")]):
         assert released_in_vain(pods, [theirs, *own]) == ["team/a: a-0 (a-0) is pinned to n1, which team/b has"]
-    for told in (_plan("a", "Waiting", Released="False"), _plan("a", "Expired", "n1")):
-        assert released_in_vain(pods, [theirs, told]) == []
+    for plan in (_plan("a", "Waiting", Released="False"), _plan("a", "Expired", "n1")):
+        assert released_in_vain(pods, [theirs, plan]) == []
     assert released_in_vain(pods, [_plan("a", "Released", "n1")]) == []
     assert released_in_vain(pods, [_plan("a", "Waiting")]) == []
 
@@ -89,9 +89,9 @@ def test_a_promised_node_that_nobody_uses() -> None:
     """By a plan whose pod is there and elsewhere, or by a released pod without a plan; not where the node is ailing."""
     nodes = [node("n1"), node("n2")]
     pods = [_released("a", 0, "n1")]
-    told = ["team/a: n1 is promised for a-0 (a-0), which is not on it"]
-    assert unused(nodes, pods, [_plan("a", "Released", "n1")]) == told
-    assert unused(nodes, pods, [_plan("a", "Waiting")]) == told
+    lines = ["team/a: n1 is promised for a-0 (a-0), which is not on it"]
+    assert unused(nodes, pods, [_plan("a", "Released", "n1")]) == lines
+    assert unused(nodes, pods, [_plan("a", "Waiting")]) == lines
     assert unused(nodes, pods, [_plan("a", "Waiting", Released="False")]) == []
     assert unused(nodes[1:], pods, [_plan("a", "Released", "n1")]) == []
     pods[0]["spec"]["nodeName"] = "n1"

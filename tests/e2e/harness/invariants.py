@@ -69,7 +69,7 @@ def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[
     """
     of_gang = {(plan.namespace, plan.name): plan for plan in plans}
     holder = {node: (plan.namespace, plan.name) for plan in plans if plan.holding for node in plan.nodes}
-    wrong = []
+    lines = []
     for pod in _on_their_way(pods):
         key, node = _gang_of(pod), _pin(pod)
         plan = of_gang.get(key)
@@ -77,8 +77,8 @@ def released_in_vain(pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[
             continue
         if (plan is not None and plan.holding) or node in holder:
             other = "/".join(holder[node]) if node in holder else "nobody"
-            wrong.append(f"{'/'.join(key)}: {_named(pod)} is pinned to {node}, which {other} has")
-    return wrong
+            lines.append(f"{'/'.join(key)}: {_named(pod)} is pinned to {node}, which {other} has")
+    return lines
 
 
 def unused(nodes: Sequence[Object], pods: Sequence[Object], plans: Sequence[GangPlan]) -> list[str]:
@@ -191,11 +191,11 @@ class Lookout:
         """Note what has been wrong for too long, and not only between two writes."""
         nodes, pods = self._client.all("nodes"), live_pods(self._client)
         kinds = {"released in vain": released_in_vain(pods, plans), "unused": unused(nodes, pods, plans)}
-        now, before, known = time.monotonic(), self._looked, self._lasting
+        now, elapsed, lasting = time.monotonic(), time.monotonic() - self._looked, self._lasting
         self._looked, self._lasting = now, {}
         for kind, lines in kinds.items():
             for line in lines:
-                self._lasting[line] = known[line] + min(now - before, LONGEST_GAP) if line in known else 0.0
+                self._lasting[line] = lasting[line] + min(elapsed, LONGEST_GAP) if line in lasting else 0.0
                 self.longest[kind] = max(self.longest.get(kind, 0.0), self._lasting[line])
                 if self._lasting[line] > patience:
                     self.seen.append(f"for {patience:g} s: {line}")
