@@ -81,6 +81,9 @@ class PlaceDocument(JsonRecord):
     """The level whose domains spread counts."""
     solve_seconds: NotNegative
     """Wall time of the solver alone."""
+    run_seconds: float | None
+    """Wall time of the whole run, with what comes after the proof: closer levels, corners of the trade, seating on
+    nodes; null = the job was not placed alone."""
     pareto: tuple[ParetoPoint, ...]
     """The trade between DP and PP spread, as far as known."""
     spread_by_level: Mapping[str, Mapping[Family, int]]

@@ -38,7 +38,8 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
     from rich.text import Text
 
     print_head(out, instance)
-    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s)"
+    whole = "" if document.run_seconds is None else f"; {document.run_seconds:.2f} s in all"
+    seconds = f"  ({outcome.algorithm}, {document.solve_seconds:.2f} s{whole})"
     out.print()
     out.print(Text(outcome.verdict, COLOURS.get(outcome.status, BAD)) + Text(seconds, "dim"))
     if outcome.proposal.nodes is not None and outcome.evaluation is not None:
@@ -54,7 +55,9 @@ def print_placement(out: Console, instance: Instance, outcome: Outcome, document
         print_sentences(out, "Flagged nodes", [*lines, *flag_sentences(document.flags)])
     elif document.status == "infeasible":
         if document.would_fit_if_empty is not None:
-            out.print(EMPTY[document.would_fit_if_empty])
+            kept_out = instance.cluster.kept_out
+            but = f", without the {plural(len(kept_out), 'node')} that it is kept out of" if kept_out else ""
+            out.print(EMPTY[document.would_fit_if_empty].removesuffix(".") + but + ".")
         out.print("`arnold explain` with the same options shows what would have to change.")
     else:
         out.print("A longer --time-limit may help.")
