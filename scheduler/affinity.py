@@ -185,7 +185,7 @@ def microbatches(model: Model, parallelism: Parallelism) -> int | None:
 
 
 def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) -> DerivedAlpha:
-    """Return the DP affinity of a job by the nearest record: of its own kind, with experts or without, for r1 and r2 say
+    """Return the DP affinity of a job by the nearest record: of its own kind, with experts or without, as r1 and r2 say
     nothing of the traffic of experts; and of these of the model's own GPU type where there is one.
 
     :param records: one at least of either kind.
@@ -210,9 +210,9 @@ def affinity(model: Model, parallelism: Parallelism, records: Sequence[Record]) 
     caveat = "" if same_gpu or model.gpu is None else f"; nothing{of_kind} is recorded for {model.gpu}"
     if nearest_of_all not in alike:
         caveat += f"; {nearest_of_all.name}, which is nearer, is {other} and this job {kind}"
-    default = ", as by default" if record.alpha == DEFAULT_ALPHA else ""
+    default = ", as by default," if record.alpha == DEFAULT_ALPHA else ""
     reason = (
-        f"alpha {record.alpha:.2g}{default}, from the nearest record, {record.name} (r1 {own.r1:.2g}, "
+        f"alpha {record.alpha:.2g}{default} from the nearest record, {record.name} (r1 {own.r1:.2g}, "
         f"r2 {own.r2:.3g}; {record.said}){caveat}"
     )
     return DerivedAlpha(record.alpha, own, record, reason)

@@ -46,6 +46,7 @@ class Evaluation:
     dp: int  # S, largest number of domains a DP group (column) touches at the job's level; pp: R, the same for rows
     pp: int
     objective: float  # alpha * S + beta * R plus soft terms
+    experts: int | None  # largest number of domains an expert group touches there; None = each lies on one node
     closer: Mapping[str, float]  # Eq. 2 at each of the `closer_levels`, from the broadest
     by_level: Mapping[str, Mapping[Family, int]]  # level or second hierarchy -> family -> largest spread of a group
     domains: Mapping[str, int]  # cells in each domain of the job's level, domains without cells left out
@@ -56,6 +57,11 @@ class Evaluation:
     def spread(self) -> Spread:
         """Both spreads as one value."""
         return Spread(self.dp, self.pp)
+
+    @property
+    def goals(self) -> tuple[float, ...]:
+        """What :func:`goals` come to: the better of two placements has the smaller number at the first difference."""
+        return self.objective, *(() if self.experts is None else (float(self.experts),)), *self.closer.values()
 
 
 def spread(groups: IntArray, domains: IntArray) -> int:
@@ -95,10 +101,22 @@ def objective_terms(cluster: Cluster, job: Job) -> tuple[Count, ...]:
     return *job.eq2_terms(cluster.level(job.level).name), *job.soft
 
 
+def goals(cluster: Cluster, job: Job) -> tuple[tuple[Count, ...], ...]:
+    """Return the terms of what placements are compared by, one goal after another.
+
+    First the objective; then, where expert groups take several nodes, the EP spread at the job's level, as all-to-all
+    between domains is the largest traffic of such a job, and Eq. 2 does not know it; then Eq. 2 at each closer level.
+    """
+    experts = ((Count("ep", cluster.level(job.level).name, 1.0),),) if job.experts_apart else ()
+    closer = (job.eq2_terms(level) for level in closer_levels(cluster, job))
+    return (objective_terms(cluster, job), *experts, *closer)
+
+
 def closer_levels(cluster: Cluster, job: Job) -> tuple[str, ...]:
     """Return the levels closer than the job's, from the broadest, but for those that its objective weighs.
 
-    Of placements with equal objectives the better one has less of Eq. 2 at the first of them, then at the second.
+    Of placements with equal objectives and EP spreads the better one has less of Eq. 2 at the first of them, then at
+    the second.
     """
     return _closer_than(cluster.level(job.level), cluster, job)
 
@@ -139,6 +157,7 @@ def evaluate(cluster: Cluster, job: Job, nodes: IntArray) -> Evaluation:
         dp=dp,
         pp=pp,
         objective=objective_of(job, dp, pp, soft),
+        experts=by_level[level.name]["ep"] if job.experts_apart else None,
         closer={name: objective_of(job, of["dp"], of["pp"]) for name, of in closer},
         by_level=by_level,
         domains={level.domains[k]: int(cells[k]) for k in np.flatnonzero(cells)},

@@ -78,8 +78,8 @@ MIXTURE = Model(hidden=5120, layers=32, vocab=32_000, sequence_length=4096, gpu=
 
 
 def test_a_mixture_of_experts_takes_no_record_of_a_dense_model() -> None:
-    """14B dense on L20, of the model's own GPU, is nearest in r1 and r2, which know no traffic of experts: the record of
-    the only mixture counts, whose alpha of 0.3 is the default; and the note says all of it.
+    """14B dense on L20, of the model's own GPU, is nearest in r1 and r2, which know no traffic of experts: that of the
+    only mixture counts, whose alpha of 0.3 is the default; and the note says all of it.
     """
     derived = affinity(MIXTURE, Parallelism(pp=2, dp=128, ep=64), RECORDS)
     assert (derived.record.name, derived.alpha) == ("24B MoE on H800", pytest.approx(0.3))
