@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topology.cluster import Cluster, IntArray
-from topology.graph import Domain, domain_tree
+from topology.domain_tree import Domain, domain_tree
 from topology.states import State, count_states, node_states
 
 MAX_ROWS = 60  # Lines that a person reads: deeper levels are shown as long as no more are needed

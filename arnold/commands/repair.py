@@ -112,17 +112,20 @@ def _page(cluster: Cluster, job: Job, repaired: Repair, document: RepairDocument
     # a repair takes as few slow nodes as it can, and weighs no step times
     priceless = job.replace(avoid="ignore") if job.avoid == "price" else job
     fewer, better = _known(document)
-    known = [
-        f"{plural(len(document.moves), 'cell')} moved: {fewer}.",
-        f"Objective {decimal(document.objective)}: {better}",
-    ]
-    known[1] += " of the placements with as few moves." if repaired.prefer == "moves" else "."
+    known = [f"{plural(len(document.moves), 'cell')} moved: {fewer}."]
+    if repaired.prefer == "moves":
+        known.append("What more moves would give, --prefer objective finds.")
     moves = [
         f"Rank {one.node_rank} (row {one.dp}, stage {one.pp}): {one.source} to {one.target}." for one in document.moves
     ]
     title = f"{job.name} repaired: {plural(len(document.lost), 'node')} lost, {plural(len(moves), 'cell')} moved"
     return placement_page(
-        now, job, [judge("repair", now, priceless, proposal)], title=title, more=[("Moves", [*known, *moves])]
+        now,
+        job,
+        [judge("repair", now, priceless, proposal)],
+        title=title,
+        known=better,
+        more=[("Moves", [*known, *moves])],
     )
 
 
@@ -157,9 +160,10 @@ def _written(hostlists: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _known(document: RepairDocument) -> tuple[str, str]:
-    """Return how sure it is that no fewer moves, and no better objective, can be had."""
+    """Return how sure it is that no fewer moves, and no better objective, can be had: as text and page have it."""
     fewer = "fewer are impossible" if document.moves_proved else f"{document.fewest_moves} at least"
-    return fewer, "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
+    better = "proved best" if document.objective_proved else f"at least {decimal(document.objective_bound)}"
+    return fewer, f"{better} with as few moves" if document.prefer == "moves" else better
 
 
 def _print(out: Console, document: RepairDocument) -> None:

@@ -14,10 +14,11 @@ from topology.field_types import AtLeastOne
 from topology.json_record import FloatOrInfinity, JsonRecord
 from topology.quantities import Kind, capitalised, label_of
 
+FEWEST = 10  # Values of which a tenth is one: of fewer P10 and P90 are the least and the most
 MOST_SEEDS = 16  # Values of an input without order at which an answer is looked at
 
 Percentiles = tuple[FloatOrInfinity, FloatOrInfinity, FloatOrInfinity]
-"""P10, P50, P90; null = no number."""
+"""P10, P50, P90, of fewer than ten values the least, the middle and the most; null = no number."""
 
 AnswerTo: TypeAlias = Callable[[Mapping[str, float]], float]  # From values of the inputs, by name, to the answer
 
@@ -56,11 +57,11 @@ class AnswerRange(JsonRecord):
     kind: Kind
     """How the number is written."""
     p10: FloatOrInfinity
-    """A tenth of the draws gives no more; null = no number."""
+    """A tenth of the draws gives no more, of fewer than ten draws none less; null = no number."""
     p50: FloatOrInfinity
     """Half of the draws gives no more; null = no number."""
     p90: FloatOrInfinity
-    """Nine tenths of the draws give no more; null = no number."""
+    """Nine tenths of the draws give no more, of fewer than ten draws all; null = no number."""
     at_medians: FloatOrInfinity
     """The number with every input at its median; null = no number."""
     draws: AtLeastOne
@@ -77,8 +78,8 @@ class AnswerRange(JsonRecord):
     @property
     def words(self) -> str:
         """The percentiles in words."""
-        p10, p50, p90 = map(self.value, (self.p10, self.p50, self.p90))
-        return f"P10 {p10}, P50 {p50}, P90 {p90}"
+        values = map(self.value, (self.p10, self.p50, self.p90))
+        return ", ".join(f"{name} {value}" for name, value in zip(percentile_names(self.draws), values, strict=True))
 
     @property
     def sentence(self) -> str:
@@ -113,6 +114,11 @@ class AnswerRange(JsonRecord):
 def end_words(value: float | None) -> str:
     """Return an end of an input's range; a dash where its values have no order."""
     return "-" if value is None else label_of(value, "count")
+
+
+def percentile_names(count: int) -> tuple[str, str, str]:
+    """Return what the percentiles of so many values are called: of a few the ends are all that is known."""
+    return ("P10", "P50", "P90") if count >= FEWEST else ("least", "median", "most")
 
 
 def percentiles(values: Sequence[float]) -> Percentiles:

@@ -13,6 +13,18 @@ from topology.field_types import check_bounds
 from topology.json_record import JsonRecord
 
 
+@dataclass(frozen=True, slots=True)
+class AnswerFigure(JsonRecord):
+    """The answer as the largest figure of its page: what the sentence says, in a few letters."""
+
+    value: str
+    """The answer: ``29``, ``2:1``, ``now``."""
+    words: str
+    """What it is."""
+    sure: str
+    """How sure it is, or what it comes with; empty = the ranges say it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CapacityAnswer(JsonRecord):
     """What every answer has."""
@@ -21,6 +33,8 @@ class CapacityAnswer(JsonRecord):
     """What was asked."""
     verdict: str = ""
     """The answer in a sentence or two, with its range."""
+    figure: AnswerFigure | None = None
+    """What of that stands first and largest on a page; null = the answer is not finished."""
     ranges: tuple[AnswerRange, ...] = ()
     """How sure the answer is: the headline's number first; empty = it is of one state, and has no range."""
     assumptions: tuple[str, ...] = ()
@@ -65,6 +79,7 @@ class CapacityQuestion(ABC, Generic[A]):
             found,
             question=self.title(found),
             verdict=self.verdict(found),
+            figure=self.figure(found),
             assumptions=tuple(self.assumptions(found)),
             changes=(*(line for one in found.headline for line in one.sentences()), *self.changes(found)),
         )
@@ -85,6 +100,10 @@ class CapacityQuestion(ABC, Generic[A]):
     @abstractmethod
     def verdict(self, found: A) -> str:
         """Return the answer in a sentence or two."""
+
+    @abstractmethod
+    def figure(self, found: A) -> AnswerFigure:
+        """Return what of the verdict stands first and largest on a page."""
 
     @abstractmethod
     def assumptions(self, found: A) -> Iterable[str]:

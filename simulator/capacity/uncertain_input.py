@@ -13,9 +13,13 @@ from math import exp, inf, lgamma, log
 from random import Random
 from statistics import NormalDist, mean, variance
 
+from scheduler.queue.run_times import student_quantile
 from topology.errors import InvalidInput
 
 LOW, MEDIAN, HIGH = 0.1, 0.5, 0.9  # Probabilities of the percentiles that are told: P10, P50, P90
+
+BATCHES = 5  # Of a run, whose means tell its standard error: each long against what jobs have to do with each other
+MOST_CHANCE = 2.0  # Standard errors: what chance does beyond, in a twentieth of the runs each way, is not looked at
 
 SEEDS = 2**31  # Seeds are drawn from 0 to below this
 
@@ -53,6 +57,14 @@ def numbered_input(count: int, name: str, words: str) -> UncertainInput:
     """Return which of so many things drawn by seeds it is, as an input whose values are their numbers from 0."""
     source = f"{count} seeds"
     return UncertainInput(name, words, lambda u: float(min(count - 1, int(u * count))), source, ordered=False)
+
+
+def chance_of(probability: float) -> float:
+    """Return by how many standard errors a run is off, at a probability between 0 and 1: Student's distribution of
+    :data:`BATCHES`, cut at :data:`MOST_CHANCE`.
+    """
+    quantile = student_quantile(NormalDist().inv_cdf(probability), BATCHES - 1)
+    return min(MOST_CHANCE, max(-MOST_CHANCE, quantile))
 
 
 def source_of(question: object, name: str) -> str:

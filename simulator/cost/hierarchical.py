@@ -37,7 +37,7 @@ from topology.errors import InvalidInput
 
 Oversubscription = Mapping[str, float]
 """Level -> ratio of bandwidth below its switches to bandwidth upwards, 1 = as many links up as down; across levels left
-out nothing is slowed.  As for :func:`topology.graph.uplinks`."""
+out nothing is slowed.  As for :func:`simulator.cost.shared_flows.uplinks`."""
 
 
 @dataclass(frozen=True, slots=True)

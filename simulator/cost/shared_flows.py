@@ -33,10 +33,9 @@ from simulator.cost.hierarchical import (
     tiers_of,
 )
 from simulator.cost.step import flat_step, on_one_node, schedule_of
-from simulator.cost.types import PlacedJob, StepTime
+from simulator.cost.types import GPU_BANDWIDTH, PlacedJob, StepTime
 from topology.cluster import Cluster, FloatArray, IntArray
 from topology.errors import InvalidInput
-from topology.graph import GPU_BANDWIDTH, uplinks
 
 SAME = 1e-9  # Two levels of rates closer than this share of themselves are the same
 
@@ -155,7 +154,7 @@ class SharedFlows:
         if network is None or network.cluster.levels is not first.levels or network.cluster.gpus is not first.gpus:
             ratios = oversubscription_of(first, self._oversubscription)
             tiers = tiers_of(first, ratios, self._calibration)
-            upwards = uplinks(first, oversubscription=ratios)
+            upwards = uplinks(first, ratios)
             capacity = [upwards[tier.level.name] for tier in tiers]
             network = _Network(first, tiers, tuple(np.concatenate(capacity[i:]) for i in range(len(tiers))))
             self._network = network
@@ -288,3 +287,27 @@ def max_min_rates(
         rates[stops] = np.minimum(level, most[stops])
         grows &= ~stops
     return rates
+
+
+def uplinks(cluster: Cluster, ratios: Oversubscription) -> dict[str, FloatArray]:
+    """Return what the links from each switch upwards carry together, in one direction.
+
+    A switch has as much upwards as the links below it, divided by the oversubscription of its level.
+
+    :param ratios: level -> ratio, above 0, of bandwidth below to bandwidth upwards; levels left out have 1.
+    :returns: level -> shape [domains], GB/s.  An implicit domain has no links of its own: its entry is the sum of what
+        hangs on it.
+    """
+    for name, ratio in ratios.items():
+        if not ratio > 0.0:
+            raise InvalidInput(f"{name} is {ratio}", where=name, fix="ratios are above 0")
+        cluster.level_index(name)
+    capacity: dict[str, FloatArray] = {}
+    below = cluster.gpus.astype(np.float64) * GPU_BANDWIDTH
+    hangs_on = cluster.levels[-1].domain_of if cluster.levels else np.zeros(0, dtype=np.int32)
+    for level in reversed(cluster.levels):
+        below = np.bincount(hangs_on, weights=below, minlength=len(level)).astype(np.float64)
+        below /= np.where(level.implicit, 1.0, ratios.get(level.name, 1.0))
+        capacity[level.name] = below
+        hangs_on = level.parent_of
+    return {level.name: capacity[level.name] for level in cluster.levels}

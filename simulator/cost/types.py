@@ -16,11 +16,13 @@ from typing import Protocol
 from scheduler.affinity import Model, microbatches, volumes
 from scheduler.job import Job, Parallelism
 from topology.cluster import Cluster, IntArray
-from topology.graph import GPU_BANDWIDTH
 from topology.plugins import PluginGroup
 
 DEFAULT_MODEL = Model(hidden=4096, layers=32, vocab=32_000, sequence_length=4096)
 """What a job trains that does not say: the 7B model by which the paper checks its volumes (2 GB DP, 30 MB PP)."""
+
+GPU_BANDWIDTH = 50.0
+"""GB/s from a GPU into the network: one port of 400 Gb/s a GPU, 400 GB/s for a node of eight (arXiv 2509.15940)."""
 
 MICROBATCHES_A_STAGE = 4
 """Microbatches of a step for each pipeline stage where neither job nor model says: from there on the idle slots were

@@ -136,7 +136,7 @@ def test_large_clusters_stay_small_files() -> None:
 def test_the_door_is_closed_until_somebody_knocks() -> None:
     """Importing the package imports no plotting and no templates, and drawing never touches pyplot's global state."""
     program = (
-        "import sys, topology.drawing as d, topology.generate as g, topology.graph\n"
+        "import sys, topology.drawing as d, topology.generate as g, topology.domain_tree\n"
         "print([m for m in ('matplotlib', 'jinja2', 'networkx') if m in sys.modules])\n"
         "d.drawing(g.minipods(minipods=1, nodes=3), 'png')\n"
         "print('matplotlib.pyplot' in sys.modules)\n"

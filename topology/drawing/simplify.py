@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from topology.cluster import Cluster, IntArray
-from topology.graph import Domain, domain_tree
+from topology.domain_tree import Domain, domain_tree
 
 DETAIL = 15_000  # Nodes up to which each has its own square
 BARS = 3_000  # Most bars that a drawing may have

@@ -151,7 +151,7 @@ class Preset:
 
     name: str  # name on the command line
     build: Callable[..., Cluster]  # the function that makes it; takes sizes by keyword
-    # level -> ratio, for graph.uplinks, of levels whose links upwards carry less than those below
+    # level -> ratio, for the cost model flows, of levels whose links upwards carry less than those below
     oversubscription: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -72,7 +72,7 @@ class InfiniBand:
         if not names:
             fix = "run ibnetdiscover on a machine of the fabric"
             raise InvalidTopology("no switch is described", where=source.name, fix=fix)
-        fabric = Fabric(names=_short_names(names))
+        fabric = Fabric(_short_names(names))
         adapters: list[_Port] = []
         for port in ports:
             if port.is_switch or (port.is_switch is None and port.guid in names):

@@ -81,18 +81,19 @@ class NetQ:
 
 def _read_graph(document: Document) -> Reading:
     graphs = [document.parse(_Graph)] if isinstance(document.data, dict) else document.parse(list[_Graph])
-    fabric, machines = Fabric(), dict[str, str]()
+    switches, machines = dict[str, str](), dict[str, str]()
     for graph in graphs:
         for device in (one for tier in graph.nodes for one in tier.compounded_nodes):
             if device.tier == _MACHINE:
                 machines[device.id] = device.name
             else:
-                fabric.names[device.id] = device.name
+                switches[device.id] = device.name
+    fabric = Fabric(switches)
     strange = 0
     for link in (link for graph in graphs for link in graph.links):
         ends = link.id.split(_BETWEEN)
-        of_switches = [end for end in ends if end in fabric.names]
-        if len(ends) != 2 or not all(end in machines or end in fabric.names for end in ends):
+        of_switches = [end for end in ends if end in switches]
+        if len(ends) != 2 or not all(end in machines or end in switches for end in ends):
             strange += 1
         elif len(of_switches) == 2:
             fabric.link(*of_switches)

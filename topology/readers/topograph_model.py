@@ -8,17 +8,18 @@ docs/modeling.md, tests/models.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from pydantic import BaseModel
 
-from topology.cluster import MAX_LEVELS, MAX_NODES
+from topology.cluster import MAX_NODES
 from topology.errors import InvalidTopology
 from topology.file_format import FileFormat
 from topology.files import Source
 from topology.hostlist import expand_hostlist
 from topology.parsing.documents import Document, load_document
+from topology.readers.fabric import Hierarchy
 from topology.readers.topograph import ACCELERATOR_LABELS, TopographInstance, place_instances
 from topology.readers.types import Reading
 
@@ -71,7 +72,7 @@ class TopographModel:
         model = document.parse(_Model)
         switches = model.switches
         named = switches if isinstance(switches, dict) else {one.name: one for one in switches}
-        parents = _parents(document, named)
+        above_each = _paths(document, named)
         of_block = {block: name for name, switch in named.items() for block in switch.capacity_blocks}
         below = ((name, _expand(switch.nodes, document, "switches")) for name, switch in named.items())
         on_switch = {node: name for name, nodes in below for node in nodes}
@@ -80,16 +81,16 @@ class TopographModel:
         key = "blocks" if model.blocks else "capacity_blocks"
         for number, block in enumerate(model.blocks or model.capacity_blocks):
             above = block.switch or of_block.get(block.name, "")
-            if above and above not in named and above not in parents:
+            if above and above not in above_each:
                 unknown = f"switch {above!r} is not described"
                 raise InvalidTopology(unknown, where=document.where(key, number, "switch"), fix="describe it")
             for node in _expand(block.nodes, document, key, number):
-                chain = list(_chain(document, above or on_switch.get(node, ""), parents))
+                chain = above_each.get(above or on_switch.get(node, ""), ())[::-1]
                 notes = {k: v for one in reversed(chain) if one in named for k, v in named[one].annotations.items()}
                 notes |= block.annotations
                 said = (block.nvlink or notes.get(_TEST[0], ""), notes.get(_TEST[1], ""))
                 labels = dict(zip(ACCELERATOR_LABELS, said, strict=True))
-                instances.append(TopographInstance(id=node, network_layers=chain, labels=labels))
+                instances.append(TopographInstance(id=node, network_layers=list(chain), labels=labels))
                 places.append((key, number))
         if not instances:
             raise InvalidTopology("the model has no nodes", where=source.name, fix="list nodes in its blocks")
@@ -101,24 +102,14 @@ def _expand(texts: Sequence[str], document: Document, *place: str | int) -> list
     return [name for text in texts for name in expand_hostlist(text, where=where, limit=MAX_NODES)]
 
 
-def _parents(document: Document, named: Mapping[str, _Switch]) -> dict[str, str]:
-    """Return the switch above each; a switch below another may have no entry of its own."""
-    parents: dict[str, str] = {}
+def _paths(document: Document, named: Mapping[str, _Switch]) -> dict[str, tuple[str, ...]]:
+    """Return the switches above each, from the broadest to itself; one below another may have no entry of its own."""
+    hierarchy = Hierarchy(
+        {name: switch.switches for name, switch in named.items()}, lambda switch: document.where("switches", switch)
+    )
     for name, switch in named.items():
         for child in switch.switches:
-            if (first := parents.setdefault(child, name)) != name:
+            if (first := next(hierarchy.graph.predecessors(child))) != name:
                 two = f"switch {child!r} lies below two switches, {first!r} and {name!r}"
                 raise InvalidTopology(two, where=document.where("switches", name), fix="keep it below one of them")
-    return parents
-
-
-def _chain(document: Document, switch: str, parents: Mapping[str, str]) -> Iterator[str]:
-    """Yield a switch and those above it, from close to broad."""
-    seen: set[str] = set()
-    while switch:
-        if switch in seen or len(seen) >= MAX_LEVELS:
-            circle = f"switch {switch!r} lies below itself, or below more than {MAX_LEVELS} others"
-            raise InvalidTopology(circle, where=document.where("switches", switch), fix="a topology is a tree")
-        seen.add(switch)
-        yield switch
-        switch = parents.get(switch, "")
+    return hierarchy.paths()

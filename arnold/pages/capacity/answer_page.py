@@ -31,12 +31,20 @@ def answer_page(sheet: Sheet, answer: CapacityAnswer) -> str:
         styles=("pages.css", "charts.css", "capacity.css"),
         title=answer.question,
         answer=answer,
-        tiles=[(one.value(one.p50), one.quantity, one.sentence) for one in answer.ranges],
+        tiles=_tiles(answer),
         charts=[*map(card_of, sheet.charts), *map(tornado_card, answer.headline)],
         tables=(*sheet.tables, *(one.table() for one in answer.headline)),
         words=_columns_of_words,
         data={},
     )
+
+
+def _tiles(answer: CapacityAnswer) -> list[tuple[str, str, str]]:
+    """Return large number, what it is, small print: the answer first, then the ranges that are of something else."""
+    figure = answer.figure
+    first = [] if figure is None else [(figure.value, figure.words, figure.sure)]
+    ranges = [(one.value(one.p50), one.quantity, one.sentence) for one in answer.ranges]
+    return first + [tile for tile in ranges if figure is None or tile[1] != figure.words]
 
 
 def _columns_of_words(table: TextTable) -> list[str]:

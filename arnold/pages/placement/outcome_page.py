@@ -81,6 +81,7 @@ def placement_page(
     outcomes: Sequence[Outcome],
     *,
     title: str = "",
+    known: str | None = None,
     more: Sequence[tuple[str, Sequence[str]]] = (),
 ) -> str:
     """Return one self-contained page; same input, same text.
@@ -88,6 +89,8 @@ def placement_page(
     :param outcomes: of one job on one cluster.  The first is the one the page is about; the others are compared with
         it, and a reader can draw their placements too.  A single one is enough.
     :param title: headline; empty = that the job is placed, or is not.
+    :param known: what is known of the first one's objective where it is the best of some placements, not of all;
+        ``None`` = what its status and bound say.
     :param more: what else there is to say, title and sentences of each card.
     :raises InvalidInput: no outcome at all.
     """
@@ -99,7 +102,7 @@ def placement_page(
     painting = paint(cluster, job, chosen)
     interactive = chosen.evaluation is not None and not plan.bars and job.grid.cells <= MOST_CELLS
     cheaper = cheaper_pairs(cluster, job, chosen)
-    panels = {id(one): panel(cluster, job, one, main=chosen, cheaper=cheaper) for one in [chosen, *placed]}
+    panels = {id(one): panel(cluster, job, one, main=chosen, cheaper=cheaper, known=known) for one in [chosen, *placed]}
     runs = [(one, panels[id(one)]) for one in placed]
     return render(
         "arnold.pages.placement",

@@ -31,24 +31,41 @@ class Panel:
     spreads: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def panel(cluster: Cluster, job: Job, outcome: Outcome, *, main: Outcome, cheaper: Sequence[CheaperPair]) -> Panel:
+def panel(
+    cluster: Cluster,
+    job: Job,
+    outcome: Outcome,
+    *,
+    main: Outcome,
+    cheaper: Sequence[CheaperPair],
+    known: str | None = None,
+) -> Panel:
     """Return what a page says of one of its outcomes.
 
     :param main: the outcome that the page is about; its bound holds for all.
     :param cheaper: pairs of spreads that would cost less than the placement of ``main``.
+    :param known: what is known of the objective of ``main``; ``None`` = what its status and bound say.
     """
     level = cluster.level(job.level)
-    words = _verdict(job, outcome, level, cheaper) if outcome is main else _beside(job, outcome, level, main)
+    if outcome is not main:
+        words = _beside(job, outcome, level, main)
+    elif known is not None and outcome.evaluation is not None:
+        start = _start(job, outcome, outcome.evaluation, level)
+        words = f"{start} Objective {decimal(outcome.evaluation.objective)}: {known}."
+    else:
+        words = _verdict(job, outcome, level, cheaper)
     spreads = {} if outcome.evaluation is None else outcome.evaluation.by_level
     return Panel(
         words,
         outcome.status == "optimal",
-        tuple(_facts(cluster, job, outcome, bound=main.bound)),
+        tuple(_facts(cluster, job, outcome, bound=main.bound, known=known if outcome is main else None)),
         tuple((one_of(name), tuple(families[family] for family in FAMILIES)) for name, families in spreads.items()),
     )
 
 
-def _facts(cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None) -> list[tuple[str, str, str]]:
+def _facts(
+    cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None, known: str | None
+) -> list[tuple[str, str, str]]:
     worth = outcome.evaluation
     if worth is None or bound is None:
         return []
@@ -58,7 +75,8 @@ def _facts(cluster: Cluster, job: Job, outcome: Outcome, *, bound: float | None)
     soft = worth.objective - objective_of(job, worth.dp, worth.pp)
     if soft > TOLERANCE:
         weights += f" + {decimal(soft)} of soft terms"
-    known = "proved: nothing is lower" if outcome.gap == 0.0 else f"nothing below {decimal(bound)}"
+    if known is None:
+        known = "proved: nothing is lower" if outcome.gap == 0.0 else f"nothing below {decimal(bound)}"
     facts = [
         (decimal(worth.objective), "objective", f"{weights}; {known}"),
         (str(worth.dp), "DP spread", f"{levels} that the widest DP group touches"),

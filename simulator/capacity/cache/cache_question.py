@@ -11,7 +11,7 @@ from annotated_types import Interval
 
 from scheduler.data_sets import union_size
 from simulator.capacity.answer_range import InputPoints, percentiles
-from simulator.capacity.capacity_question import CapacityAnswer, CapacityQuestion
+from simulator.capacity.capacity_question import AnswerFigure, CapacityAnswer, CapacityQuestion
 from simulator.capacity.uncertain_input import option_input
 from simulator.shared_data.data_plan import IN_CACHE
 from simulator.sheet import Chart, Series, Sheet, TextTable, text_table
@@ -208,6 +208,12 @@ class CacheQuestion(CapacityQuestion[CacheAnswer]):
             f"{said} {found.jobs:,} jobs that load together load {number(found.shared_loads)} samples an epoch instead "
             f"of {number(found.loads)}, {times(found.loads / found.shared_loads)} fewer."
         )
+
+    def figure(self, found: CacheAnswer) -> AnswerFigure:
+        """Return the split."""
+        shares = [share(getattr(found.rows[0], form)) for form in reversed(IN_CACHE)]
+        words = f"of the cache for samples that are {', '.join(reversed(IN_CACHE))}"
+        return AnswerFigure(" / ".join(shares), words, f"{share(found.cached)} of the samples are in it")
 
     def assumptions(self, found: CacheAnswer) -> Iterator[str]:
         """Yield what rates, cache and sharing take for granted."""

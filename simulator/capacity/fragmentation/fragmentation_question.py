@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, ClassVar
 
 from simulator.capacity.affinity_question import SizedShape, spelled
+from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.cluster_question import NO_OPTION, ShapesQuestion
 from simulator.capacity.fragmentation.fragmentation_answer import FragmentationAnswer, ShapeLeft, SizedJob
 from simulator.capacity.fragmentation.free_over_time import ShareKept, kept_by_seed, kept_over_replay
@@ -127,16 +128,30 @@ class FragmentationQuestion(ShapesQuestion[FragmentationAnswer]):
         """Return what is free, and how much of it the shape that loses most can use."""
         in_use = plural(sum(count > 0 for count in found.free_by_domain), found.level)
         start = f"{found.free:,} of {plural(found.nodes, 'node')} are free, in {in_use}."
-        kept = {row: one.nodes for row in found.shapes if row.most_nodes and (one := row.fitting("pp", 1))}
-        if not kept:
+        worst, kept = self._worst(found)
+        if worst is None:
             return start
-        worst = min(kept, key=lambda row: kept[row] / row.most_nodes)
         ratios = [size.ratio for row in found.shapes for size in row.sizes if size.ratio is not None]
         dearest = f" Objectives are up to {max(ratios):.2f} times those of an empty cluster." if ratios else ""
         return (
             f"{start} With PP groups inside one {found.level}, the largest job of shape {worst.shape} has "
-            f"{kept[worst]:,} nodes, {kept[worst] / found.free:.0%} of those free.{self._range(found)}{dearest}"
+            f"{kept:,} nodes, {kept / found.free:.0%} of those free.{self._range(found)}{dearest}"
         )
+
+    @staticmethod
+    def _worst(found: FragmentationAnswer) -> tuple[ShapeLeft | None, int]:
+        """Return the shape that loses most, and the nodes of its largest job with whole PP groups; none = none fits."""
+        kept = {row: fit.nodes for row in found.shapes if row.most_nodes and (fit := row.fitting("pp", 1))}
+        worst = min(kept, key=lambda row: kept[row] / row.most_nodes, default=None)
+        return worst, 0 if worst is None else kept[worst]
+
+    def figure(self, found: FragmentationAnswer) -> AnswerFigure:
+        """Return the largest job of the shape that loses most."""
+        worst, kept = self._worst(found)
+        if worst is None:
+            return AnswerFigure(f"{found.free:,}", "nodes that are free", f"of {plural(found.nodes, 'node')}")
+        words = f"nodes of the largest job of shape {worst.shape} with PP groups inside one {found.level}"
+        return AnswerFigure(f"{kept:,}", words, f"{kept / found.free:.0%} of the {found.free:,} that are free")
 
     def _range(self, found: FragmentationAnswer) -> str:
         """Return the share of the free nodes that the shape that loses most can use over other states, in words."""

@@ -20,7 +20,7 @@ class DemandQuarter(JsonRecord):
     load: Percentiles
     """GPU time that jobs ask for, as a share of today's cluster."""
     wait_minutes: Percentiles
-    """95th percentile of the waits; null = a load of 1 or more, at which the queue grows without end."""
+    """95th percentile of the waits; null = a load above `highest_load`, which is not replayed."""
     broken: Share
     """Share of the draws in which the waits are above the objective."""
     minipods: Percentiles
@@ -74,7 +74,13 @@ class GrowAnswer(CapacityAnswer):
     objective_wait: float
     """What the 95th percentile of the waits is to stay below, minutes."""
     load_at_objective: Percentiles
-    """Load from which the waits are above it, over the seeds."""
+    """Load from which the waits are above it, over the workloads and what chance does in a run of each."""
+    kept: Share
+    """Share of the workloads whose waits keep the objective up to `highest_load`, where it is then taken to break."""
+    highest_load: Share
+    """The highest load that is replayed: above it waits have no answer."""
+    run_minutes: tuple[float, float]
+    """What the percentile may be where it is the objective, as a run knows it: P10 and P90 in minutes, batch means."""
     cost_used_gpu_hour: float | None
     """What a GPU-hour in use costs at the median of that load: idle GPUs are the price of short waits; null = no
     price was given."""

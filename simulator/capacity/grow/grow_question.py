@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from statistics import mean
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Interval
 
 from simulator.capacity.affinity_question import spelled
 from simulator.capacity.answer_range import AnswerRange, answer_range, percentiles
+from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.cluster_question import ShapesQuestion
 from simulator.capacity.grow.grow_answer import DemandQuarter, GrowAnswer, GrownCluster, GrowthScenario
 from simulator.capacity.grow.grow_sheet import grow_sheet, order_words, quarters_words
@@ -18,7 +20,10 @@ from simulator.capacity.grow.growing_demand import MONTHS, NOT_SOON, growth_inpu
 from simulator.capacity.grow.grown_shapes import SHARE, GrownShapes
 from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.uncertain_input import (
+    HIGH,
+    LOW,
     UncertainInput,
+    chance_of,
     draw,
     numbered_input,
     option_input,
@@ -28,13 +33,14 @@ from simulator.capacity.uncertain_input import (
 from simulator.replay_settings import QueueSettings
 from simulator.sheet import Sheet
 from topology.errors import InvalidInput
-from topology.quantities import MINUTE, plural
+from topology.quantities import MINUTE, number, plural
 
 if TYPE_CHECKING:
     from simulator.capacity.grow.wait_curve import WaitCurve
     from topology.cluster import Cluster
 
 RANGE = {"metavar": "SHARE|RANGE"}
+CHANCES = (LOW, HIGH)  # Probabilities at which it is told how well a run knows its waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +96,9 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         load = option_input(self, "load", "load today", least=1e-3, most=100.0)
         lead = option_input(self, "lead_time", "months of lead time", most=120.0)
         jobs = numbered_input(self.workloads, "workload", "which jobs come")
+        run = UncertainInput("run", "chance in a run, in standard errors,", chance_of, "batch means")
         source = source_of(self, "growth")
-        return tuple((growth_input(text, source=source), load, lead, jobs) for text in self.growth)
+        return tuple((growth_input(text, source=source), load, lead, jobs, run) for text in self.growth)
 
     @cached_property
     def shapes_compared(self) -> GrownShapes:
@@ -105,21 +112,26 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
 
     def compute(self, step: Callable[[str], None]) -> GrowAnswer:
         """Return the curves of waits, what becomes of them in each scenario, and what the larger clusters hold."""
-        from simulator.capacity.grow.wait_curve import wait_curve
+        from simulator.capacity.grow.wait_curve import HIGHEST, wait_curve
 
+        draws = [draw(inputs, draws=self.draws, seed=self.seed) for inputs in self.inputs]
+        objective = MINUTE * self.objective_wait
+        least = min(at["load"] * min(1.0, 1.0 + at["growth"]) ** self.quarters for each in draws for at in each)
         curves = []
         for seed in range(self.seed, self.seed + self.workloads):
             step(f"workload {seed}")
-            curves.append(wait_curve(self.empty, self, days=self.days, seed=seed))
-        breaking = [curve.breaks(MINUTE * self.objective_wait) for curve in curves]
+            curves.append(wait_curve(self.empty, self, days=self.days, seed=seed, objective=objective, least=least))
+        breaking = [curves[int(at["workload"])].breaks(objective, chance=at["run"]) for at in draws[0]]
         level, added = self._domains()
         rows = []
         for more in sorted({0, *self.more}):
             step(f"{more} more")
-            rows.append(self._grown(more, level, added, breaking))
+            rows.append(self._grown(more, level, added, curves))
+        # how well a run knows the waits where they break the objective
+        known = [float(curve.at(curve.breaks(objective), chance=chance_of(u))) for curve in curves for u in CHANCES]
         node_hour, load = self.node_hour(self.empty.node_size), percentiles(breaking)
         return GrowAnswer(
-            ranges=(self._when_to_order(breaking),),
+            ranges=(self._when_to_order(curves),),
             cluster=self.cluster_name,
             level=level,
             added_nodes=added,
@@ -127,12 +139,15 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             jobs=curves[0].jobs,
             objective_wait=self.objective_wait,
             load_at_objective=load,
+            kept=sum(curve.kept(objective) for curve in curves) / len(curves),
+            highest_load=HIGHEST,
+            run_minutes=(mean(known[0::2]) / MINUTE, mean(known[1::2]) / MINUTE),
             cost_used_gpu_hour=None if node_hour is None else node_hour / self.empty.node_size / load[1],
             cost_domain_hour=None if node_hour is None else node_hour * added,
             alpha=self.alpha_of_all(self.shapes_compared.jobs),
             scenarios=tuple(
-                self._scenario(*one, curves, breaking, added=added)
-                for one in zip(self.growth, self.inputs, strict=True)
+                self._scenario(growth, each, curves, added=added)
+                for growth, each in zip(self.growth, draws, strict=True)
             ),
             rows=tuple(rows),
         )
@@ -144,76 +159,66 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
         level = self.now.levels[self.now.level_index(self.level, where="--level")]
         return level.name, self.domain_nodes or int(np.bincount(np.bincount(level.domain_of)).argmax())
 
-    def _grown(self, more: int, level: str, added: int, breaking: Sequence[float]) -> GrownCluster:
+    def _grown(self, more: int, level: str, added: int, curves: Sequence[WaitCurve]) -> GrownCluster:
         """Return a cluster with more domains; demand reaches the load at which it breaks later by its size."""
         from topology.generate import with_domain
 
         grown: Cluster = self.now
         for _ in range(more):
             grown = with_domain(grown, added, level=level)
-        larger = [one * len(grown) / len(self.now) for one in breaking]
-        lasts = [self._breaks(larger, at) for at in draw(self.inputs[0], draws=self.draws, seed=self.seed)]
+        size, draws = len(grown) / len(self.now), draw(self.inputs[0], draws=self.draws, seed=self.seed)
+        lasts = [self._breaks(curves, at, size=size) for at in draws]
         return GrownCluster(more, len(grown), int(grown.idle.sum()), percentiles(lasts), self.shapes_compared.on(grown))
 
-    @staticmethod
-    def _breaks(breaking: Sequence[float], at: Mapping[str, float]) -> float:
-        """Return the quarters until the waits break the objective, at values of the inputs, to a tenth: nine days."""
-        return round(quarters_until(breaking[int(at["workload"])], today=at["load"], growth=at["growth"]), 1)
+    def _breaks(self, curves: Sequence[WaitCurve], at: Mapping[str, float], *, size: float = 1.0) -> float:
+        """Return the quarters until the waits break the objective, at values of the inputs, to a tenth: nine days.
 
-    @classmethod
-    def _order(cls, breaking: Sequence[float], at: Mapping[str, float]) -> float:
-        return round(cls._breaks(breaking, at) - at["lead_time"] / MONTHS, 1)
+        :param size: nodes of the cluster as a share of today's.
+        """
+        load = curves[int(at["workload"])].breaks(MINUTE * self.objective_wait, chance=at["run"])
+        return round(quarters_until(load * size, today=at["load"], growth=at["growth"]), 1)
 
-    def _when_to_order(self, breaking: Sequence[float]) -> AnswerRange:
+    def _order(self, curves: Sequence[WaitCurve], at: Mapping[str, float]) -> float:
+        return round(self._breaks(curves, at) - at["lead_time"] / MONTHS, 1)
+
+    def _when_to_order(self, curves: Sequence[WaitCurve]) -> AnswerRange:
         """Return when to order in the first scenario."""
-        order, inputs = partial(self._order, breaking), self.inputs[0]
+        order, inputs = partial(self._order, curves), self.inputs[0]
         words = "quarters until the order"
         return replace(answer_range(words, order, inputs, draws=self.draws, seed=self.seed), beyond=NOT_SOON)
 
     def _scenario(
-        self,
-        growth: str,
-        inputs: Sequence[UncertainInput],
-        curves: Sequence[WaitCurve],
-        breaking: Sequence[float],
-        *,
-        added: int,
+        self, growth: str, draws: Sequence[Mapping[str, float]], curves: Sequence[WaitCurve], *, added: int
     ) -> GrowthScenario:
-        draws = draw(inputs, draws=self.draws, seed=self.seed)
-        quarters = tuple(
-            self._quarter(quarter, draws, curves, breaking, added=added) for quarter in range(self.quarters + 1)
-        )
-        return GrowthScenario(
-            growth,
-            percentiles([self._breaks(breaking, at) for at in draws]),
-            percentiles([self._order(breaking, at) for at in draws]),
-            quarters,
-        )
-
-    def _quarter(
-        self,
-        quarter: int,
-        draws: Sequence[Mapping[str, float]],
-        curves: Sequence[WaitCurve],
-        breaking: Sequence[float],
-        *,
-        added: int,
-    ) -> DemandQuarter:
         import numpy as np
 
-        loads = np.array([at["load"] * (1.0 + at["growth"]) ** quarter for at in draws])
-        whose = np.array([int(at["workload"]) for at in draws])
-        waits = np.empty(len(loads))
-        for i, curve in enumerate(curves):
-            waits[whose == i] = curve.at(loads[whose == i]) / MINUTE
+        quarters = range(self.quarters + 1)
+        # a row a draw, a column a quarter
+        loads = np.array([[at["load"] * (1.0 + at["growth"]) ** quarter for quarter in quarters] for at in draws])
+        whose = [curves[int(at["workload"])] for at in draws]
+        chances = [at["run"] for at in draws]
+        minutes = np.array(
+            [curve.at(row, chance=run) / MINUTE for curve, row, run in zip(whose, loads, chances, strict=True)]
+        )
+        breaking = [
+            curve.breaks(MINUTE * self.objective_wait, chance=run) for curve, run in zip(whose, chances, strict=True)
+        ]
         # as many domains as bring the load below that which breaks the objective
-        short = np.ceil((loads / np.array(breaking)[whose] - 1.0) * len(self.now) / added)
-        return DemandQuarter(
-            quarter,
-            percentiles(loads.tolist()),
-            percentiles(waits.tolist()),
-            float((waits > self.objective_wait).mean()),
-            percentiles(np.maximum(short, 0.0).tolist()),
+        short = np.ceil((loads / np.array(breaking)[:, None] - 1.0) * len(self.now) / added)
+        return GrowthScenario(
+            growth,
+            percentiles([self._breaks(curves, at) for at in draws]),
+            percentiles([self._order(curves, at) for at in draws]),
+            tuple(
+                DemandQuarter(
+                    quarter,
+                    percentiles(loads[:, quarter].tolist()),
+                    percentiles(minutes[:, quarter].tolist()),
+                    float((minutes[:, quarter] > self.objective_wait).mean()),
+                    percentiles(np.maximum(short[:, quarter], 0.0).tolist()),
+                )
+                for quarter in quarters
+            ),
         )
 
     def title(self, found: GrowAnswer) -> str:
@@ -231,6 +236,15 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             f"With {plural(one.more, found.level)} more, it is {quarters_words(one.lasts)}."
         )
 
+    def figure(self, found: GrowAnswer) -> AnswerFigure:
+        """Return when to order in the first scenario."""
+        low, median, high = found.scenarios[0].order
+        late = f"{order_words(median).removeprefix('now, ')}; " if median <= 0.0 else ""
+        value = "now" if median <= 0.0 else order_words(median)
+        return AnswerFigure(
+            value, f"when to order more {found.level}s", f"{late}P10 {order_words(low)}, P90 {order_words(high)}"
+        )
+
     def assumptions(self, found: GrowAnswer) -> Sequence[str]:
         """Return what demand, waits and the new domains take for granted."""
         scenarios = ", ".join(map(range_words, self.growth))
@@ -238,12 +252,15 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             f"Demand: {range_words(self.load)} of today's cluster, growing by {scenarios} a quarter; ranges are "
             "P10 to P90, and the defaults are examples, no forecast. More is asked for by more jobs of the same sizes "
             "and run times.",
-            f"Waits are of {self.workloads} workloads of about {found.jobs:,} jobs of the LLM workload generator "
-            f"(debugging, fine-tuning and small training of Kalos), {self.days:g} days each, on the empty cluster "
-            f"under {found.policy}; the first quarter of the jobs fills it and is not counted.",
-            "Loads are replayed by the same jobs, whose times of submission come closer; between them the wait times "
-            "(1 - load) goes straight, as in heavy traffic. At a load of 1 or more the queue grows without end: the "
-            "wait has no answer, and the objective is broken.",
+            f"Waits are of {plural(self.workloads, 'workload')} of about {found.jobs:,} jobs of the LLM workload "
+            f"generator (debugging, fine-tuning and small training of Kalos), {self.days:g} days each, on the empty "
+            f"cluster under {found.policy}; the first quarter of the jobs fills it and is not counted.",
+            "Loads are replayed by the same jobs, whose times of submission come closer, in steps that are halved "
+            f"where the objective breaks. Above a load of {found.highest_load:.0%}, the highest that is replayed, "
+            f"waits have no answer, and the objective counts as broken{self._kept(found)}.",
+            f"Runs of {self.days:g} days know their 95th percentile only so well: where it is {found.objective_wait:g} "
+            f"min, {number(found.run_minutes[0])} to {number(found.run_minutes[1])} min (P10 to P90, batch means). The "
+            "ranges hold that; --days makes runs longer.",
             "GPUs are counted, not placed: for gangs of whole nodes on one type of GPU in one trunk it is the same. "
             "Larger clusters have the curve of today's at their own load; nothing fails.",
             f"The cluster is {found.cluster}; each new {found.level} has {found.added_nodes:,} nodes, is empty, and "
@@ -255,12 +272,18 @@ class GrowQuestion(ShapesQuestion[GrowAnswer], QueueSettings, NodePrices):
             *self.where_alpha_is_from(self.shapes_compared.jobs),
         )
 
+    @staticmethod
+    def _kept(found: GrowAnswer) -> str:
+        """Return for how many workloads the objective is not known to break where it is taken to."""
+        words = f", though {found.kept:.0%} of the workloads keep it there: a shorter --objective-wait breaks below"
+        return words if found.kept else ""
+
     def changes(self, found: GrowAnswer) -> Sequence[str]:
         """Return what would change the answer beside its inputs."""
         low, median, high = found.load_at_objective
         return (
             f"The objective: {found.objective_wait:g} min is kept up to a load of {median:.0%} ({low:.0%} to "
-            f"{high:.0%} over the workloads); a longer one allows a higher load.",
+            f"{high:.0%} over workloads and runs); a longer one allows a higher load.",
             "The other scenarios of growth: "
             + "; ".join(f"{range_words(one.growth)}: order {order_words(one.order[1])}" for one in found.scenarios[1:])
             + ".",

@@ -18,10 +18,11 @@ from annotated_types import Interval
 from scheduler.placement.types import ALGORITHMS, Limits
 from simulator.capacity.affinity_question import AffinityQuestion, spelled
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
+from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.hardware_prices import HardwarePrices, cost_per_useful_hour
 from simulator.capacity.job_shape import GRID, JobShape, parse_job
 from simulator.capacity.minipods.minipods_answer import CheapestRatio, MinipodCell, MinipodsAnswer, StudiedJob
-from simulator.capacity.minipods.minipods_sheet import minipods_sheet, verdict_of
+from simulator.capacity.minipods.minipods_sheet import figure_of, minipods_sheet, verdict_of
 from simulator.capacity.minipods.minipods_throughput import (
     LEVEL,
     Placed,
@@ -236,6 +237,10 @@ class MinipodsQuestion(AffinityQuestion[MinipodsAnswer], HardwarePrices):
     def verdict(self, found: MinipodsAnswer) -> str:
         """Return the oversubscription that costs least, or what the highest leaves; and what placement gains there."""
         return verdict_of(found, self.algorithms, self.columns, told=self.told)
+
+    def figure(self, found: MinipodsAnswer) -> AnswerFigure:
+        """Return the oversubscription that costs least, or what the highest leaves."""
+        return figure_of(found, self.algorithms, self.columns, told=self.told)
 
     def assumptions(self, found: MinipodsAnswer) -> Sequence[str]:
         """Return what clusters, jobs, time limit and models of communication take for granted."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
+from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.minipods.minipods_answer import CheapestRatio, MinipodCell, MinipodsAnswer
 from simulator.capacity.minipods.minipods_throughput import MODEL
 from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
@@ -57,6 +58,22 @@ def verdict_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequenc
         f"By the model {MODEL}, the oversubscription that costs least with minipods of {told:,} nodes is "
         f"{ratio:g}:1, at {cost_words(cell)} a useful GPU-hour{against}. Jobs then keep {keep}.{gain}"
     )
+
+
+def figure_of(found: MinipodsAnswer, algorithms: Sequence[str], ratios: Sequence[float], *, told: int) -> AnswerFigure:
+    """Return the oversubscription that costs least; without prices, the throughput that the highest leaves."""
+    cheap = next((one for one in found.cheapest if one.minipod_nodes == told), None)
+    ratio = ratios[-1] if cheap is None else cheap.choice
+    cell = found.cell(algorithms[0], told, ratio)
+    if cell.throughput is None:
+        return AnswerFigure("none", f"of the jobs found a place with {algorithms[0]}", "")
+    low, median, high = cell.throughput
+    keep = f"P10 {low:.1%}, P90 {high:.1%}"
+    if cheap is None:
+        words = f"of a flat network's throughput at {ratio:.3g}:1, minipods of {told:,} nodes"
+        return AnswerFigure(f"{median:.1%}", words, keep)
+    words = f"oversubscription that costs least, minipods of {told:,} nodes"
+    return AnswerFigure(f"{ratio:.3g}:1", words, f"{cost_words(cell)} a useful GPU-hour")
 
 
 def _size_words(found: MinipodsAnswer, algorithm: str, ratio: float) -> str:

@@ -11,6 +11,7 @@ from annotated_types import Interval
 
 from scheduler.placement.types import Limits
 from simulator.capacity.answer_range import InputPoints
+from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.cluster_question import ClusterQuestion, parse_minipods
 from simulator.capacity.hardware_prices import MONEY, Price
 from simulator.capacity.job_shape import GRID
@@ -214,6 +215,11 @@ class PowerQuestion(ClusterQuestion[PowerAnswer]):
         daily = 24.0 * row.more_kilowatts
         money = "" if self.price_kwh is None else f", {daily * self.price_kwh:,.0f} a day"
         return f" for {row.more_kilowatts:,.0f} kW more ({daily / 1e3:,.1f} MWh a day{money})"
+
+    def figure(self, found: PowerAnswer) -> AnswerFigure:
+        """Return the swing of the site."""
+        swing = found.ranges[0]
+        return AnswerFigure(f"{fixed(swing.p50)} MW", swing.quantity, swing.sentence)
 
     def assumptions(self, found: PowerAnswer) -> Iterator[str]:
         """Yield what waves, phases, remedies and placements take for granted."""

@@ -15,7 +15,9 @@ from topology.json_record import JsonRecord
 
 @dataclass(frozen=True, slots=True)
 class ReserveCase(JsonRecord):
-    """A policy under some conditions: P10, P50, P90 over the workloads, null = not while others are submitted."""
+    """A policy under some conditions: P10, P50, P90 over the workloads, of fewer than ten the least, the middle and the
+    most; null = not while others are submitted.
+    """
 
     name: str
     """What is done, in words."""

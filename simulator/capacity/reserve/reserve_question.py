@@ -16,6 +16,7 @@ from annotated_types import Interval
 
 from scheduler.placement.types import Limits
 from simulator.capacity.answer_range import AnswerRange, InputPoints, percentiles
+from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.cluster_question import NO_OPTION, BackgroundJobs, ClusterQuestion, background_jobs
 from simulator.capacity.hardware_prices import NodePrices
 from simulator.capacity.job_shape import GRID, JobShape, parse_job
@@ -245,14 +246,22 @@ class ReserveQuestion(ClusterQuestion[ReserveAnswer], NodePrices):
         """Return when the large job starts by policy, and what each remedy makes of that."""
         first, *others = found.cases
         *baselines, notice, stopped = others
-        brief = "".join(f"; {one.name} starts it {late_words(one)}" for one in baselines)
+        drawn = len(found.migrations)
+        brief = "".join(f"; {one.name} starts it {late_words(one, drawn)}" for one in baselines)
         return (
-            f"With {found.notice_hours:g} h of notice {first.name} starts it {late_words(first)}{brief}. Remedies: "
-            f"{notice.name} (P95 of what jobs in the zone still ran): {late_words(notice)}, "
-            f"{notice.idle_node_hours[1]:,.0f} node-hours idle; {stopped.name}: {late_words(stopped)}, "
+            f"With {found.notice_hours:g} h of notice {first.name} starts it {late_words(first, drawn)}{brief}. "
+            f"Remedies: {notice.name} (P95 of what jobs in the zone still ran): {late_words(notice, drawn)}, "
+            f"{notice.idle_node_hours[1]:,.0f} node-hours idle; {stopped.name}: {late_words(stopped, drawn)}, "
             f"{stopped.stopped[1]:,.0f} jobs stopped, {stopped.lost_node_hours[1]:,.0f} node-hours done again; "
             f"moving jobs away: {migration_words(found)}."
         )
+
+    def figure(self, found: ReserveAnswer) -> AnswerFigure:
+        """Return when the large job starts under the first policy."""
+        first = found.cases[0]
+        value, _, ends = late_words(first, len(found.migrations)).partition(" (")
+        words = f"start of the job of {found.nodes:,} nodes under {first.name}"
+        return AnswerFigure(value, words, ends.removesuffix(")"))
 
     def assumptions(self, found: ReserveAnswer) -> Sequence[str]:
         """Return what cluster, jobs, predictions and placement take for granted."""

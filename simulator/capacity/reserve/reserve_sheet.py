@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from math import inf, isfinite
 
-from simulator.capacity.answer_range import Percentiles
+from simulator.capacity.answer_range import FEWEST, Percentiles, percentile_names
 from simulator.capacity.reserve.reserve_answer import ReserveAnswer, ReserveCase
 from simulator.capacity.reserve.reserve_replay import SAMPLE, ReservePolicy, ReserveSample
 from simulator.sheet import Chart, Series, Sheet, TextTable, known, text_table
-from topology.quantities import HOUR, fixed
+from topology.quantities import HOUR, fixed, plural
 
 SHOWN = 4.0  # Hours that charts go on after the last start
 
@@ -37,28 +37,35 @@ def reserve_sheet(answer: ReserveAnswer, *, announced_at: float) -> Sheet:
     }
     if any(case.cost is not None for case in answer.cases):
         costs["cost"] = lambda row: known(row.cost, ",.0f")
+    over = f"{' / '.join(percentile_names(len(answer.migrations)))} of {plural(len(answer.migrations), 'workload')}"
     clock = partial(_clock, announced_at)
     allocation = _chart(answer, clock, "Allocation", "of the cluster", lambda one: one.allocation)
     zone = _chart(answer, clock, "Nodes of the zone that others hold", "nodes", lambda one: float(one.zone_held))
     return Sheet(
         tables=(
-            text_table("By policy and remedy: P10 / P50 / P90 over the workloads", answer.cases, starts),
-            text_table("What it costs the others: P10 / P50 / P90 over the workloads", answer.cases, costs),
+            text_table(f"By policy and remedy: {over}", answer.cases, starts),
+            text_table(f"What it costs the others: {over}", answer.cases, costs),
             _timeline(answer, clock),
         ),
         charts=(replace(allocation, ceiling=1.0, kind="share"), zone),
     )
 
 
-def late_words(case: ReserveCase) -> str:
-    """Return when the large job starts: ``on arrival``, ``18.8 h late (P10 16.7, P90 26.4)``, ``never``."""
+def late_words(case: ReserveCase, workloads: int) -> str:
+    """Return when the large job starts: ``on arrival``, ``18.8 h late (of 3: 16.7 to 26.4)``, ``not while others ..``.
+
+    :param workloads: how many were drawn; of ten or more P10 and P90 are told.
+    """
     low, median, high = case.late
     if high == 0.0:
         return "on arrival"
     if not isfinite(median):
         return "not while others come"
     words = f"{median:.1f} h late" if median > 0.0 else "on arrival"
-    return f"{words} (P10 {low:.1f}, P90 {f'{high:.1f}' if isfinite(high) else 'not while others come'})"
+    most = f"{high:.1f}" if isfinite(high) else "not while others come"
+    if workloads < FEWEST:
+        return f"{words} (of {workloads}: {low:.1f} to {most})"
+    return f"{words} (P10 {low:.1f}, P90 {most})"
 
 
 def migration_words(answer: ReserveAnswer) -> str:

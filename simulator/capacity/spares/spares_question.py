@@ -12,7 +12,7 @@ from annotated_types import Interval
 
 from health.recovery.standby import standby_pool
 from simulator.capacity.answer_range import AnswerRange, InputPoints
-from simulator.capacity.capacity_question import CapacityQuestion
+from simulator.capacity.capacity_question import AnswerFigure, CapacityQuestion
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR, HardwarePrices
 from simulator.capacity.spares.spares_answer import FailureDomain, SourcedSpares, SparesAnswer, SparesRow
 from simulator.capacity.spares.spares_inputs import (
@@ -24,7 +24,15 @@ from simulator.capacity.spares.spares_inputs import (
     restart_input,
 )
 from simulator.capacity.spares.spares_model import SparesModel, rows_of
-from simulator.capacity.spares.spares_sheet import NEVER, as_asked, assumed_of, changes_of, spares_sheet, verdict_on
+from simulator.capacity.spares.spares_sheet import (
+    NEVER,
+    as_asked,
+    assumed_of,
+    changes_of,
+    figure_of,
+    spares_sheet,
+    verdict_on,
+)
 from simulator.capacity.spares.stated_domains import OPTION, StatedDomain, stated_domain
 from simulator.failures.expected_ettr import first_order_ettr
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS, RATES, FailureRate, mttf
@@ -267,6 +275,10 @@ class SparesQuestion(CapacityQuestion[SparesAnswer], HardwarePrices):
     def verdict(self, found: SparesAnswer) -> str:
         """Return the number with its range, what it costs, what is safer, and what the target takes."""
         return verdict_on(found)
+
+    def figure(self, found: SparesAnswer) -> AnswerFigure:
+        """Return the number of spares to keep."""
+        return figure_of(found)
 
     def assumptions(self, found: SparesAnswer) -> Iterator[str]:
         """Yield what rates, restart, repair, cost, draws and Monte Carlo take for granted."""

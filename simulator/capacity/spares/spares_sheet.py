@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
+from simulator.capacity.capacity_question import AnswerFigure
 from simulator.capacity.hardware_prices import HOURS_OF_A_YEAR
 from simulator.capacity.spares.spares_answer import FailureDomain, SparesAnswer, SparesRow
 from simulator.failures.rates import MEASURED_MTTF_GPUS, MEASURED_MTTF_HOURS
@@ -50,6 +51,15 @@ def verdict_on(found: SparesAnswer) -> str:
             f"{as_asked(found.ettr_with_unlimited_spares, below=found.target)}."
         )
     return " ".join(sentences)
+
+
+def figure_of(found: SparesAnswer) -> AnswerFigure:
+    """Return the number of spares to keep, and which others cost about as much."""
+    if found.ettr_with_unlimited_spares < NOTHING:
+        return AnswerFigure("none", "number of spares with which time is useful", "")
+    low, high = found.about_as_good
+    near = f"{low:,} to {high:,} cost within 1% of it" if low < high else "any other number costs over 1% more"
+    return AnswerFigure(f"{found.spares:,}", "spares to keep", near)
 
 
 def as_asked(share: float, *, below: float | None = None) -> str:

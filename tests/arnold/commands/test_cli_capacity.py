@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +74,13 @@ def test_every_question(arnold: Arnold, tmp_path: Path, question: str) -> None:
     document = read_json(kind, json.loads(done.out))
     assert len(document.assumptions) >= 4
     ET.fromstring(svg.read_text())
-    assert "Assumptions" in html.read_text()
+    page = html.read_text()
+    assert "Assumptions" in page
+    # the largest figure of the page is the answer, and its sentence has it
+    assert document.figure is not None
+    figures = re.findall(r'data-fact="\d+"><dd><span>([^<]*)</span>', page)
+    assert figures[0] == escape(document.figure.value)
+    assert all(word in document.verdict for word in re.findall(r"\d[\d,.]*", document.figure.value))
     text = arnold("capacity", question, *options)
     assert text.code == 0
     assert document.verdict[:40] in text.out

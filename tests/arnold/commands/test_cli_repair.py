@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,20 @@ def test_text_says_what_moves(repair: Arnold) -> None:
     assert "1 node lost, 1 cell moved (fewer are impossible)" in out
     assert "objective 2.0 -> 2.0" in out
     assert "n4" in out
+
+
+@pytest.mark.parametrize(
+    ("prefer", "known"), [("moves", "proved best with as few moves"), ("objective", "proved best")]
+)
+def test_text_and_page_know_the_same(repair: Arnold, tmp_path: Path, prefer: str, known: str) -> None:
+    """What is known of the objective is said once, in the same words: the page has no bound of its own beside it."""
+    page = tmp_path / "repair.html"
+    ran = repair("--lost", "n4", "--prefer", prefer, "--html", page)
+    assert f"({known})" in " ".join(ran.out.split())
+    text = " ".join(re.sub(r"<[^>]*>", " ", page.read_text()).split())
+    assert re.search(rf"Objective [\d.]+: {known}\.", text)
+    assert "Not proved optimal" not in text
+    assert "nothing below" not in text
 
 
 def test_too_many_lost_nodes_are_infeasible(repair: Arnold) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.capacity.answer_range import AnswerRange, answer_range, percentiles
+from simulator.capacity.answer_range import MOST_SEEDS, AnswerRange, InputPoints, answer_range, percentiles
 from simulator.capacity.uncertain_input import given_input, seed_input
 from tests.case_counts import examples
 from topology.json_record import json_data, read_json
@@ -67,3 +67,12 @@ def test_chance_as_an_input() -> None:
     # the second and the fifteenth of 16 seeds at (i + 1/2) / 16 of 2^31
     assert (swing.at_low, swing.at_high) == (1.5 / 16 * 2**31, 14.5 / 16 * 2**31)
     assert found.table().rows[0][1:3] == ("-", "-")
+
+
+@pytest.mark.parametrize(("count", "ends"), [(3, ("least", "most")), (9, ("least", "most")), (10, ("P10", "P90"))])
+def test_a_few_values_have_no_tenth(count: int, ends: tuple[str, str]) -> None:
+    """Of fewer than ten draws the ends are the least and the most, and are called so."""
+    found = InputPoints((seed_input(),), count, 0).range_of("hours", [float(i) for i in range(count + 1 + MOST_SEEDS)])
+    assert (found.p10, found.p90) == (0.0, float(count - 1) if count < 10 else 8.0)
+    assert [word in found.sentence for word in ends] == [True, True]
+    assert ("P10" in found.sentence) is (ends[0] == "P10")

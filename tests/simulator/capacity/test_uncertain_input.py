@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from simulator.capacity.grow.grow_question import GrowQuestion
 from simulator.capacity.uncertain_input import (
+    chance_of,
     draw,
     gamma_of,
     given_input,
@@ -91,3 +92,9 @@ def test_things_by_number() -> None:
     one = numbered_input(3, "state", "which nodes are busy")
     assert [one.quantile(u) for u in (0.0, 0.33, 0.34, 0.67, 0.99)] == [0.0, 0.0, 1.0, 2.0, 2.0]
     assert not one.ordered
+
+
+def test_what_chance_does_in_a_run() -> None:
+    """Student's quantiles with four degrees of freedom, as tables have them (1.533 at P90), cut at two."""
+    assert [chance_of(u) for u in (0.1, 0.25, 0.5, 0.9)] == pytest.approx([-1.533, -0.741, 0.0, 1.533], abs=1e-3)
+    assert [chance_of(u) for u in (0.001, 0.01, 0.99, 0.999)] == [-2.0, -2.0, 2.0, 2.0]

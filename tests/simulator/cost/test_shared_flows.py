@@ -14,14 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator.cost.hierarchical import hierarchical, tiers_of
-from simulator.cost.shared_flows import SharedFlows, demands_of
+from simulator.cost.shared_flows import SharedFlows, demands_of, uplinks
 from simulator.cost.step import flat_step
 from simulator.cost.types import PlacedJob
 from tests.case_counts import examples
 from tests.simulator.cost.placed import BY_HAND, job, pods, put, slowed
-from topology.cluster import Cluster
-from topology.errors import InvalidInput
-from topology.generate import minipods
+from topology.build import build_cluster
+from topology.cluster import Cluster, Node
+from topology.errors import InvalidInput, UnknownName
+from topology.generate import PRESETS, llama3_pods, minipods
 
 HALF = {"minipod": 2.0}
 ROWS_APART = [[0, 0], [0, 0], [1, 1], [1, 1]]
@@ -186,3 +187,45 @@ def test_alone_more_oversubscription_is_never_faster(
     assert low.relative_step_time(placed) <= high.relative_step_time(placed) + 1e-9
     slow = PlacedJob(placed.job, slowed(placed.cluster, int(placed.nodes[0, 0]), 1.4), placed.nodes)
     assert low.relative_step_time(placed) <= low.relative_step_time(slow) + 1e-9
+
+
+def uneven() -> Cluster:
+    """Two pods; n3 hangs on its pod without a rack, n4 on the core itself."""
+    rows = [
+        Node("n0", ("p1", "r1"), 8, 8),
+        Node("n1", ("p1", "r1"), 8, 8),
+        Node("n2", ("p1", "r2"), 8, 8),
+        Node("n3", ("p2", ""), 8, 8),
+        Node("n4", ("", ""), 4, 4),
+    ]
+    return build_cluster(["pod", "rack"], rows)
+
+
+def test_no_oversubscription_by_default() -> None:
+    """Links upwards carry what the nodes below can send: 50 GB/s a GPU, 4 nodes of 8 GPUs a rack."""
+    cluster = minipods(minipods=2, nodes=16, rack_nodes=4)
+    capacity = uplinks(cluster, {})
+    assert list(capacity) == ["minipod", "rack"]
+    assert capacity["rack"].tolist() == [1600.0] * 4
+    assert capacity["minipod"].tolist() == [3200.0] * 2
+
+
+def test_oversubscription_thins_the_links_above_a_level() -> None:
+    """Llama 3's pods carry a seventh of their 192 racks x 16 GPUs upwards; the racks below are not thinned."""
+    capacity = uplinks(llama3_pods(), PRESETS["llama3-pods"].oversubscription)
+    assert capacity["pod"] == pytest.approx([192 * 16 * 50.0 / 7] * 8)
+    assert capacity["rack"][0] == 16 * 50.0
+
+
+def test_implicit_domains_have_no_links_of_their_own() -> None:
+    """A node without a rack is not thinned by the racks' ratio: p2 carries its node's 400 GB/s, p1 half of 1200."""
+    capacity = uplinks(uneven(), {"rack": 2.0})
+    assert capacity["pod"].tolist() == [600.0, 400.0, 200.0]
+
+
+def test_impossible_links_are_refused() -> None:
+    """A ratio of zero and a level that does not exist are errors, not infinities."""
+    with pytest.raises(InvalidInput, match="rack is 0"):
+        uplinks(uneven(), {"rack": 0.0})
+    with pytest.raises(UnknownName, match="no level 'row'"):
+        uplinks(uneven(), {"row": 2.0})

@@ -1,7 +1,10 @@
 """Fabrics as InfiniBand's tools and NetQ find them: rails, spines, missing links; and models of Topograph."""
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -144,8 +147,8 @@ def test_fabrics_without_machines(text: str, complaint: str) -> None:
         read(text)
 
 
-def test_a_graph_of_netq() -> None:
-    """Machines are in tier -1; two leaves below one spine; links are written either way round."""
+def netq() -> str:
+    """A graph of two leaves below one spine: machines are in tier -1, and links are written either way round."""
     devices = [("a", "leaf-a", 1), ("b", "leaf-b", 1), ("s", "spine", 2)]
     machines = [(f"m{i}", f"gpu-{i}", -1) for i in range(4)]
     nodes = [
@@ -153,7 +156,12 @@ def test_a_graph_of_netq() -> None:
         for part in (devices, [*machines, ("m9", "spare", -1)])
     ]
     links = ["m0-*-a", "a-*-m1", "m2-*-b", "b-*-m3", "a-*-s", "s-*-b", "m0-*-gone"]
-    reading = read(json.dumps([{"links": [{"id": link} for link in links], "nodes": nodes}]))
+    return json.dumps([{"links": [{"id": link} for link in links], "nodes": nodes}])
+
+
+def test_a_graph_of_netq() -> None:
+    """What is not among the nodes, and machines without a link, are counted."""
+    reading = read(netq())
     assert [(level.name, level.domains) for level in reading.cluster.levels] == [("tier-0", ("leaf-a", "leaf-b"))]
     assert reading.cluster.names == ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
     assert reading.notes[:2] == (
@@ -167,6 +175,41 @@ def test_compute_nodes_of_netq() -> None:
     found = [{"Name": f"n{i}", "DomainUUID": f"d{i // 2}", "GpuIDList": ["a", "b", "c", "d"]} for i in range(4)]
     cluster = read(json.dumps(found)).cluster
     assert [(one.name, one.path, one.gpus) for one in cluster] == [(f"n{i}", (f"d{i // 2}",), 4) for i in range(4)]
+
+
+MESHED = (
+    "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\nSwitchName=s1 Switches=a,b\nSwitchName=s2 Switches=a,b\n"
+)
+"""A topology.conf with all links of two leaves and two spines."""
+
+CSV = "node,rack\nn1,r1\nn2,r1\nn3,r2\nn4,r2\n"
+
+PLACE = """
+import sys
+if sys.argv[1] == "without":
+    sys.modules["networkx"] = None
+from arnold.commands.run import run
+sys.exit(run(["place", "--cluster", sys.argv[2], "--job", sys.argv[3]]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [(MESHED, True), (discovered(RAILS), True), (netq(), True), (CSV, False)],
+    ids=["a meshed topology.conf", "ibnetdiscover", "NetQ", "csv"],
+)
+def test_fabrics_are_graphs_of_networkx(tmp_path: Path, text: str, *, needs: bool) -> None:
+    """Placing on a fabric needs the library, and fails for want of it alone; placing on a CSV does not load it."""
+    cluster, job = tmp_path / "cluster", tmp_path / "job.yaml"
+    cluster.write_text(text)
+    job.write_text("parallelism: {tp: 8, dp: 2}\n")
+    ends = {}
+    for how in ("with", "without"):
+        command = [sys.executable, "-c", PLACE, how, str(cluster), str(job)]
+        ends[how] = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ends["with"].returncode == 0, ends["with"].stderr
+    assert (ends["without"].returncode != 0) == needs
+    assert ("networkx" in ends["without"].stderr) == needs
 
 
 MODEL = """
@@ -211,7 +254,11 @@ def test_a_model_before_05() -> None:
     [
         (MODEL.replace("switch: l3", "switch: l9"), "'l9' is not described", "f:9"),
         (MODEL.replace("[l3]", "[l1]"), "'l1' lies below two switches, 's1' and 's2'", "f:5"),
-        (MODEL.replace("s2: {switches: [l3]}", "s2: {switches: [core, l3]}"), "lies below itself", "f:3"),
+        (
+            MODEL.replace("s2: {switches: [l3]}", "s2: {switches: [core, l3]}"),
+            "'core' lies below itself: core > s2 > core\n",
+            "f:3",
+        ),
         (MODEL.replace("n[1-2]", "n[1-"), "broken", "f:7"),
         (MODEL.replace("[n3]", "[n4]"), "'n4' appears twice", "f:9"),
         ("switches: {a: {}}\nblocks: []\n", "no nodes", "f"),

@@ -9,15 +9,14 @@ fabric" (topology.conf(5)).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from topology.build import build_cluster
-from topology.cluster import DEFAULT_GPUS, MAX_LEVELS, Cluster, Node, SlurmBlocks
+from topology.cluster import DEFAULT_GPUS, Cluster, Node, SlurmBlocks
 from topology.errors import InvalidTopology, did_you_mean, some
 from topology.hostlist import expand_hostlist
-from topology.readers.fabric import Fabric, read_fabric
+from topology.readers.fabric import Hierarchy, read_fabric
 from topology.readers.types import Reading
 
 WITHOUT_LEVELS = "describe a tree or blocks, or take all nodes as one level: give what `scontrol show nodes` prints"
@@ -42,21 +41,30 @@ def expand_switch(name: str, children: str | None, nodes: str | None, *, place: 
     return Switch(name, below, held, place)
 
 
-def tree_cluster(switches: Sequence[Switch]) -> Cluster:
-    """Return the cluster of a forest of switches, :data:`MAX_LEVELS` deep at most; refuse switches that are none."""
-    parent = _parents(switches)
-    path: dict[str, tuple[str, ...]] = {}
-    depth = 0
-    for switch in _from_roots(switches, parent):
-        above = parent.get(switch.name)
-        path[switch.name] = (*path[above], switch.name) if above is not None else (switch.name,)
-        if switch.nodes:
-            depth = max(depth, len(path[switch.name]))
-    paths = [(path[switch.name] + ("",) * depth)[:depth] for switch in switches]
-    cluster = _built([f"level-{i}" for i in range(depth)], switches, paths)
-    if not cluster.levels:
-        return cluster
-    return cluster.replace(joined=len(cluster.levels[0]) == 1)
+def read_switches(switches: Sequence[Switch]) -> Reading:
+    """Return the cluster of switches, and what a user should know of it.
+
+    Where switches lie below several, as when all links of a fat tree are written down, levels are what switches join.
+    """
+    named = _check_unique(switches, "switch")
+    for switch in switches:
+        if (unknown := next((child for child in switch.children if child not in named), None)) is not None:
+            stray = f"switch {unknown!r} below {switch.name!r} is not described"
+            fix = f"{did_you_mean(unknown, named)}describe it, or remove it here"
+            raise InvalidTopology(stray, where=switch.place, fix=fix)
+    hierarchy = Hierarchy({switch.name: switch.children for switch in switches}, lambda name: named[name].place)
+    several = [name for name, above in hierarchy.graph.in_degree if above > 1]
+    if several:
+        reading = _read_meshed(switches, hierarchy)
+        joined = f"switches below several others: {some(several)}; levels are what switches join, up to each tier"
+        cluster, notes = reading.cluster, (joined, *reading.notes)
+    else:
+        above = hierarchy.paths()
+        depth = max((len(above[switch.name]) for switch in switches if switch.nodes), default=0)
+        paths = [(above[switch.name] + ("",) * depth)[:depth] for switch in switches]
+        cluster = _built([f"level-{i}" for i in range(depth)], switches, paths)
+        cluster, notes = cluster.replace(joined=len(cluster.levels[0]) == 1), ()
+    return Reading(cluster, (*notes, *empty_notes(switches, "switches"), *_trunk_notes(cluster)))
 
 
 def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tuple[str, ...]]) -> Cluster:
@@ -67,53 +75,18 @@ def _built(levels: Sequence[str], switches: Sequence[Switch], paths: Sequence[tu
     return build_cluster(levels, rows, where=lambda i: hung[i][0]).replace(gpus_assumed=True)
 
 
-def read_switches(switches: Sequence[Switch]) -> Reading:
-    """Return the cluster of switches, and what a user should know of it.
-
-    Where switches lie below several, as when all links of a fat tree are written down, levels are what switches join.
-    """
-    named = _check_unique(switches, "switch")
-    above = Counter(child for switch in switches for child in dict.fromkeys(switch.children))
-    if all(count == 1 for count in above.values()) or not above.keys() <= named.keys():
-        cluster, notes = tree_cluster(switches), empty_notes(switches, "switches")
-    else:
-        reading = _read_meshed(switches)
-        several = some([name for name, count in above.items() if count > 1])
-        joined = f"switches below several others: {several}; levels are what switches join, up to each tier"
-        cluster, notes = reading.cluster, (joined, *reading.notes, *empty_notes(switches, "switches"))
-    return Reading(cluster, (*notes, *_trunk_notes(cluster)))
-
-
-def _read_meshed(switches: Sequence[Switch]) -> Reading:
+def _read_meshed(switches: Sequence[Switch], hierarchy: Hierarchy) -> Reading:
     """Return the cluster of switches of which some lie below several."""
-    fabric = Fabric(names={switch.name: switch.name for switch in switches}, tiers=_heights(switches))
     _check_nodes(switches)
     places: dict[str, str] = {}
     for switch in switches:
-        for child in switch.children:
-            fabric.link(switch.name, child)
         for node in switch.nodes:
             if (first := places.setdefault(node, switch.place)) != switch.place:
                 twice = f"node {node!r} appears twice (first at {first})"
                 raise InvalidTopology(twice, where=switch.place, fix="list it below one switch")
-            fabric.leaves[node].add(switch.name)
-    reading = read_fabric(fabric, where=lambda node: places.get(node, ""))
-    cluster = reading.cluster.replace(joined=fabric.connected(), gpus_assumed=True)
-    return replace(reading, cluster=cluster)
-
-
-def _heights(switches: Sequence[Switch]) -> dict[str, int]:
-    """Return how many switches the longest way down from each has, itself among them; refuse circles."""
-    heights: dict[str, int] = {}
-    left = list(switches)
-    for _ in range(MAX_LEVELS + 1):
-        ready = [switch for switch in left if all(child in heights for child in switch.children)]
-        heights |= {one.name: 1 + max((heights[child] for child in one.children), default=0) for one in ready}
-        left = [switch for switch in left if switch.name not in heights]
-    if left:
-        circle = f"switch {left[0].name!r} lies below itself, or below more than {MAX_LEVELS} others"
-        raise InvalidTopology(circle, where=left[0].place, fix="break the circle, or describe it with fewer levels")
-    return heights
+            hierarchy.leaves[node].add(switch.name)
+    reading = read_fabric(hierarchy, where=lambda node: places.get(node, ""))
+    return replace(reading, cluster=reading.cluster.replace(joined=hierarchy.connected(), gpus_assumed=True))
 
 
 def empty_notes(switches: Sequence[Switch], what: str) -> tuple[str, ...]:
@@ -175,37 +148,3 @@ def _check_nodes(switches: Sequence[Switch]) -> None:
         none = "no switch or block lists a node, as where nodes say by Topology= where they are"
         fix = "give what `scontrol show topology` prints: it has such nodes too"
         raise InvalidTopology(none, where=switches[0].place, fix=fix)
-
-
-def _parents(switches: Sequence[Switch]) -> dict[str, str]:
-    named = _check_unique(switches, "switch")
-    parent: dict[str, str] = {}
-    for switch in switches:
-        for child in switch.children:
-            if child not in named:
-                unknown = f"switch {child!r} below {switch.name!r} is not described"
-                fix = f"{did_you_mean(child, named)}describe it, or remove it here"
-                raise InvalidTopology(unknown, where=switch.place, fix=fix)
-            if (first := parent.setdefault(child, switch.name)) != switch.name:
-                two = f"switch {child!r} lies below two switches, {first!r} and {switch.name!r}"
-                raise InvalidTopology(two, where=switch.place, fix="a topology is a tree: keep it below one of them")
-    return parent
-
-
-def _from_roots(switches: Sequence[Switch], parent: dict[str, str]) -> list[Switch]:
-    """Return all switches, each after the one it hangs on."""
-    named = {switch.name: switch for switch in switches}
-    order = [switch for switch in switches if switch.name not in parent]
-    level, depth = order, 1
-    while level := [named[child] for switch in level for child in switch.children]:
-        order += level
-        depth += 1
-        if depth > MAX_LEVELS:
-            deep = f"the tree is deeper than {MAX_LEVELS} levels"
-            raise InvalidTopology(deep, where=level[0].place, fix="describe it with fewer")
-    if len(order) < len(switches):
-        reached = {switch.name for switch in order}
-        lost = next(switch for switch in switches if switch.name not in reached)
-        circle = f"switch {lost.name!r} lies below itself"
-        raise InvalidTopology(circle, where=lost.place, fix="break the circle: a topology is a tree")
-    return order

@@ -57,23 +57,25 @@ def test_dates_by_hand() -> None:
         made="2x8", shapes=("8x1",), load="0.5", growth=("0.2",), lead_time="6", days=0.3, workloads=1, draws=10
     )
     answer = question.answer()
-    limit = answer.load_at_objective[0]
-    quarters = log(limit / 0.5) / log(1.2)
+    # one workload: what chance does in a run makes P10 to P90
+    limits = answer.load_at_objective
+    assert limits[0] < limits[2]
     first = answer.scenarios[0]
     # dates are told to a tenth of a quarter
-    assert first.breaks == pytest.approx((quarters,) * 3, abs=0.05)
-    assert first.order == pytest.approx((first.breaks[0] - 2.0,) * 3)
-    assert answer.rows[1].lasts == pytest.approx((log(limit * 24 / 16 / 0.5) / log(1.2),) * 3, abs=0.05)
+    assert first.breaks == pytest.approx([max(0.0, log(limit / 0.5) / log(1.2)) for limit in limits], abs=0.05)
+    assert first.order == pytest.approx([breaks - 2.0 for breaks in first.breaks])
+    assert answer.rows[1].lasts == pytest.approx([log(limit * 24 / 16 / 0.5) / log(1.2) for limit in limits], abs=0.05)
     # 0.5, 0.6, 0.72, 0.864, 1.0368: from the fourth quarter on the wait has no answer
     assert [row.load[1] for row in first.quarters[:5]] == pytest.approx([0.5, 0.6, 0.72, 0.864, 1.0368])
     assert first.quarters[3].wait_minutes[1] < inf
     assert first.quarters[4].wait_minutes == (inf, inf, inf)
-    assert [row.broken for row in first.quarters[:5]] == [float(row.load[1] > limit) for row in first.quarters[:5]]
-    # one more minipod of 8 nodes carries 24 / 16 of the load at the objective
-    assert all(
-        (row.load[1] <= limit * (16 + 8 * row.minipods[1]) / 16) and (row.minipods[1] == 0 or row.load[1] > limit)
-        for row in first.quarters
-    )
+    for row in first.quarters[:5]:
+        # of ten draws the P10 is the least, the P90 the largest but one
+        assert row.broken == 0.0 or row.load[1] > limits[0]
+        assert row.broken >= 0.9 or row.load[1] <= limits[2]
+        # one more minipod of 8 nodes carries 24 / 16 of the load at the objective; the least limit needs the most
+        assert row.load[1] <= limits[0] * (16 + 8 * max(row.minipods)) / 16
+        assert row.minipods[0] == 0 or row.load[1] > limits[2]
 
 
 def test_what_must_hold(asked: Asked) -> None:

@@ -104,7 +104,9 @@ def test_words_of_the_verdict(asked: Asked) -> None:
     assert verdict.startswith("With 2 h of notice arnold starts it on arrival; arnold-no-reserve starts it not while")
     assert "100% preemptible: on arrival" in verdict
     first = replace(reserved.cases[0], late=(0.0, 2.5, inf))
-    assert late_words(first) == "2.5 h late (P10 0.0, P90 not while others come)"
+    assert late_words(first, 10) == "2.5 h late (P10 0.0, P90 not while others come)"
+    # of three workloads a tenth is none: the ends are the least and the most
+    assert late_words(first, 3) == "2.5 h late (of 3: 0.0 to not while others come)"
 
 
 def test_room_to_move(reserved: ReserveAnswer) -> None:

@@ -160,6 +160,14 @@ def test_blocks_without_sizes_are_one_level() -> None:
             "below one switch",
         ),
         ("SwitchName=a Switches=b,c\nSwitchName=b Switches=a,c\nSwitchName=c Nodes=n", "below itself", "f:1", "circle"),
+        # the whole circle is named, from the first of its switches in the file; r and x are not in it
+        (
+            "SwitchName=r Switches=b\nSwitchName=b Switches=c,x\nSwitchName=c Switches=d\nSwitchName=d Switches=b\n"
+            "SwitchName=x Nodes=n",
+            "'b' lies below itself: b > c > d > b\n",
+            "f:2",
+            "circle",
+        ),
         ('SwitchName="" Nodes=n', "no name", "f:1", "name every switch"),
         ("SwitchName=a Node=n1", "unknown key 'Node'", "f:1", "did you mean 'Nodes'?"),
         ("Switchname=a Nodes=n1\nSwitch=b Nodes=n2", "unknown key 'Switch'", "f:2", "SwitchName"),
@@ -194,5 +202,10 @@ def test_absurd_sizes_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         read("".join(f"SwitchName=s{i} Nodes=n{i}x[1-3]\n" for i in range(4)))
     monkeypatch.undo()
     chain = "".join(f"SwitchName=s{i} Switches=s{i + 1}\n" for i in range(2_000))
-    with pytest.raises(InvalidInput, match="deeper than"):
-        read(chain + "SwitchName=s2000 Nodes=n\n")
+    # as a tree, and where s2000 lies below two
+    for end in ("SwitchName=s2000 Nodes=n\n", "SwitchName=t Switches=s2000\nSwitchName=s2000 Nodes=n\n"):
+        with pytest.raises(InvalidInput, match="deeper than"):
+            read(chain + end)
+    # a circle of 2,000 switches is told by its first and last
+    with pytest.raises(InvalidInput, match=r"s0 > s1 > .* > s9 > \.\.\. > s0\n"):
+        read(chain + "SwitchName=s2000 Switches=s0 Nodes=n\n")
