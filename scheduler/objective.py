@@ -46,12 +46,13 @@ class Evaluation:
     dp: int  # S, largest number of domains a DP group (column) touches at the job's level; pp: R, the same for rows
     pp: int
     objective: float  # alpha * S + beta * R plus soft terms
-    experts: int | None  # largest number of domains an expert group touches there; None = each lies on one node
     closer: Mapping[str, float]  # Eq. 2 at each of the `closer_levels`, from the broadest
     by_level: Mapping[str, Mapping[Family, int]]  # level or second hierarchy -> family -> largest spread of a group
     domains: Mapping[str, int]  # cells in each domain of the job's level, domains without cells left out
     flagged: tuple[int, ...]  # indices of the flagged nodes in use
     gpu_types: tuple[str, ...]  # types of GPU in use, in the cluster's order; empty text = not said
+    # EP spread, largest number of domains an expert group touches at the job's level; None = each lies on one node
+    experts: int | None = None
 
     @property
     def spread(self) -> Spread:
