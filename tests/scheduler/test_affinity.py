@@ -88,7 +88,7 @@ def test_a_mixture_of_experts_takes_no_record_of_a_dense_model() -> None:
     assert "nothing of its kind is recorded for L20" in derived.reason
     # nor does a dense model take that of a mixture, be it its own in all but the experts
     own = Record(
-        "ours", "L20", MIXTURE, Parallelism(tp=8, pp=2, dp=16, ep=64), dp_gain=1.0, pp_gain=1.0, published="measured"
+        "ours", "L20", MIXTURE, Parallelism(tp=8, pp=2, dp=64, ep=64), dp_gain=1.0, pp_gain=1.0, published="measured"
     )
     dense = affinity(SEVEN_B, GRID, (own, *RECORDS))
     assert dense.record.model.moe is None
